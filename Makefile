@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo run check test quick contract coverage peers bench proto demo-models clean
+.PHONY: help install demo run check test quick browser testbed deploy-check ray contract coverage peers bench screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -35,20 +35,55 @@ check: $(VENV)/.dev  ## Lint, type-check, and compare the generated code with pr
 WORKERS ?= $(shell expr $$(nproc) + 1)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile
 test: $(VENV)/.dev  ## Run the tests, and say which were the slowest
-	$(PYTEST) --durations 20
+	$(PYTEST) -m 'not browser and not testbed and not ray' --durations 20
+
+browser: $(VENV)/.dev  ## Test the dashboard with a real browser, Debian's Chromium
+	@command -v chromium >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo 'installing Chromium'; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+	  apt-get -qq install --no-install-recommends chromium fonts-liberation >/dev/null || echo 'Chromium cannot be installed' >&2; \
+	else echo 'Chromium is missing: apt-get install chromium fonts-liberation' >&2; fi
+	$(PYTEST) -m browser tests/browser --durations 10
+
+RAY ?= .ray
+$(RAY)/.made: pyproject.toml
+	$(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip install --quiet --editable '.[ray]' $(RAY_TESTS)
+	@touch $@
+
+# What the tests of tests/ray need beside the extra; versions are those of the extra dev.
+RAY_TESTS := 'tritonclient[grpc,http]==2.73.0' 'pytest>=8.4,<10' 'pytest-timeout>=2.4,<3' 'psutil>=7,<8' 'pyyaml>=6,<7' 'hypothesis>=6.130,<7'
+
+ray: $(RAY)/.made  ## Test nnhal_ray on two nodes of Ray on this host, which takes 0.7 GB of disk
+	$(RAY)/bin/python -m pytest -m ray tests/ray --durations 10
+
+# KEEP is where an engine of its own keeps its images for the next time; TESTS are arguments for pytest.
+testbed: $(VENV)/.dev  ## Start docker-compose.yml for real, test it, and take it down: needs a Docker engine, or root on Debian
+	$(BIN)/python -m tests.testbed $(if $(KEEP),--engine $(KEEP)) -- $(TESTS)
+
+PEERS ?= .peers
+$(PEERS)/kubernetes/.made:
+	$(PYTHON) -m venv $(PEERS)/kubernetes
+	$(PEERS)/kubernetes/bin/python -m pip install --quiet 'kubernetes-validate==1.37.0'
+	@touch $@
+
+deploy-check: $(VENV)/.dev $(PEERS)/kubernetes/.made  ## Check deploy/ with the tools of systemd, Prometheus, HAProxy and Kubernetes
+	@for tool in systemd-analyze promtool haproxy; do command -v $$tool >/dev/null || missing=yes; done; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo 'installing systemd, prometheus and haproxy'; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+	  apt-get -qq install --no-install-recommends systemd prometheus haproxy >/dev/null || echo 'they cannot be installed' >&2; fi
+	NNHAL_KUBERNETES_VALIDATE=$(abspath $(PEERS))/kubernetes/bin/kubernetes-validate $(PYTEST) tests/deploy -rs
 
 quick: $(VENV)/.dev  ## Run the tests that start no process, for the way between two edits
-	$(PYTEST) --quick tests/hal tests/hosting tests/frontends tests/devices tests/service tests/client tests/tools tests/test_layers.py
+	$(PYTEST) --quick tests/hal tests/hosting tests/frontends tests/devices tests/service tests/client tests/pages tests/dashboard tests/tools tests/scaleout tests/test_layers.py
 
 contract: $(VENV)/.dev  ## Show which test shows which row of the HAL's contract
 	$(BIN)/python -m tests.contract
 
 coverage: $(VENV)/.dev  ## Run the tests and report the code that they do not cover
 	$(BIN)/python -m pip install --quiet coverage
-	$(BIN)/python -m coverage run --source hal,hosting,frontends,devices,service,client,tools -m pytest
+	$(BIN)/python -m coverage run --source hal,hosting,frontends,devices,service,client,pages,dashboard,tools -m pytest -m 'not browser and not testbed and not ray'
 	$(BIN)/python -m coverage report --skip-covered --omit '*/v1/*,*_pb2.py'
 
-PEERS ?= .peers
 $(PEERS)/kserve/.made:
 	$(PYTHON) -m venv $(PEERS)/kserve
 	$(PEERS)/kserve/bin/python -m pip install --quiet 'kserve==0.21.0'
@@ -59,6 +94,9 @@ peers: $(VENV)/.dev $(PEERS)/kserve/.made  ## Test a live server with KServe's c
 
 bench: $(VENV)/.run  ## Measure the cost of a hop between processes
 	$(BIN)/nnhal bench hop
+
+screenshots: $(VENV)/.dev  ## Make the pictures of docs/dashboard.md, from a testbed that runs
+	$(BIN)/python -m tests.screenshots
 
 OUT ?= hal
 proto: $(VENV)/.dev  ## Generate hal/nnhal/v1 and hal/nnhal/inference/*_pb2 from proto/
@@ -75,4 +113,4 @@ demo-models: $(VENV)/.dev  ## Train the networks that the demo ships
 	$(BIN)/python examples/digits/train.py
 
 clean:  ## Remove what the other targets created
-	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(PEERS) $(RAY) .mypy_cache .ruff_cache .pytest_cache

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("hal", "hosting", "frontends", "devices", "service", "client", "tools")
+SOURCES = ("hal", "hosting", "frontends", "devices", "service", "client", "pages", "dashboard", "tools", "scaleout")
 
 
 def packages() -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("hal", "hosting", "frontends", "devices", "service", "client", "tools")
+SOURCES = ("hal", "hosting", "frontends", "devices", "service", "client", "pages", "dashboard", "tools", "scaleout")
 GENERATED = ("hal/nnhal/v1", "hal/nnhal/inference")
 OPERANDS = "hal/nnhal/operations"
 """Each module names the operands of its operation by an enum ``Input``, or by one for each form of its arguments."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnhal.arrays import Array
+from nnhal.contexts import Closing
 from nnhal.errors import NnhalError
 from nnhal.remote import RemoteRunChannel
 from nnhal.remote.calls import Calls
@@ -12,7 +13,6 @@ from nnhal.types import NO_DEADLINE
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
-from nnhal_client.contexts import Closing
 from nnhal_client.core.binding_memory import BindingMemory, DomainMemoryHandle
 from nnhal_client.core.binding_runs import BindingRuns
 from nnhal_client.core.native_model import NativeModel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from dataclasses import dataclass, field
 
 from nnhal.reports import LedgerEntry
@@ -21,6 +22,14 @@ class OperationStory:
     modelled_ns: float
     refusals: dict[str, str]
     """The reasons of other devices, by name."""
+    costs: dict[str, float] = field(default_factory=dict)
+    """Its modelled time on each device that supports it and has a cost model, by the device's name."""
+    inputs: tuple[str, ...] = ()
+    """The values that it reads, constants left out."""
+    outputs: tuple[str, ...] = ()
+    """The values that it writes."""
+    pin: str = ""
+    """What the pin matches that holds it on its device; empty if none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ class EdgeStory:
     strategy: str
     """``DirectCompatibility``, ``ExportToTarget`` or ``CopyToTarget``."""
     layer: str
-    """``MemCopy``, ``MemImport``, ``FallbackImport`` or empty."""
+    """``MemCopy``, ``MemImport``, ``FallbackImport``, ``Kept`` or empty."""
     memory: str
     """The kind of memory that it lies in."""
     bytes: int
@@ -61,6 +70,19 @@ class EdgeStory:
     reason: str
     """Why it is this strategy."""
     modelled_ns: float
+    wire_up_bytes: int = 0
+    """Those of the copied bytes that go over a network, to the host of the device that reads it."""
+    wire_down_bytes: int = 0
+    """Those of the copied bytes that come over a network, from the host of the device that writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStory:
+    """The network to a device on another host, as measured when the device was registered."""
+
+    round_trip_ns: float
+    """Each step on the device takes one."""
+    ns_per_byte: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +92,8 @@ class DeviceStory:
     name: str
     realisation: str
     modelled_timing: bool
+    link: LinkStory | None = None
+    """None for a device of this host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +103,24 @@ class Counterfactual:
     device: str
     modelled_ns: float
     reason: str
+    wire_ns: float = 0.0
+    """How much of the time goes by on the network; 0 for a device of this host."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaStory:
+    """One value between steps: a range of bytes in the arena, during some steps."""
+
+    value: str
+    memory: str
+    """The kind of memory. There is one arena for each."""
+    offset: int
+    """Where it begins, in bytes."""
+    bytes: int
+    first_step: int
+    """The step that writes it."""
+    last_step: int
+    """The last step that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +162,20 @@ class Explanation:
     """Memory for inputs and outputs."""
     measured: Measured | None = field(default=None)
     """None unless it was run."""
+    arena_values: tuple[ArenaStory, ...] = ()
+    """The values between steps, in the order of their addresses."""
+    wire_ns: float = 0.0
+    """How much of the modelled time goes by on networks: round trips, and the bytes of values."""
+
+    def pin_of(self, index: int) -> str:
+        """What a pin has to match for this operation alone, by its index in ``operations``.
+
+        It is one of the operation's nodes, if no other operation stands for that; else its number. Operations of
+        subgraphs, which come after those of main, cannot be pinned one by one.
+        """
+        others = {node for number, other in enumerate(self.operations) if number != index for node in other.nodes}
+        own = next((node for node in self.operations[index].nodes if node and node not in others), "")
+        return f"name:{glob.escape(own)}" if own else f"index:{index}"
 
     @property
     def peak_bytes(self) -> int:
@@ -131,13 +187,35 @@ class Explanation:
         """Bytes that the plan copies in one run."""
         return sum(edge.copied_bytes for edge in self.edges)
 
+    @property
+    def wire_up_bytes(self) -> int:
+        """Bytes that go over networks to devices on other hosts in one run.
+
+        Constants are sent when the model is prepared, and are not among them.
+        """
+        return sum(edge.wire_up_bytes for edge in self.edges)
+
+    @property
+    def wire_down_bytes(self) -> int:
+        """Bytes that come over networks from devices on other hosts in one run."""
+        return sum(edge.wire_down_bytes for edge in self.edges)
+
 
 def explanation_from_wire(message: wire.ModelExplanation) -> Explanation:
     """Decode an explanation."""
     return Explanation(
         tuple(
             OperationStory(
-                tuple(o.nodes), o.operation, o.device, o.step, o.modelled_ns, {r.device: r.reason for r in o.refusals}
+                tuple(o.nodes),
+                o.operation,
+                o.device,
+                o.step,
+                o.modelled_ns,
+                {refusal.device: refusal.reason for refusal in o.refusals},
+                {cost.device: cost.modelled_ns for cost in o.costs},
+                tuple(o.inputs),
+                tuple(o.outputs),
+                o.pin,
             )
             for o in message.operations
         ),
@@ -158,14 +236,28 @@ def explanation_from_wire(message: wire.ModelExplanation) -> Explanation:
                 e.sync,
                 e.reason,
                 e.modelled_ns,
+                e.wire_up_bytes,
+                e.wire_down_bytes,
             )
             for e in message.edges
         ),
-        tuple(DeviceStory(d.name, d.realisation, d.modelled_timing) for d in message.devices),
+        tuple(
+            DeviceStory(
+                d.name,
+                d.realisation,
+                d.modelled_timing,
+                LinkStory(d.link.round_trip_ns, d.link.ns_per_byte) if d.HasField("link") else None,
+            )
+            for d in message.devices
+        ),
         message.modelled_ns,
-        tuple(Counterfactual(c.device, c.modelled_ns, c.reason) for c in message.counterfactuals),
+        tuple(Counterfactual(c.device, c.modelled_ns, c.reason, c.wire_ns) for c in message.counterfactuals),
         message.fallback_bytes,
         message.fallback_bytes_unaligned,
         message.constant_bytes,
         message.client_bytes,
+        arena_values=tuple(
+            ArenaStory(v.value, v.memory, v.offset, v.bytes, v.first_step, v.last_step) for v in message.arena_values
+        ),
+        wire_ns=message.wire_ns,
     )

@@ -14,6 +14,7 @@ from typing import Literal
 from nnhal.codec import model_to_wire
 from nnhal.codec.model import extension_names_to_wire
 from nnhal.codec.request import hints_to_wire
+from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.remote.calls import Calls
@@ -22,7 +23,6 @@ from nnhal.types import Model as HalModel
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc, types_pb2
-from nnhal_client.contexts import Closing
 from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
@@ -80,9 +80,10 @@ class Framework(Closing):
     ) -> Model:
         """Load a model file.
 
-        ``devices`` are those that may be used, all by default; ``pins`` maps ``name:GLOB`` or ``op:TYPE`` to the device
-        that must take it. The ``partitioner`` yields the plan of least modelled time, that of NNAPI's rule, or all on
-        the CPU; partitions of fewer than ``min_nodes_per_partition`` operations are merged into others if possible.
+        ``devices`` are those that may be used, all by default; ``pins`` maps ``name:GLOB``, ``op:TYPE`` or ``index:N``
+        to the device that must take it. The ``partitioner`` yields the plan of least modelled time, that of NNAPI's
+        rule, or all on the CPU; partitions of fewer than ``min_nodes_per_partition`` operations are merged into others
+        if possible.
         ``fallback`` says what to do when a device fails. With a ``cache_token``, 32 bytes that stand for what is in the
         file, a framework that has a directory for compilations keeps them and uses them the next time. ``relaxed`` lets
         devices compute float32 with the range and precision of float16.
@@ -95,13 +96,19 @@ class Framework(Closing):
         request.descriptor_id = self._calls.issue(descriptor)
         return self._load(Path(path).stem, request)
 
-    def open(self, name: str, version: str = "") -> Model:
+    def open(
+        self, name: str, version: str = "", pins: Mapping[str, str] | None = None, devices: Sequence[str] = ()
+    ) -> Model:
         """A model of the server's repository, by default in the newest version that is ready.
 
-        The server may unload it at any time; ``Model.run`` opens it again if the server has loaded it again. Raises
-        HalError: INVALID_ARGUMENT if the model is unknown, DEVICE_UNAVAILABLE if it is not ready.
+        The server may unload it at any time; ``Model.run`` opens it again if the server has loaded it again. With
+        ``pins`` or ``devices``, which are as in ``load``, the session gets a plan of its own by these pins instead of
+        the server's, and keeps it whatever the server does. Raises HalError: INVALID_ARGUMENT if the model is unknown
+        or a pin cannot be kept, DEVICE_UNAVAILABLE if it is not ready.
         """
-        request = wire.OpenModelRequest(model=name, version=version, name=self._session_name(name))
+        request = wire.OpenModelRequest(
+            model=name, version=version, name=self._session_name(name), pins=_pins_to_wire(pins), devices=devices
+        )
         answer = self._calls.call(self._stub.OpenModel, request)
         return Model(self._calls, self._stub, answer, request, self._concurrency)
 
@@ -180,12 +187,16 @@ def _load_request(
     """What loading a file and loading a model of the HAL have in common."""
     return wire.LoadModelRequest(
         devices=devices,
-        pins=[wire.Pin(match=match, device=device) for match, device in (pins or {}).items()],
+        pins=_pins_to_wire(pins),
         partitioner=wire.Partitioner.Value(f"PARTITIONER_{partitioner.upper()}"),
         fallback=wire.Fallback.Value(f"FALLBACK_{fallback.upper()}"),
         min_nodes_per_partition=min_nodes_per_partition,
         cache_token=cache_token,
     )
+
+
+def _pins_to_wire(pins: Mapping[str, str] | None) -> list[wire.Pin]:
+    return [wire.Pin(match=match, device=device) for match, device in (pins or {}).items()]
 
 
 def connect(directory: str | os.PathLike[str]) -> Framework:

@@ -9,13 +9,13 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.codec import memory_from_wire, memory_to_wire
+from nnhal.contexts import Closing
 from nnhal.memory import create_ashmem, open_pool
 from nnhal.remote.calls import Calls
 from nnhal.types import Memory
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
-from nnhal_client.contexts import Closing
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Mapping
 from typing import Literal
 
+from nnhal.contexts import Closing
 from nnhal.extensions.values import Value
 from nnhal.remote.calls import Calls
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.binding import Binding
-from nnhal_client.contexts import Closing
 from nnhal_client.core.model_runs import CONCURRENCY, Bind, Command, ModelRuns, Reopen, Run, Wait
 from nnhal_client.core.native_model import NativeModel
 from nnhal_client.explanation import Explanation, explanation_from_wire

@@ -10,7 +10,7 @@ from nnhal_hosting.extras import require_extra
 
 
 def main() -> int:
-    """Serve until SIGTERM or SIGINT. Returns 2 if the arguments are wrong."""
+    """Serve until SIGTERM or SIGINT. Returns 2 if the arguments are wrong, EXIT_STATUS if an operator ended it."""
     require_extra("devices", "nnhal device")
     from pydantic import ValidationError
     from threadpoolctl import threadpool_limits
@@ -21,8 +21,12 @@ def main() -> int:
     from nnhal_devices.dynamic import BackendError, register_backends
     from nnhal_devices.host.process import host
     from nnhal_devices.host.settings import DeviceSettings
+    from nnhal_devices.host.wire.arguments import add_wire_arguments
     from nnhal_devices.registry import create_driver, driver_names, registry
+    from nnhal_hosting.access import TokenFileError
+    from nnhal_hosting.admin.oversight import oversight_of
     from nnhal_hosting.logs import configure_logs, get_logger
+    from nnhal_hosting.politeness import share_interpreter
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision, add_supervision_argument
     from nnhal_hosting.thread_names import show_thread_names
@@ -55,9 +59,17 @@ def main() -> int:
         type=lambda path: (Path(path),),
         help="the one directory to load backend files from, whatever NNHAL_DEVICE_BACKEND_PATHS lists",
     )
+    parser.add_argument(
+        "--admin-key",
+        metavar="FILE",
+        help="the key that operators of this process show: a file of its own user, with mode 0600 or 0400; for "
+        "processes that systemd or containers supervise, since nnhal up gives its processes a key by itself",
+    )
+    add_wire_arguments(parser)
     add_supervision_argument(parser)
     arguments = vars(parser.parse_args())
     show_thread_names()
+    share_interpreter()
     name, directory = arguments.pop("name"), arguments.pop("endpoint")
     supervision = Supervision(arguments.pop("supervisor"))
     try:
@@ -67,18 +79,18 @@ def main() -> int:
         register_backends(settings.backend_paths, registry())
         driver = create_driver(name, DriverOptions(settings.threads, settings.options))
         threadpool_limits(settings.threads, user_api="blas")  # numpy's would use every processor
-        process = host(driver, Endpoint(directory.resolve()), settings, guard)
+        oversight = oversight_of(supervision, settings.admin_key)
+        process = host(driver, Endpoint(directory.resolve()), settings, guard, oversight)
     except ValidationError as error:
         print(f"nnhal device: {describe_invalid(error)}", file=sys.stderr)
         return 2
-    except (BackendError, LookupError, OSError, ValueError) as error:
+    except (BackendError, LookupError, OSError, TokenFileError, ValueError) as error:
         print(f"nnhal device: {error}", file=sys.stderr)
         return 2
     with process:
         get_logger(__name__).info("serving", device=name, endpoint=str(directory), version=driver.version)
         supervision.ready()
-        supervision.wait()
-    return 0
+        return supervision.wait()
 
 
 if __name__ == "__main__":

@@ -10,17 +10,22 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from nnhal.arrays import Bytes
 from nnhal.resolved import ResolvedModel
 from nnhal.types import FailedSubgraph, OptimizationViews, Substitution, TensorHandleFactory, TransferCosts
+from nnhal_devices.figures import DeviceFigure, OperationLimit
 
 __all__ = [
     "Backend",
     "BackendContext",
     "CommandQueue",
+    "DeviceFigure",
+    "DeviceMemory",
     "FailedSubgraph",
     "MemoryKind",
     "MemoryManager",
     "MemoryRules",
+    "OperationLimit",
     "OptimizationViews",
     "Substitution",
     "TensorHandleFactory",
@@ -65,6 +70,30 @@ class MemoryManager(Protocol):
 
     def release(self) -> None:
         """Release the memory, which is freed with its last holder."""
+        ...
+
+
+class DeviceMemory(Protocol):
+    """Memory of the device itself, in which buffers of memory domains lie. The host reaches it through views.
+
+    A view is the array that ``allocate`` has returned, or its first bytes: it begins at the same address. Runs get
+    views as the data of their arguments, and need not keep them up to date. Called from several threads.
+    """
+
+    def allocate(self, size: int) -> Bytes:
+        """Allocate ``size`` bytes, at least one, of zeroed memory, and return the host's view of it.
+
+        The memory may be freed when the array is collected, which the host keeps as long as it is used. Raises
+        GENERAL_FAILURE.
+        """
+        ...
+
+    def fetch(self, view: Bytes) -> None:
+        """Bring as many bytes of the memory as the view has into the view, for the host to read. Raises HalError."""
+        ...
+
+    def store(self, view: Bytes) -> None:
+        """Bring what the host has written into the view to the memory. Raises HalError."""
         ...
 
 
@@ -125,6 +154,18 @@ class Backend:
 
     realisation: str = ""
     """What the emulated device really runs on."""
+
+    operation_limits: Callable[[], Sequence[OperationLimit]] = tuple
+    """What the device takes of each operation that it has, for people to read; empty if that has not been written."""
+
+    figures: Callable[[], Sequence[DeviceFigure]] = tuple
+    """Figures of the device at this moment, such as memory of its own in use. It must be fast."""
+
+    temperature: Callable[[], float] | None = None
+    """Degrees Celsius of the emulated hardware, if it emulates that."""
+
+    memory: DeviceMemory | None = None
+    """Memory of the device itself, for buffers of memory domains; None if that of the host will do."""
 
 
 def tensor_handles_of(name: str, backend: Backend, rules: MemoryRules) -> tuple[TensorHandleFactory, ...]:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from nnhal.arrays import Bytes
-from nnhal.errors import HalError
+from nnhal.errors import HalError, general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
     DEFAULT_LOOP_TIMEOUT_NS,
     NO_DEADLINE,
     NO_SPAN,
     Capabilities,
+    Copy,
     DeviceType,
     ErrorStatus,
     ExecutionPreference,
@@ -29,8 +30,9 @@ from nnhal.types import (
 )
 from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules
+from nnhal_devices.figures import WorkloadFigures
 
-BACKEND_API_VERSION = (1, 3)
+BACKEND_API_VERSION = (1, 5)
 """Major and minor version of this interface, which dynamic backends are checked against.
 
 The minor version grows with a change that existing backends need not know: a new member with a default. The major
@@ -58,6 +60,8 @@ class Unsupported(NamedTuple):
 
 Support = Supported | Unsupported
 SUPPORTED = Supported()
+CANCELLED = "cancelled by an operator"
+"""Why an execution has failed that was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,13 @@ class Control:
     deadline_ns: int = NO_DEADLINE
     loop_timeout_ns: int = DEFAULT_LOOP_TIMEOUT_NS
 
+    cancelled: bool = False
+    """Whether the run is to end, since an operator has cancelled it."""
+
     def check(self) -> None:
-        """Raise MISSED_DEADLINE_TRANSIENT if the deadline has passed."""
+        """Raise MISSED_DEADLINE_TRANSIENT if the deadline has passed, GENERAL_FAILURE if the run was cancelled."""
+        if self.cancelled:
+            general_failure(CANCELLED)
         if _has_passed(self.deadline_ns):
             raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, "the deadline passed during the execution")
 
@@ -110,10 +119,13 @@ class Outcome:
     """Those of each output; empty if they are as bound."""
 
     time_on_device_ns: int | None = None
-    """Modelled time; None if the time measured around the run is right."""
+    """Modelled time; None if the time measured around the run, without ``copies``, is right."""
 
     span: Span = NO_SPAN
     """When an enqueued run took place; NO_SPAN if that was between the call and its conclusion."""
+
+    copies: tuple[Copy, ...] = ()
+    """What the driver itself has copied for the run, one after the other, such as over a network: counted as staged."""
 
 
 DONE = Outcome()
@@ -162,6 +174,15 @@ class CompiledWorkload(Workload, Protocol):
         That may be by a driver of the same version with other options: the driver uses it only if it fits both model
         and options, and compiles the model otherwise.
         """
+        ...
+
+
+@runtime_checkable
+class ShownWorkload(Workload, Protocol):
+    """A workload whose memory, time or roofline an operator may look at."""
+
+    def figures(self) -> WorkloadFigures:
+        """Return them. It is called rarely, may take seconds, and must not disturb runs. Raises HalError."""
         ...
 
 

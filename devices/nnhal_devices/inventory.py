@@ -1,7 +1,8 @@
 """``python -m nnhal_devices.inventory``: the drivers that can be created here, as JSON.
 
 ``drivers`` has name, version and, if a driver cannot be created, the problem; ``searched`` the directories of backend
-files; ``refused`` the files and directories that were not used, and why.
+files; ``refused`` the files and directories that were not used, and why. With ``--names`` it is a list of the names of
+all drivers, of which none is created.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from pydantic import ValidationError
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.dynamic import register_backends
 from nnhal_devices.host.settings import DeviceSettings
-from nnhal_devices.registry import BackendRegistry, registry
+from nnhal_devices.registry import BackendRegistry, driver_names, registry
 from nnhal_hosting.settings import describe_invalid
+
+_ELSEWHERE = {"remote"}
+"""Drivers that need an address, and whose version is that of the device there."""
 
 
 def main() -> int:
@@ -34,6 +38,10 @@ def main() -> int:
     entries: list[dict[str, Any]] = []
     structlog.configure(processors=[_Collector(entries)])
     register_backends(settings.backend_paths, registry())
+    if "--names" in sys.argv[1:]:
+        with answers:
+            json.dump(driver_names(), answers)
+        return 0
     refused = [
         {"path": entry.get("file") or entry["directory"], "reason": entry["reason"]}
         for entry in entries
@@ -46,8 +54,8 @@ def main() -> int:
 
 
 def inventory(found: BackendRegistry) -> list[dict[str, str | None]]:
-    """Create each driver once, and describe it."""
-    return [_examined(found, name) for name in found.names()]
+    """Create each driver once, and describe it, apart from those of devices on other hosts."""
+    return [_examined(found, name) for name in found.names() if name not in _ELSEWHERE]
 
 
 def _examined(found: BackendRegistry, name: str) -> dict[str, str | None]:

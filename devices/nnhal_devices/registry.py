@@ -24,6 +24,7 @@ _BUILT_IN = {
     "gpu_acc": "nnhal_devices.gpu_acc.driver:GpuAcc",
     "mlip": "nnhal_devices.mlip.driver:Mlip",
     "null": "nnhal_devices.null.driver:Null",
+    "remote": "nnhal_devices.remote.driver:Remote",
 }
 
 

@@ -32,8 +32,12 @@ class Endpoint:
         return f"unix:{self.rpc}"
 
     def create(self) -> None:
-        """Make the directory, for this user only. Raises OSError, or ValueError if its path is too long."""
+        """Make the directory, for this user only. Raises OSError, or ValueError if its path cannot be a socket's."""
         length = len(str(self.rpc).encode())
         if length > _MAX_PATH_BYTES:
             raise ValueError(f"{self.rpc} has {length} bytes, a socket's path may have {_MAX_PATH_BYTES}")
+        if "," in str(self.rpc):
+            raise ValueError(
+                f"{self.rpc} has a comma, at which gRPC would end the path: expected a directory without one"
+            )
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

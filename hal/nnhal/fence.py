@@ -36,6 +36,10 @@ class FenceError(NnhalError):
     """A fence is in error: what it stands for failed, was cancelled, or died with its process."""
 
 
+class WaitInterruptedError(FenceError):
+    """Waiting was ended from outside; of the fences nothing is known."""
+
+
 class Fence:
     """The waiting end of a fence. Any number of processes may wait for it, any number of times."""
 
@@ -126,7 +130,8 @@ def wait_for_all(fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, cancel
     """Wait until all fences have signalled.
 
     ``deadline_ns`` is an instant of the contract's clock. ``cancelled`` is a descriptor that becomes readable when
-    waiting is to end. Raises FenceError if a fence is in error or waiting was cancelled, TimeoutError at the deadline.
+    waiting is to end. Raises FenceError if a fence is in error, WaitInterruptedError if waiting was cancelled,
+    TimeoutError at the deadline.
     """
     pending = {}
     for number, fence in enumerate(fences):
@@ -145,7 +150,7 @@ def wait_for_all(fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, cancel
             raise TimeoutError(f"{len(pending)} of {len(fences)} fences had not signalled in time")
         for fd, _ in events:
             if fd == cancelled:
-                raise FenceError("waiting was cancelled")
+                raise WaitInterruptedError("waiting was cancelled")
             if _require_no_error(fences[pending[fd]], pending[fd]) is FenceState.PENDING:
                 raise FenceError(f"fence {pending[fd]} does not behave like one")
             poll.unregister(fd)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nnhal.types import Copy
 
@@ -48,3 +50,20 @@ class LedgerEntry:
     bytes: int
     copied_bytes: int
     reason: str
+    wire_up_bytes: int = 0
+    """Those of the copied bytes that went over a network, to the host of the device that read it."""
+    wire_down_bytes: int = 0
+    """Those of the copied bytes that came over a network, from the host of the device that wrote it."""
+
+
+class WireBytes(NamedTuple):
+    """Bytes that went over networks to devices on other hosts, and that came from them."""
+
+    up: int = 0
+    down: int = 0
+
+
+def wire_bytes_of(copies: Iterable[Copy]) -> WireBytes:
+    """Return what copies have sent over networks."""
+    sent = [copy for copy in copies if copy.is_wire]
+    return WireBytes(sum(c.bytes for c in sent if not c.is_output), sum(c.bytes for c in sent if c.is_output))

@@ -13,7 +13,7 @@ from nnhal.types import Model, Operand, OperandLifeTime, Operation, OperationTyp
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, is_extension
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ResolvedModel:
     """A model whose constants can be read.
 

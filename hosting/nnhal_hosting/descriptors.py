@@ -49,6 +49,11 @@ class DescriptorTable:
             invalid_argument(f"descriptor {number} was not put on this link, or was dropped")
         return descriptor
 
+    def all_put(self) -> list[Descriptor]:
+        """Return the descriptors that the client has put and not dropped."""
+        with self._lock:
+            return list(self._put.values())
+
     def claim(self, numbers: Sequence[int]) -> list[Descriptor]:
         """Return descriptors that the client has put, and forget them. Raises INVALID_ARGUMENT if an id is unknown.
 

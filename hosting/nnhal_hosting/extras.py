@@ -15,7 +15,20 @@ MODULES = {
         *_FRONTENDS,
         *("fastapi", "httptools", "orjson", "prometheus_client", "uvicorn", "uvloop"),
     ),
-    "tools": ("grpc_health", *_FRONTENDS, "onnxruntime", "pydantic_settings", "rich", "threadpoolctl", "typer"),
+    "dashboard": (
+        "PIL",
+        "fastapi",
+        "jinja2",
+        "orjson",
+        "pydantic_settings",
+        "python_multipart",
+        "structlog",
+        "uvicorn",
+    ),
+    "tools": (
+        *("grpc_health", "grpc_reflection", *_FRONTENDS),
+        *("onnxruntime", "pydantic_settings", "rich", "structlog", "threadpoolctl", "typer"),
+    ),
 }
 """What each extra of pyproject.toml installs."""
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
 from nnhal.descriptor import Descriptor
-from nnhal.errors import HalError
+from nnhal.errors import HalError, invalid_argument
 from nnhal.link.channel import MAX_MESSAGE_BYTES, Channel, ChannelClosedError, ProtocolError, peer_credentials
 from nnhal.link.client import PROTOCOL_VERSION
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import types_pb2
+from nnhal_hosting.admin.keys import is_admin_key
 from nnhal_hosting.descriptors import DescriptorTable, SessionLimits
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.polling import Poller
@@ -27,8 +31,15 @@ from nnhal_hosting.polling import Poller
 _log = get_logger(__name__)
 _SEND_SECONDS = 5.0
 _HELLO_SECONDS = 10.0
+_OPERATORS = 8
+"""Links beyond the limit that only operators get."""
+_OPERATOR_HELLO_SECONDS = 1.0
+"""Others must not keep operators out by connecting and sending nothing."""
+_END_SECONDS = 2.0
 _ACCEPT_PAUSE_SECONDS = 0.1
 """How long clients wait if the process has run out of descriptors."""
+_NAME_LENGTH = 160
+_numbers = itertools.count(1)
 
 
 class Session:
@@ -37,12 +48,28 @@ class Session:
     def __init__(self, limits: SessionLimits, pid: int, uid: int, poller: Poller | None = None) -> None:
         """``poller`` serves the channels of all sessions; without one, the session has its own."""
         self.token = secrets.token_hex(32)
+        """What calls of the session carry. Only its client knows it."""
+        self.id = f"s{next(_numbers)}"
+        """How others call the session; never used twice in a process."""
+        self.client_name = ""
+        """What the client calls itself."""
+        self.opened_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.pid = pid
         self.uid = uid
         self.descriptors = DescriptorTable(limits.descriptors_per_session)
         self.poller = poller or Poller()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] | None = []
+
+    @property
+    def owner(self) -> str:
+        """Who opened it, in words."""
+        return owner_in_words(self.pid)
+
+    @property
+    def title(self) -> str:
+        """The client's name and who it is, for lists and logs."""
+        return f"{self.client_name or 'a client'}, {self.owner}"
 
     @property
     def closed(self) -> bool:
@@ -65,14 +92,26 @@ class Session:
             try:
                 callback()
             except Exception:
-                _log.exception("releasing a session failed", pid=self.pid)
+                _log.exception("releasing a session failed", client=self.title)
         self.descriptors.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenLink:
+    session: Session
+    channel: Channel
+    thread: threading.Thread
+
+
+class _NoRoomError(Exception):
+    """All links are open, and who asks for one more is no operator."""
 
 
 class LinkServer:
     """Listens on ``path`` and opens a session for each permitted client; ``opened`` is called with each.
 
-    Processes of this user, of root, and of ``allowed_uids`` are permitted.
+    Processes of this user, of root, and of ``allowed_uids`` are permitted. A few operators get in even if clients have
+    opened all the links that there may be: processes of this user that have one of the admin keys.
     """
 
     def __init__(
@@ -82,6 +121,7 @@ class LinkServer:
         limits: SessionLimits | None = None,
         allowed_uids: Collection[int] = (),
         poller: Poller | None = None,
+        admin_keys: Collection[str] = (),
     ) -> None:
         """Listen. Raises OSError."""
         self.limits = limits or SessionLimits()
@@ -89,7 +129,8 @@ class LinkServer:
         self._opened = opened
         self._allowed = {0, os.geteuid(), *allowed_uids}
         self._lock = threading.Lock()
-        self._links: dict[threading.Thread, Channel] = {}
+        self._admin_keys = tuple(admin_keys)
+        self._links: dict[str, _OpenLink] = {}
         self._closing = threading.Event()
         self._path = path
         self._listener = _listen(path)
@@ -109,11 +150,25 @@ class LinkServer:
         self._listener.close()
         self._path.unlink(missing_ok=True)
         with self._lock:
-            links = list(self._links.items())
-        for _, channel in links:
-            channel.shutdown()
-        for thread, _ in links:
-            thread.join()
+            links = list(self._links.values())
+        for link in links:
+            link.channel.shutdown()
+        for link in links:
+            link.thread.join()
+
+    def end(self, session: str, seconds: float = _END_SECONDS) -> None:
+        """End the session of a public id, which has the effect of its client closing the link.
+
+        Returns when all that it owned is released, or after ``seconds`` if that takes longer, since an execution may
+        have to end first. Raises INVALID_ARGUMENT if there is no such session.
+        """
+        with self._lock:
+            link = self._links.get(session)
+        if link is None:
+            invalid_argument(f"there is no session {session!r}, or it has ended")
+        _log.info("link ended by an operator", client=link.session.title, session=session)
+        link.channel.shutdown()
+        link.thread.join(seconds)
 
     def _accept(self) -> None:
         while not self._closing.is_set():
@@ -125,58 +180,71 @@ class LinkServer:
                 continue
             pid, uid = peer_credentials(connection)
             if uid not in self._allowed:
-                _log.warning("link refused: foreign user", uid=uid, pid=pid)
+                _log.warning("link refused: foreign user", uid=uid, owner=owner_in_words(pid))
                 _refuse(connection, f"user {uid} may not open links here")
-            elif len(self._links) >= self.limits.sessions:
-                _log.warning("link refused: too many", sessions=self.limits.sessions, pid=pid)
-                _refuse(connection, f"{self.limits.sessions} links are open, which is the limit")
+            elif len(self._links) >= self.limits.sessions + (_OPERATORS if self._admin_keys else 0):
+                _log.warning("link refused: too many", sessions=self.limits.sessions, owner=owner_in_words(pid))
+                _refuse(connection, self._no_room())
             else:
                 self._open(connection, pid, uid)
 
     def _open(self, connection: socket.socket, pid: int, uid: int) -> None:
         # A client that floods and never reads fills its own socket; then its link ends.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(_SEND_SECONDS), 0))
-        channel = Channel(connection, self.limits.message_bytes)
-        thread = threading.Thread(target=self._serve, args=(channel, pid, uid), name=f"link-{pid}", daemon=True)
+        channel, session = Channel(connection, self.limits.message_bytes), Session(self.limits, pid, uid, self._poller)
         with self._lock:
-            self._links[thread] = channel
+            is_full = len(self._links) >= self.limits.sessions
+            thread = threading.Thread(
+                target=self._serve, args=(channel, session, is_full), name=f"link-{session.id}", daemon=True
+            )
+            self._links[session.id] = _OpenLink(session, channel, thread)
         try:
             thread.start()
         except RuntimeError as error:
             with self._lock:
-                del self._links[thread]
-            _log.warning("link refused: no thread", pid=pid, reason=str(error))
+                del self._links[session.id]
+            _log.warning("link refused: no thread", owner=session.owner, reason=str(error))
             _refuse(connection, str(error))
 
-    def _serve(self, channel: Channel, pid: int, uid: int) -> None:
-        session = Session(self.limits, pid, uid, self._poller)
+    def _serve(self, channel: Channel, session: Session, is_full: bool) -> None:
         try:
-            self._greet(channel, session)
+            hello = self._greet(channel, _OPERATOR_HELLO_SECONDS if is_full else _HELLO_SECONDS)
+            if is_full and not self._is_operator(session, hello.admin_key):
+                raise _NoRoomError(self._no_room())
+            session.client_name = hello.client_name[:_NAME_LENGTH]
+            _log.debug("link opened", client=session.title)
             self._opened(session)
             channel.send(self._welcome(session))
             while True:
                 self._answer(channel, session)
         except ChannelClosedError:
             pass
-        except ProtocolError as error:
-            _log.warning("link ended: protocol error", pid=pid, reason=str(error))
+        except (ProtocolError, _NoRoomError) as error:
+            what = "ended: protocol error" if isinstance(error, ProtocolError) else "refused: too many"
+            _log.warning(f"link {what}", client=session.title, reason=str(error))
             with contextlib.suppress(ChannelClosedError):
                 channel.send(_refusal(str(error), fatal=True))
         finally:
             session.close()
             channel.close()
             with self._lock:
-                del self._links[threading.current_thread()]
+                del self._links[session.id]
 
-    def _greet(self, channel: Channel, session: Session) -> None:
-        channel.set_timeout(_HELLO_SECONDS)
+    def _is_operator(self, session: Session, key: str) -> bool:
+        return session.uid == os.geteuid() and is_admin_key(key, self._admin_keys)
+
+    def _no_room(self) -> str:
+        return f"{self.limits.sessions} links are open, which is the limit"
+
+    def _greet(self, channel: Channel, seconds: float) -> wire.Hello:
+        channel.set_timeout(seconds)
         request, descriptors = _receive(channel)
         if request.WhichOneof("request") != "hello" or descriptors:
             raise ProtocolError("the first message of a link must be Hello")
         if request.hello.protocol_version != PROTOCOL_VERSION:
             raise ProtocolError(f"protocol version {request.hello.protocol_version}, expected {PROTOCOL_VERSION}")
         channel.set_timeout(None)
-        _log.debug("link opened", pid=session.pid, client=request.hello.client_name[:64])
+        return request.hello
 
     def _welcome(self, session: Session) -> bytes:
         return wire.LinkReply(
@@ -216,6 +284,11 @@ class LinkServer:
                 return wire.LinkReply(drop=wire.DropDone()), []
             case kind:
                 raise ProtocolError(f"an unexpected message: {kind or 'empty'}")
+
+
+def owner_in_words(pid: int) -> str:
+    """Say which process is at the other end of a link. The kernel has no number for those of foreign PID namespaces."""
+    return f"process {pid}" if pid > 0 else "another container"
 
 
 def _listen(path: Path) -> socket.socket:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 import structlog
 
+from nnhal_hosting.kept_lines import KEPT
 from nnhal_hosting.logs import SHOWN
 
 _to_microseconds = structlog.processors.TimeStamper(fmt="iso")
+_UNSAID = frozenset(("event", "process", "level", "exc_info"))
+"""What the text of a kept line leaves out, or has in a form of its own."""
 _to_seconds = structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True)
 
 
@@ -34,6 +38,7 @@ def format_lines(process: str, as_json: bool) -> None:
             structlog.contextvars.merge_contextvars,
             named,
             structlog.processors.add_log_level,
+            _keep,
             _stamp,
             _json_tracebacks() if as_json else structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False),
@@ -48,6 +53,23 @@ def _stamp(
     logger: structlog.typing.WrappedLogger, method_name: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     return (_to_seconds if SHOWN.whole_seconds else _to_microseconds)(logger, method_name, event)
+
+
+def _keep(
+    logger: structlog.typing.WrappedLogger, method_name: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    values = [f"{key}={_worded(value)}" for key, value in event.items() if key not in _UNSAID]
+    text = " ".join((str(event.get("event", "")), *values))
+    if event.get("exc_info"):
+        said = structlog.processors.format_exc_info(logger, method_name, {"exc_info": event["exc_info"]})
+        text = f"{text}\n{said.get('exception', '')}".rstrip("\n")
+    KEPT.add(time.time_ns(), str(event["level"]), text, str(event.get("request_id", "")))
+    return event
+
+
+def _worded(value: object) -> str:
+    text = str(value)
+    return text if text.isprintable() and text and " " not in text else repr(text)
 
 
 def _json_tracebacks() -> structlog.typing.Processor:

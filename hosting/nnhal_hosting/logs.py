@@ -42,6 +42,11 @@ def configure_logs(process: str, level: str, as_json: bool) -> None:
     SHOWN.format = (process, as_json)
 
 
+def shown_level() -> str:
+    """The least important level that is shown."""
+    return next((level for level in LEVELS if level in SHOWN.levels), LEVELS[-1])
+
+
 class Logger:
     """Writes lines of what happened, an event and its values, if their level is shown."""
 

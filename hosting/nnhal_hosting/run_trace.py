@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
+from nnhal.types import Copy
 from nnhal_hosting.trace import Row, Trace
 
 Moment = tuple[Row, int]
@@ -17,7 +18,16 @@ Moment = tuple[Row, int]
 _Ends = tuple[Moment, Moment]
 """The moment at which arrows to something end, and that at which arrows from it begin."""
 _TIMES = ("copied_bytes", "time_on_device_ns", "time_in_driver_ns")
-_PASSED = ("strategy", "bytes", "copied_bytes", "source_step", "destination_step", "reason")
+_PASSED = (
+    "strategy",
+    "bytes",
+    "copied_bytes",
+    "wire_up_bytes",
+    "wire_down_bytes",
+    "source_step",
+    "destination_step",
+    "reason",
+)
 
 
 def add_steps(
@@ -47,8 +57,23 @@ def _add_step(trace: Trace, row: Row, step: StepReport, more: Mapping[str, objec
     details = {"step": step.step, "device": step.device, **{name: getattr(step, name) for name in _TIMES}, **more}
     trace.span(row, f"step {step.step}", step.started_ns, step.ended_ns, details)
     for copy in step.copies:
-        what = "copy out" if copy.is_output else "copy in"
-        trace.span(row, what, copy.started_ns, copy.ended_ns, {"step": step.step, "bytes": copy.bytes})
+        details = {"step": step.step, "bytes": copy.bytes}
+        trace.span(row, _copy_name(copy), copy.started_ns, copy.ended_ns, details)
+
+
+def _copy_name(copy: Copy) -> str:
+    if not copy.is_wire:
+        return "copy out" if copy.is_output else "copy in"
+    return f"{'down' if copy.is_output else 'up'} {_amount(copy.bytes)}"
+
+
+def _amount(count: float) -> str:
+    """Bytes in the largest decimal unit of which there is at least one."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
 
 
 def _add_entry(trace: Trace, entry: LedgerEntry, ends: Mapping[int, _Ends]) -> None:

@@ -6,7 +6,9 @@ import resource
 import socket
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
+from typing import TypeVar
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -14,6 +16,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
+from nnhal_hosting.operator_methods import OperatorMethods
 from nnhal_hosting.polling import Poller
 from nnhal_hosting.reflection import SERVICE_NAME, reflection_handler
 
@@ -24,6 +27,7 @@ _RPC_OPTIONS = (
     ("grpc.so_reuseport", 0),
 )
 _GRACE_SECONDS = 2.0
+S = TypeVar("S")
 
 
 class ServerProcess:
@@ -37,22 +41,36 @@ class ServerProcess:
         rpc_threads: int,
         allowed_uids: Collection[int] = (),
         poller: Poller | None = None,
+        admin_keys: Collection[str] = (),
     ) -> None:
-        """Create both servers; ``poller`` serves the channels. Raises OSError or ValueError for a bad endpoint."""
-        _use_all_descriptors()
+        """Create both servers; ``poller`` serves the channels, and operators have one of the ``admin_keys``.
+
+        Raises OSError or ValueError for a bad endpoint.
+        """
+        use_all_descriptors()
         endpoint.create()
         remove_stale_socket(endpoint.rpc, socket.SOCK_STREAM)
         self.endpoint = endpoint
-        self._link = LinkServer(endpoint.link, opened, limits, allowed_uids, poller)
+        self.link = LinkServer(endpoint.link, opened, limits, allowed_uids, poller, admin_keys)
         self._pool = ThreadPoolExecutor(rpc_threads, thread_name_prefix="rpc")
-        self.rpc = grpc.server(self._pool, options=_RPC_OPTIONS)
+        self._operator_methods = OperatorMethods(admin_keys)
+        self.rpc = grpc.server(self._pool, handlers=[self._operator_methods], options=_RPC_OPTIONS)
         try:
             self.rpc.add_insecure_port(endpoint.address)
         except RuntimeError as error:
-            self._link.close()
+            self.link.close()
             raise OSError(f"cannot listen at {endpoint.rpc}") from error
+        self._beside = ExitStack()
+        self._companions: list[AbstractContextManager[object]] = []
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.rpc)
+
+    def serve_operators(self, add: Callable[[S, grpc.Server], None], servicer: S) -> None:
+        """Serve unary methods in threads of their own: operators are answered even if clients hold all other threads.
+
+        ``add`` is the generated function that adds such a servicer to a server.
+        """
+        self._operator_methods.add(add, servicer)
 
     def reflect(self, services: Collection[str]) -> None:
         """Offer reflection of the named services, of health and of reflection itself, and report them as serving."""
@@ -60,23 +78,31 @@ class ServerProcess:
         for name in ("", *services):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
+    def accompany(self, server: AbstractContextManager[object]) -> None:
+        """Have another server serve as long as these two do: it is entered after them and left before them."""
+        self._companions.append(server)
+
     def __enter__(self) -> ServerProcess:
-        self._link.start()
+        self.link.start()
         self.rpc.start()
+        for server in self._companions:
+            self._beside.enter_context(server)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._health.enter_graceful_shutdown()
+        self._beside.close()
         stopped = self.rpc.stop(_GRACE_SECONDS)
-        self._link.close()
+        self.link.close()
         stopped.wait()
         self._pool.shutdown()
+        self._operator_methods.close()
         self.endpoint.rpc.unlink(missing_ok=True)
 
 
-def _use_all_descriptors() -> None:
-    """Raise the limit on open files to the system's maximum, since each mapped pool holds a descriptor."""
+def use_all_descriptors() -> None:
+    """Raise the limit on open files to the system's maximum, since each mapped pool and each stream holds one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

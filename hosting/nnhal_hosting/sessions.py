@@ -32,8 +32,8 @@ class Ownership:
     """
 
     def __init__(self, session: Session) -> None:
+        self.session = session
         self.descriptors = session.descriptors
-        self.pid = session.pid
         self._poller = session.poller
         self._lock = threading.Lock()
         self._objects: dict[int, object] | None = {}
@@ -71,8 +71,18 @@ class Ownership:
 
     def all(self, kind: type[T]) -> list[T]:
         """Return all objects of a kind."""
+        return list(self.by_handle(kind).values())
+
+    def by_handle(self, kind: type[T]) -> dict[int, T]:
+        """Return all objects of a kind by their handles, the oldest first."""
         with self._lock:
-            return [item for item in (self._objects or {}).values() if isinstance(item, kind)]
+            return {handle: item for handle, item in (self._objects or {}).items() if isinstance(item, kind)}
+
+    def find(self, handle: int, kind: type[T]) -> T | None:
+        """Return an object of a kind by its handle; None if the session has none."""
+        with self._lock:
+            item = (self._objects or {}).get(handle)
+        return item if isinstance(item, kind) else None
 
     def _watch(self, channel: Channel) -> None:
         """Shut a channel down when the session ends, or now if it has ended."""
@@ -142,9 +152,9 @@ class Ownership:
 
         def end(error: BaseException) -> None:
             if isinstance(error, ProtocolError):
-                _log.warning(f"{name} ended: protocol error", pid=self.pid, reason=str(error))
+                _log.warning(f"{name} ended: protocol error", client=self.session.title, reason=str(error))
             elif not isinstance(error, ChannelClosedError):
-                _log.error(f"{name} ended: unexpected exception", pid=self.pid, exc_info=error)
+                _log.error(f"{name} ended: unexpected exception", client=self.session.title, exc_info=error)
             self._forget(channel)
             try:
                 ended()
@@ -201,7 +211,7 @@ class _Answers:
         self._channel.send(answer)
 
 
-O = TypeVar("O", bound=Ownership)  # noqa: E741 - an Ownership
+O = TypeVar("O", bound=Ownership, covariant=True)  # noqa: E741 - an Ownership
 
 
 class Sessions(Generic[O]):
@@ -231,6 +241,17 @@ class Sessions(Generic[O]):
         """Return every open session."""
         with self._lock:
             return list(self._sessions.values())
+
+    def find(self, handle: int, kind: type[T], name: str) -> T:
+        """Return an object of any session, which messages call ``name``: a handle is never used twice.
+
+        Raises INVALID_ARGUMENT if no session has it.
+        """
+        for owner in self.all():
+            found = owner.find(handle, kind)
+            if found is not None:
+                return found
+        invalid_argument(f"{name} {handle} exists in no session, or was released")
 
     def _closed(self, token: str) -> None:
         with self._lock:

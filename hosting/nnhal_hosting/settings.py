@@ -5,14 +5,20 @@ They are read once, when the process starts: from its command line, then from th
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class ProcessSettings(BaseSettings):
-    """Limits and logs. Each process derives its own, with its prefix of environment variables."""
+    """Limits and logs. Each process derives its own, with its prefix of environment variables.
+
+    An empty variable counts as none: files of Compose and units of systemd cannot leave one out on a condition.
+    """
+
+    model_config = SettingsConfigDict(env_ignore_empty=True)
 
     rpc_threads: int = Field(default=16, ge=2, le=256)
     """Calls over gRPC that are served at a time."""
@@ -25,6 +31,9 @@ class ProcessSettings(BaseSettings):
 
     allowed_uids: tuple[int, ...] = ()
     """Users besides this one and root whose processes may open links."""
+
+    admin_key: Path | None = None
+    """A file with the key that operators show; it belongs to the process's user, with mode 0600 or 0400."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     """From which level on to log."""

@@ -1,7 +1,7 @@
 """Starting nnhal's processes, waiting until they serve, and ending them.
 
-A supervised process inherits one end of a socket pair. It writes a byte when it serves, and ends when the other end
-closes, so that it never outlives its supervisor.
+A supervised process inherits one end of a socket pair, on which it finds its admin key. It writes a byte when it
+serves, and ends when the other end closes, so that it never outlives its supervisor.
 """
 
 from __future__ import annotations
@@ -16,13 +16,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO
 
+from nnhal.admin import EXIT_STATUS
 from nnhal.errors import NnhalError
+from nnhal_hosting.admin.keys import checked_admin_key, new_admin_key
+from nnhal_hosting.service_manager import ENDS, SERVES, tell_manager
 
 _READY = b"R"
+_KEY_END = b"\n"
+_LONGEST_KEY = 257
+"""Bytes of a key, with its end."""
 _PIPE_BYTES = 65536
 _STOP_SECONDS = 10.0
+_READER_SECONDS = 2.0
+"""How long to wait for the rest of an ended process's output: what it has started may hold standard error open."""
+_LONGEST_LINE = 65536
+"""Bytes after which a line of a process's output is taken for complete."""
 
 
 class StartError(NnhalError):
@@ -30,32 +42,59 @@ class StartError(NnhalError):
 
 
 class Supervision:
-    """The supervised process's side. Without a supervisor, only signals end the process."""
+    """The supervised process's side. Without a supervisor only signals end it, and a service manager is told."""
 
     def __init__(self, fd: int | None) -> None:
         self._socket = socket.socket(fileno=fd) if fd is not None else None
-        self._wake, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        signal.set_wakeup_fd(wake)
+        self.admin_key = _receive_key(self._socket) if self._socket is not None else ""
+        """What operators show; empty without a supervisor."""
+        self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(self._waker)
         self._stopping = False
+        self._status = 0
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
 
-    def ready(self) -> None:
-        """Tell the supervisor that the process serves."""
-        if self._socket is not None:
-            with contextlib.suppress(OSError):  # the supervisor has ended; wait() will see it
-                self._socket.send(_READY)
+    @property
+    def is_supervised(self) -> bool:
+        """Whether a supervisor has started the process."""
+        return self._socket is not None
 
-    def wait(self) -> None:
-        """Sleep until SIGTERM or SIGINT arrives, or the supervisor ends."""
+    def ready(self) -> None:
+        """Tell the supervisor, or the service manager, that the process serves."""
+        if self._socket is None:
+            try:
+                tell_manager(SERVES)
+            except OSError as error:  # the variable may be another process's; a manager that waits gives up by itself
+                print(error, file=sys.stderr)
+            return
+        with contextlib.suppress(OSError):  # the supervisor has ended; wait() will see it
+            self._socket.send(_READY)
+
+    def exit(self) -> None:
+        """Have ``wait`` return EXIT_STATUS, upon which the process is started again. May be called by any thread."""
+        self._status = EXIT_STATUS
+        self._stopping = True
+        with contextlib.suppress(BlockingIOError):  # a full pipe wakes as well
+            os.write(self._waker, _READY)
+
+    def wait(self) -> int:
+        """Sleep until SIGTERM or SIGINT arrives, the supervisor ends, or ``exit`` is called.
+
+        Returns the status with which the process is to exit.
+        """
         wakers: list[int] = [self._wake]
         if self._socket is not None:
             wakers.append(self._socket.fileno())
         while not self._stopping:
             readable, _, _ = select.select(wakers, [], [])
             if self._wake not in readable:
-                return
+                break
             os.read(self._wake, _PIPE_BYTES)  # other signals wake it too; their handlers have run when this returns
+        if self._socket is None:
+            with contextlib.suppress(OSError):  # the process ends anyway
+                tell_manager(ENDS)
+        return self._status
 
     def _stop(self, *_: object) -> None:
         self._stopping = True
@@ -66,46 +105,99 @@ def add_supervision_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--supervisor", type=int, metavar="FD", help=argparse.SUPPRESS)
 
 
+def send_admin_key(supervised: socket.socket, key: str) -> None:
+    """Hand a process its admin key over the supervisor's end, before the process starts. Raises OSError."""
+    supervised.sendall(key.encode() + _KEY_END)
+
+
+def _receive_key(supervisor: socket.socket) -> str:
+    """Receive the admin key, which the supervisor has sent before it started the process; empty if it has ended."""
+    received = b""
+    while not received.endswith(_KEY_END) and len(received) < _LONGEST_KEY:
+        some = supervisor.recv(_LONGEST_KEY - len(received))
+        if not some:
+            return ""
+        received += some
+    return received.removesuffix(_KEY_END).decode()
+
+
 class Child:
     """A supervised process: ``python -m MODULE ARGUMENTS…``. It ends when this object is stopped or collected."""
 
     def __init__(
-        self, module: str, arguments: Sequence[str], stderr: int | None = None, inherited: Sequence[int] = ()
+        self,
+        module: str,
+        arguments: Sequence[str],
+        stderr: int | None = None,
+        inherited: Sequence[int] = (),
+        admin_key: str = "",
+        heard: Callable[[str], None] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        """Start the process, which inherits the descriptors of these numbers. Raises OSError."""
+        """Start the process, which inherits the descriptors of these numbers.
+
+        It gets its admin key over the socket pair, where no other process sees it: a random one if none is given.
+        ``heard`` is called with each line of its standard error, which also goes to this process's own. ``variables``
+        are added to its environment.
+        Raises OSError, or ValueError if the key is not one.
+        """
+        self.admin_key = checked_admin_key(admin_key) if admin_key else new_admin_key()
+        self.command = (sys.executable, "-m", module, *arguments)
         self._socket, theirs = socket.socketpair()
         with theirs:
+            send_admin_key(self._socket, self.admin_key)
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments, "--supervisor", str(theirs.fileno())],
+                [*self.command, "--supervisor", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE if stderr is None else stderr,
                 pass_fds=[theirs.fileno(), *inherited],
+                env=None if variables is None else {**os.environ, **variables},
             )
-        self._said: list[str] = []
-        self._reader: threading.Thread | None = None
-        if self.process.stderr is not None:
-            self._reader = threading.Thread(target=self._read, name=f"stderr-{self.process.pid}", daemon=True)
-            self._reader.start()
         self.name = " ".join([module, *arguments])
+        self._said: list[str] = []
+        self._heard = heard
+        self._reader: threading.Thread | None = None
+        try:
+            self._handle = os.pidfd_open(self.process.pid)
+            weakref.finalize(self, os.close, self._handle)
+            if self.process.stderr is not None:
+                name = f"stderr-{self.process.pid}"
+                self._reader = threading.Thread(target=self._read, name=name, args=(self.process.stderr,), daemon=True)
+                self._reader.start()
+        except (OSError, RuntimeError) as error:  # no descriptor or no thread is left
+            self.process.kill()
+            self.process.wait()
+            self._socket.close()
+            if self.process.stderr is not None:
+                self.process.stderr.close()
+            raise OSError(f"cannot watch {self.name}: {error}") from error
 
     @property
     def pid(self) -> int:
         """The process id."""
         return self.process.pid
 
-    def wait_until_ready(self, seconds: float = 60.0) -> None:
-        """Wait until the process serves. Raises StartError if it ends instead, or does not serve within ``seconds``."""
-        self._socket.settimeout(seconds)
+    def wait_until_ready(self, seconds: float = 60.0, interrupt: int | None = None) -> None:
+        """Wait until the process serves. Raises StartError if it ends instead, or does not serve within ``seconds``.
+
+        Raises StartError also if the descriptor ``interrupt`` becomes readable first; then the process may still run.
+        """
+        readable = _await([self._socket.fileno()], interrupt, seconds)
+        if readable is None:
+            self.stop()
+            raise StartError(f"{self.name} did not serve within {seconds:.0f} s{self._last_words()}")
+        if not readable:
+            raise StartError(f"{self.name} was to end before it served")
         try:
             said = self._socket.recv(1)
-        except TimeoutError:
-            self.stop()
-            raise StartError(f"{self.name} did not serve within {seconds:.0f} s{self._last_words()}") from None
         except OSError:
             said = b""
         if said != _READY:
-            self.process.wait()
-            raise StartError(f"{self.name} ended with status {self.process.returncode}{self._last_words()}")
+            raise StartError(f"{self.name} {ended_in_words(self.stop())}{self._last_words()}")
+
+    def await_end(self, interrupt: int) -> bool:
+        """Wait until the process has ended. Returns False if the descriptor ``interrupt`` becomes readable first."""
+        return bool(_await([self._handle], interrupt))
 
     def stop(self, seconds: float = _STOP_SECONDS) -> int:
         """Ask the process to end, kill it after ``seconds``, and return its exit status."""
@@ -116,25 +208,27 @@ class Child:
             self.process.kill()
             status = self.process.wait()
         if self._reader is not None:
-            self._reader.join()
+            self._reader.join(_READER_SECONDS)
         return status
 
     def said(self) -> str:
         """Return the last lines that the process wrote to standard error."""
         return "".join(self._said[-20:])
 
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        with self.process.stderr as lines:
-            for line in lines:
+    def _read(self, stderr: IO[bytes]) -> None:
+        with stderr:
+            while line := stderr.readline(_LONGEST_LINE):
                 text = line.decode(errors="replace")
-                sys.stderr.write(text)
                 self._said.append(text)
                 del self._said[:-100]
+                if self._heard is not None:
+                    self._heard(text)
+                with contextlib.suppress(OSError, ValueError):  # nobody reads it any more; the process may go on
+                    sys.stderr.write(text)
 
     def _last_words(self) -> str:
         if self._reader is not None and self.process.poll() is not None:
-            self._reader.join()
+            self._reader.join(_READER_SECONDS)
         said = self.said().strip()
         return f": {said}" if said else ""
 
@@ -146,3 +240,27 @@ def stop_all(children: Sequence[Child]) -> None:
     deadline = time.monotonic() + _STOP_SECONDS
     for child in reversed(children):
         child.stop(max(0.1, deadline - time.monotonic()))
+
+
+def ended_in_words(status: int) -> str:
+    """Say how a process ended, by its status as ``subprocess`` has it: "was killed by SIGSEGV"."""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:  # a real-time signal
+        return f"was killed by signal {-status}"
+
+
+def _await(wanted: Sequence[int], interrupt: int | None, seconds: float | None = None) -> list[int] | None:
+    """Wait until a wanted descriptor is readable, and return those that are; none of them if ``interrupt`` is first.
+
+    Returns None after ``seconds``.
+    """
+    poll = select.poll()  # select() takes descriptors below 1024 only
+    for descriptor in (*wanted, *([] if interrupt is None else [interrupt])):
+        poll.register(descriptor, select.POLLIN)
+    ready = [descriptor for descriptor, _ in poll.poll(None if seconds is None else max(0.0, seconds) * 1000)]
+    if not ready:
+        return None
+    return [] if interrupt in ready else ready

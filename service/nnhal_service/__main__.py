@@ -8,13 +8,19 @@ from nnhal_hosting.extras import require_extra
 
 
 def main() -> int:
-    """Serve until SIGTERM or SIGINT. Returns 2 if the arguments are wrong, 1 if a model cannot be loaded."""
+    """Serve until SIGTERM or SIGINT.
+
+    Returns 2 if the arguments are wrong, 1 if a model cannot be loaded, EXIT_STATUS if an operator ended the process.
+    """
     require_extra("service", "nnhal serve")
     from pydantic import ValidationError
 
     from nnhal.endpoint import Endpoint
     from nnhal.errors import NnhalError
+    from nnhal_hosting.admin.oversight import oversight_of
     from nnhal_hosting.logs import configure_logs, get_logger
+    from nnhal_hosting.politeness import share_interpreter
+    from nnhal_hosting.service_manager import passed_sockets
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision
     from nnhal_hosting.thread_names import show_thread_names
@@ -25,13 +31,15 @@ def main() -> int:
 
     arguments = parser().parse_args()
     show_thread_names()
+    share_interpreter()
     keep_freed_memory()
     supervision = Supervision(arguments.supervisor)
     try:
         settings = ServiceSettings(**options_of(arguments))
         configure_logs("framework", settings.log_level, settings.log_json)
         endpoint = Endpoint(arguments.endpoint.resolve(), "framework")
-        process = FrameworkProcess(endpoint, dict(arguments.devices), settings)
+        oversight = oversight_of(supervision, settings.admin_key)
+        process = FrameworkProcess(endpoint, dict(arguments.devices), settings, oversight, passed_sockets())
     except ValidationError as error:
         print(f"nnhal serve: {describe_invalid(error)}", file=sys.stderr)
         return 2
@@ -44,11 +52,11 @@ def main() -> int:
             for protocol, address in process.addresses.items():
                 print(f"{protocol}: {address}", file=sys.stderr)
             supervision.ready()
-            supervision.wait()
+            status = supervision.wait()
     except NnhalError as error:
         print(f"nnhal serve: {error}", file=sys.stderr)
         return 1
-    return 0
+    return status
 
 
 if __name__ == "__main__":

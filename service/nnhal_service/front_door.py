@@ -6,18 +6,26 @@ The modules of HTTP are imported only if it is enabled: they take as long to imp
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from nnhal_hosting.access import TcpListener, Tls
 from nnhal_hosting.logs import get_logger
-from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget, TcpListener, Tls
+from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
 from nnhal_service.front_settings import (
+    HTTP,
+    METRICS,
+    NO_SOCKETS,
+    check_passed,
     connection_limits,
     guard_of,
+    hosts_of,
     listener_of,
     rates_of,
     repository_options,
@@ -42,10 +50,15 @@ from nnhal_service.observability import (
 )
 from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.repository import Opener, Repository
+from nnhal_service.repository.notes import ModelNotes
+from nnhal_service.repository.options import ControlMode
 from nnhal_service.runtime import Fleet, LoadedModel
+from nnhal_service.runtime.devices.notes import note_replanned
 from nnhal_service.serving import Observer, ServedModel, ServingLoop
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ServingError
+from nnhal_service.serving.run_log import OtherProcesses
+from nnhal_service.serving.run_records import RunRecords
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import (
     LogSetting,
@@ -84,7 +97,9 @@ _log = get_logger(__name__)
 class FrontDoor:
     """Serves a repository's models. Use it as a context: entering loads the models and serves, leaving ends both.
 
-    ``repository`` is for other fronts of the process; ``addresses`` has the address of each protocol.
+    ``repository``, ``served``, which has it in the words of the protocol, and the ``opener`` of its models are for
+    others in the process; ``addresses`` has the address of each protocol; ``log_settings`` are those that clients see
+    and operators change.
     """
 
     def __init__(
@@ -93,14 +108,20 @@ class FrontDoor:
         fleet: Fleet,
         settings: ServiceSettings,
         clients: NativeClients = NO_NATIVE_CLIENTS,
+        records: RunRecords | None = None,
+        passed: Mapping[str, socket.socket] = NO_SOCKETS,
     ) -> None:
         """``directory`` is that of the endpoint, where gRPC is served at a socket too. ``clients`` are those of the
-        native service, for metrics.
+        native service, for metrics. ``records`` are what is kept of runs for operators. ``passed`` are listening
+        sockets from a service manager for the fronts ``http`` and ``metrics``, in place of their hosts and ports.
 
         Raises ValueError or ServingError if settings contradict one another or are not safe, OSError if an address or a
         file cannot be used.
         """
+        self._records = records or RunRecords()
         self._settings = settings
+        check_passed(settings, passed)
+        self._passed = passed
         self._directory = directory
         self._tls: Tls | None = tls_of(settings)
         self._rates = rates_of(settings)
@@ -111,11 +132,16 @@ class FrontDoor:
         self._budget = RequestMemoryBudget(settings.request_memory, held if settings.front_workers > 1 else None)
         self._loop = ServingLoop(settings.inference_threads)
         self._fronts: list[AbstractContextManager[object]] = []
+        # Those of passed sockets serve only while models do; before and after that, clients wait.
+        self._last_fronts: list[AbstractContextManager[object]] = []
         self._grpc: GrpcFront | None = None
         self._workers: FrontWorkers | None = None
         self.addresses: dict[str, str] = {}
-        opener = Opener(fleet, self._serve, settings.cache_directory)
-        self.repository: Repository[ServedModel] = Repository(repository_options(settings), opener.open, self._changed)
+        self._drains = False
+        self.opener = Opener(fleet, self._serve, settings.cache_directory)
+        options = repository_options(settings)
+        self.repository: Repository[ServedModel] = Repository(options, self.opener.open, self._changed)
+        self._model_notes = ModelNotes(self.repository, self._records.note)
         with ExitStack() as undo:
             undo.enter_context(self._loop)
             self._observe(fleet, clients, undo)
@@ -129,12 +155,49 @@ class FrontDoor:
                 undo.enter_context(front)
             undo.callback(self.repository.close)
             self.repository.start()
+            for front in self._last_fronts:
+                undo.enter_context(front)
             if self._workers is not None:
                 self._workers.wait_until_ready()
             self._changed()
             self._undo = undo.pop_all()
         _log.info("serving models", **self.addresses)
         return self
+
+    @property
+    def processes(self) -> OtherProcesses | None:
+        """The processes that serve the ports for this one; None if there are none."""
+        return self._workers
+
+    @property
+    def may_load(self) -> bool:
+        """Whether clients may load and unload models."""
+        return self._settings.model_control_mode == ControlMode.EXPLICIT
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders of the repository."""
+        return [str(path.resolve()) for path in self._settings.model_repository]
+
+    @property
+    def ready(self) -> bool:
+        """Whether the server is ready, as the protocol says it."""
+        return self.served.ready()
+
+    def drain(self, drain: bool) -> None:
+        """Refuse new requests, while those in flight end, and be not ready; or take requests again."""
+        self._drains = drain
+        self.served.drain(drain)
+        for model in self._records.models.all():
+            model.drain(drain)
+        if self._workers is not None:
+            self._workers.drain(drain)
+        self._changed()
+
+    def collect(self) -> None:
+        """Have other processes add what they have counted."""
+        if self._workers is not None:
+            self._workers.collect()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -143,7 +206,7 @@ class FrontDoor:
 
     def _observe(self, fleet: Fleet, clients: NativeClients, undo: ExitStack) -> None:
         settings = self._settings
-        self._metrics = Metrics(self._models, fleet, metrics_options(settings.metrics_config), clients, self._collect)
+        self._metrics = Metrics(self._models, fleet, metrics_options(settings.metrics_config), clients, self.collect)
         undo.callback(self._metrics.close)
         directory = Path(settings.trace_directory) if settings.trace_directory else None
         start = trace_start(settings.trace_config)
@@ -151,8 +214,8 @@ class FrontDoor:
             self.repository.is_ready, directory, start, open_exporter(os.environ), self._trace_changed
         )
         undo.callback(self._tracer.close)
-        self._log_settings = RuntimeLogSettings(settings.log_level, changed=self._log_changed)
-        self._observers: list[Observer] = [self._metrics.requests, RequestLog(self._log_settings)]
+        self.log_settings = RuntimeLogSettings(settings.log_level, changed=self._log_changed)
+        self._observers: list[Observer] = [self._metrics.requests, RequestLog(self.log_settings)]
 
     def _build(self, undo: ExitStack) -> None:
         settings, directory = self._settings, self._directory
@@ -162,12 +225,21 @@ class FrontDoor:
         server = ServerDescription(
             "nnhal", version("nnhal"), (*_EXTENSIONS, _SHARED_MEMORY) if memory is not None else _EXTENSIONS
         )
-        models = ServedRepository(self.repository, self._collect)
+        models = self.served = ServedRepository(self.repository, self.collect)
         backends = FrontBackends(
-            server, models, self._tracer, self._log_settings, memory, self._guard, self._budget, self._loop, self._tls
+            server,
+            models,
+            self._tracer,
+            self.log_settings,
+            memory,
+            self._guard,
+            self._budget,
+            self._loop,
+            self._tls,
         )
         grpc = listener_of(settings, settings.grpc_host, settings.grpc_port) if settings.allow_grpc else None
-        http = listener_of(settings, settings.http_host, settings.http_port) if settings.allow_http else None
+        inherited = self._passed.get(HTTP)
+        http = listener_of(settings, settings.http_host, settings.http_port, inherited) if settings.allow_http else None
         unix = f"unix:{directory / _SOCKET}"
         if settings.front_workers > 1:
             self._workers = self._front_workers(backends, grpc, http, undo)
@@ -179,8 +251,8 @@ class FrontDoor:
                 self._grpc = grpc_front(settings, backends, [grpc.address, unix], directory)
                 self.addresses["grpc"] = self._grpc.addresses[0]
             if http is not None:
-                front = http_front(settings, backends, http)
-                self._fronts.append(front)
+                front = http_front(settings, backends, http, inherited=inherited)
+                (self._fronts if inherited is None else self._last_fronts).append(front)
                 self.addresses["http"] = front.listener.address
         if self._grpc is not None:
             self._fronts.append(self._grpc)
@@ -204,9 +276,11 @@ class FrontDoor:
                 settings,
                 backends.server,
                 self._directory,
-                self._log_settings.update({}),
+                self.log_settings.update({}),
                 self._tracer.rules,
                 self._numbers.memory,
+                self._records.recordings.recorded,
+                self._drains,
                 column,
                 settings.front_workers,
             )
@@ -220,17 +294,28 @@ class FrontDoor:
             asked[ClientRates] = self._rates
         if backends.memory is not None:
             asked |= {SharedMemory: backends.memory, RegionLender: LentRegions(backends.memory)}
-        return FrontWorkers(
-            settings.front_workers, start, self._numbers, self.repository, self._metrics.requests, self._tracer, asked
+        workers = FrontWorkers(
+            settings.front_workers,
+            start,
+            self._numbers,
+            self.repository,
+            self._metrics.requests,
+            self._tracer,
+            asked,
+            self._records,
         )
+        recordings = self._records.recordings
+        recordings.changed = lambda: workers.record(recordings.recorded)
+        return workers
 
     def _metrics_server(self) -> HttpServer:
         from nnhal_service.v2.http import GuardMiddleware, HttpServer
 
         settings = self._settings
-        app = GuardMiddleware(metrics_app(self._metrics), self._guard)
-        listener = listener_of(settings, settings.metrics_host, settings.metrics_port)
-        front = HttpServer(listener, app, self._loop, self._tls, connection_limits(settings))
+        inherited = self._passed.get(METRICS)
+        listener = listener_of(settings, settings.metrics_host, settings.metrics_port, inherited)
+        app = GuardMiddleware(metrics_app(self._metrics), self._guard, hosts_of(settings, listener))
+        front = HttpServer(listener, app, self._loop, self._tls, connection_limits(settings), inherited=inherited)
         self.addresses["metrics"] = front.listener.address
         return front
 
@@ -245,11 +330,8 @@ class FrontDoor:
             self._grpc.health.refresh()
         if self._workers is not None:
             self._workers.changed(model)
-
-    def _collect(self) -> None:
-        """Have other processes add what they have counted."""
-        if self._workers is not None:
-            self._workers.collect()
+        if model:
+            self._model_notes.look(model)
 
     def _trace_changed(self, rules: TraceRules) -> None:
         if self._workers is not None:
@@ -260,4 +342,17 @@ class FrontDoor:
             self._workers.log_changed(settings)
 
     def _serve(self, name: str, number: str, loaded: LoadedModel, config: ServingConfig) -> ServedModel:
-        return ServedModel(name, number, loaded, config, self._loop, self._observers, self._tracer)
+        records = self._records
+        served = ServedModel(
+            name,
+            number,
+            loaded,
+            config,
+            self._loop,
+            self._observers,
+            [self._tracer, records.log],
+            register=records.models,
+            keeper=records.log,
+        )
+        loaded.on_replanned(partial(note_replanned, records.note, name))
+        return served

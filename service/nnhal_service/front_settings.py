@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from nnhal_service.access import ClientRates, Guard, Rate, RateLimits, TcpListener, Tls, read_tokens, require_safe
+from nnhal_hosting.access import AllowedHosts, TcpListener, Tls, read_tokens, require_safe
+from nnhal_service.access import ClientRates, Guard, Rate, RateLimits
 from nnhal_service.repository import RepositoryOptions
 from nnhal_service.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from nnhal_service.v2.http import ConnectionLimits
+
+HTTP, METRICS = "http", "metrics"
+"""The fronts that can listen at sockets of a service manager; gRPC opens its own."""
+NO_SOCKETS: Mapping[str, socket.socket] = MappingProxyType({})
 
 
 def repository_options(settings: ServiceSettings) -> RepositoryOptions:
@@ -51,11 +58,41 @@ def rates_of(settings: ServiceSettings) -> RateLimits | None:
     return RateLimits(Rate(limit, max(1, round(limit)))) if limit else None
 
 
-def listener_of(settings: ServiceSettings, host: str, port: int) -> TcpListener:
-    """The address of a front. Raises ValueError if clients of other hosts could use it without a token."""
+def check_passed(settings: ServiceSettings, passed: Mapping[str, socket.socket]) -> None:
+    """Raise ValueError if a socket that a service manager passes is not one that a front listens at."""
+    expected = [name for name, there in ((HTTP, settings.allow_http), (METRICS, settings.allow_metrics)) if there]
+    for name, given in passed.items():
+        if name not in expected:
+            raise ValueError(
+                f"a socket with the name {name!r} is passed, expected one of {', '.join(expected) or 'none'}"
+            )
+        if name == HTTP and settings.front_workers > 1:
+            raise ValueError(
+                f"a socket for {name} is passed, which {settings.front_workers} front workers cannot share"
+            )
+        if given.family not in (socket.AF_INET, socket.AF_INET6) or not given.getsockopt(
+            socket.SOL_SOCKET, socket.SO_ACCEPTCONN
+        ):
+            raise ValueError(
+                f"the socket {name!r} that is passed: expected one of TCP that listens, as ListenStream= has it"
+            )
+
+
+def listener_of(settings: ServiceSettings, host: str, port: int, passed: socket.socket | None = None) -> TcpListener:
+    """The address of a front: that of the ``passed`` socket, if there is one.
+
+    Raises ValueError if clients of other hosts could use it without a token.
+    """
+    if passed is not None:
+        host, port = passed.getsockname()[:2]
     listener = TcpListener(host, port)
     require_safe(listener, settings.tls_certificate is not None, settings.tokens is not None, settings.insecure)
     return listener
+
+
+def hosts_of(settings: ServiceSettings, listener: TcpListener) -> AllowedHosts:
+    """The names under which a port of HTTP may be addressed."""
+    return AllowedHosts.of(listener, settings.tokens is not None, settings.allowed_hosts)
 
 
 def connection_limits(settings: ServiceSettings) -> ConnectionLimits:

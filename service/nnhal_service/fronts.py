@@ -5,13 +5,15 @@ The modules of HTTP are imported only if it is enabled: they take as long to imp
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nnhal_service.access import Guard, RequestMemoryBudget, SharedNumber, TcpListener, Tls
-from nnhal_service.front_settings import connection_limits
+from nnhal_hosting.access import TcpListener, Tls
+from nnhal_service.access import Guard, RequestMemoryBudget, SharedNumber
+from nnhal_service.front_settings import connection_limits, hosts_of
 from nnhal_service.serving import ServingLoop
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescription, SharedMemory, TraceSettings
@@ -57,6 +59,7 @@ def grpc_front(
         backends.log,
         backends.memory,
         native_directory=str(directory.resolve()),
+        guard=backends.guard,
         budget=backends.budget,
     )
     return GrpcFront(
@@ -72,9 +75,14 @@ def grpc_front(
 
 
 def http_front(
-    settings: ServiceSettings, backends: FrontBackends, listener: TcpListener, connections: SharedNumber | None = None
+    settings: ServiceSettings,
+    backends: FrontBackends,
+    listener: TcpListener,
+    connections: SharedNumber | None = None,
+    inherited: socket.socket | None = None,
 ) -> HttpServer:
     """The front of HTTP. ``connections`` are those that are open, if other processes listen at the port too.
+    ``inherited`` is a socket that listens at the address already.
 
     Raises OSError if the address cannot be listened at.
     """
@@ -91,6 +99,7 @@ def http_front(
         settings.http_max_input_size,
         backends.memory,
         backends.budget,
+        hosts_of(settings, listener),
     )
     limits = connection_limits(settings)
-    return HttpServer(listener, create_app(services), backends.loop, backends.tls, limits, connections)
+    return HttpServer(listener, create_app(services), backends.loop, backends.tls, limits, connections, inherited)

@@ -107,10 +107,23 @@ def _add_fronts(group: argparse._ArgumentGroup) -> None:
 
 def _add_access(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--tokens", metavar="FILE", help="bearer tokens with their roles; see docs/access.md")
+    group.add_argument(
+        "--allowed-host",
+        dest="allowed_hosts",
+        metavar="NAME",
+        action="append",
+        help="a name that requests over HTTP may have as their Host, '*' for any; may be given again",
+    )
     group.add_argument("--rate-limit", metavar="N", help="requests a second of one client (default no limit)")
     group.add_argument("--tls-certificate", metavar="FILE", help="PEM; with --tls-key all ports speak TLS")
     group.add_argument("--tls-key", metavar="FILE", help="PEM")
     group.add_argument("--tls-client-authority", metavar="FILE", help="PEM: clients need a certificate of it")
+    group.add_argument(
+        "--admin-key",
+        metavar="FILE",
+        help="the key that operators of this process show: a file of its own user, with mode 0600 or 0400; for "
+        "processes that systemd or containers supervise, since nnhal up gives its processes a key by itself",
+    )
     _add_flag(group, "--insecure", "listen beyond this host without TLS and tokens (default false)")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -10,13 +11,17 @@ from typing import TYPE_CHECKING
 
 from nnhal.endpoint import Endpoint
 from nnhal.v1 import framework_pb2, framework_pb2_grpc
+from nnhal_hosting.admin.oversight import NO_OVERSIGHT, Oversight
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.server import ServerProcess
-from nnhal_service.front_settings import rates_of
+from nnhal_service.front_settings import NO_SOCKETS, rates_of
+from nnhal_service.native.intake import Intake
 from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.native.session import NativeSession, NativeSessions
+from nnhal_service.operating.events import FrameworkEvents
+from nnhal_service.operating.registration import OPERATOR_SERVICES, serve_framework_operators
 from nnhal_service.runtime import Fleet
-from nnhal_service.serving import ClientModelRuns
+from nnhal_service.serving.run_records import RunRecords
 from nnhal_service.settings import ServiceSettings
 
 if TYPE_CHECKING:
@@ -29,12 +34,28 @@ class FrameworkProcess:
     ``addresses`` are those of the fronts, by protocol.
     """
 
-    def __init__(self, endpoint: Endpoint, devices: Mapping[str, Endpoint], settings: ServiceSettings) -> None:
-        """Raises OSError or ValueError if the endpoint or the settings cannot be used."""
-        sessions = NativeSessions(partial(NativeSession, rates=rates_of(settings), max_models=settings.max_models))
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        devices: Mapping[str, Endpoint],
+        settings: ServiceSettings,
+        oversight: Oversight = NO_OVERSIGHT,
+        passed: Mapping[str, socket.socket] = NO_SOCKETS,
+    ) -> None:
+        """Operators are those whom ``oversight`` knows. A service manager has ``passed`` sockets (see ``FrontDoor``).
+
+        Raises OSError or ValueError if the endpoint or the settings cannot be used.
+        """
+        intake = Intake()
+        sessions = NativeSessions(
+            partial(NativeSession, rates=rates_of(settings), max_models=settings.max_models, intake=intake)
+        )
         limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
-        fleet = self._fleet = Fleet(devices)
-        runs = ClientModelRuns()
+        events = FrameworkEvents()
+        records = RunRecords(events.note)
+        if passed and not settings.model_repository:
+            raise ValueError(f"sockets are passed for {', '.join(passed)}, which needs --model-repository")
+        fleet = self._fleet = Fleet(devices, note=events.note)
         endpoint.create()
         self._front_door: FrontDoor | None = None
         if settings.model_repository:
@@ -45,15 +66,28 @@ class FrameworkProcess:
             clients = NativeClients(
                 lambda: len(sessions.all()),
                 lambda: [model for session in sessions.all() for model in session.own_models],
-                runs.usage,
+                records.client_models.usage,
             )
-            self._front_door = FrontDoor(endpoint.directory, fleet, settings, clients)
-        self._native = ServerProcess(endpoint, sessions.opened, limits, settings.rpc_threads, settings.allowed_uids)
+            self._front_door = FrontDoor(endpoint.directory, fleet, settings, clients, records, passed)
+        self._native = ServerProcess(
+            endpoint,
+            sessions.opened,
+            limits,
+            settings.rpc_threads,
+            settings.allowed_uids,
+            admin_keys=oversight.keys,
+        )
         models = self._front_door.repository if self._front_door else None
-        watcher = runs if self._front_door else None  # without metrics no runs are counted
-        servicer = FrameworkServicer(fleet, sessions, settings.cache_directory, models, watcher=watcher)
+        servicer = FrameworkServicer(
+            fleet, sessions, settings.cache_directory, models, runs=records.client_models, note=events.note
+        )
         framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self._native.rpc)
-        self._native.reflect([service.full_name for service in framework_pb2.DESCRIPTOR.services_by_name.values()])
+        set_level = self._front_door.log_settings.set_level if self._front_door else None
+        serve_framework_operators(
+            self._native, oversight, fleet, sessions, intake, records, events, self._front_door, set_level
+        )
+        names = [service.full_name for service in framework_pb2.DESCRIPTOR.services_by_name.values()]
+        self._native.reflect([*names, *OPERATOR_SERVICES])
         self.addresses = self._front_door.addresses if self._front_door else {}
         self._undo = ExitStack()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from nnhal_hosting.access import HostName
 from nnhal_hosting.settings import ProcessSettings
 from nnhal_service.repository import ControlMode
 
@@ -90,6 +91,9 @@ class ServiceSettings(ProcessSettings):
 
     tokens: Path | None = None
     """A file of bearer tokens; without one, every client that reaches the server may do everything."""
+
+    allowed_hosts: tuple[HostName, ...] = ()
+    """Other names under which the ports of HTTP may be addressed; ``*`` for any."""
 
     rate_limit: float = Field(default=0.0, ge=0)
     """Requests a second of one client; 0 for no limit."""

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from nnhal_hosting.keeper import Keeper
+from nnhal_hosting.keeper import Keeper, KeptState
 from nnhal_hosting.supervision import Child, StartError
 from tests.support.waiting import wait_until
 
@@ -17,9 +18,13 @@ def lines() -> list[str]:
     return []
 
 
+def telling(lines: list[str]) -> Callable[[str, str], None]:
+    return lambda kind, text: lines.append(f"{kind}: {text}")
+
+
 @pytest.fixture
 def keeper(short_path: Path, lines: list[str]) -> Iterator[Keeper]:
-    kept = Keeper("null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(short_path)]), lines.append)
+    kept = Keeper("null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(short_path)]), telling(lines))
     kept.keep()
     yield kept
     kept.leave().stop()
@@ -33,12 +38,12 @@ def test_a_process_that_dies_is_started_again(keeper: Keeper, lines: list[str]) 
         wait_until(lambda: len(lines) == 2, "it serves again")
         after = keeper.child.pid
         assert after != before
-        assert lines[0].startswith(f"null: process {before} ended with status -9; starting it again in ")
-        assert lines[1] == f"null: process {after}"
+        assert lines[0].startswith(f"died: process {before} was killed by SIGKILL; starting it again in ")
+        assert lines[1] == f"started: process {after} serves"
 
 
 def test_a_process_that_was_left_is_not_started_again(short_path: Path, lines: list[str]) -> None:
-    keeper = Keeper("null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(short_path)]), lines.append)
+    keeper = Keeper("null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(short_path)]), telling(lines))
     keeper.keep()
     child = keeper.leave()
     child.process.kill()
@@ -48,7 +53,55 @@ def test_a_process_that_was_left_is_not_started_again(short_path: Path, lines: l
 
 
 def test_a_process_that_does_not_start_is_an_error(lines: list[str]) -> None:
-    keeper = Keeper("null", lambda: Child("nnhal_devices", ["no_such_driver", "--endpoint", "/nowhere"]), lines.append)
+    keeper = Keeper(
+        "null", lambda: Child("nnhal_devices", ["no_such_driver", "--endpoint", "/nowhere"]), telling(lines)
+    )
     with pytest.raises(StartError, match="no_such_driver"):
         keeper.keep()
+    keeper.leave().stop()
+
+
+def test_a_process_that_was_left_is_not_waited_for(short_path: Path, lines: list[str]) -> None:
+    keeper = Keeper("null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(short_path)]), telling(lines))
+    child = keeper.leave()
+    with pytest.raises(StartError, match="was to end before it served"):
+        keeper.keep()
+    child.stop()
+    assert lines == []
+
+
+def test_a_process_that_cannot_be_started_again_is_tried_with_growing_delays(
+    short_path: Path, lines: list[str]
+) -> None:
+    arguments = ["null", "--endpoint", str(short_path)]
+    keeper = Keeper("null", lambda: Child("nnhal_devices", arguments), telling(lines))
+    keeper.keep()
+    arguments[0] = "bogus"
+    keeper.child.process.kill()
+    wait_until(lambda: len(lines) == 3, "it has failed to start twice")
+    assert lines[0].endswith("starting it again in 0.2 s")
+    assert "no driver is called 'bogus'" in lines[1]
+    assert lines[1].endswith("starting it again in 0.4 s")
+    assert lines[2].endswith("starting it again in 0.8 s")
+    assert (keeper.state, keeper.restarts) == (KeptState.WAITING, 0)
+    keeper.leave().stop()
+    assert len(lines) == 3
+
+
+def test_a_lack_of_descriptors_delays_a_start_and_ends_nothing(short_path: Path, lines: list[str]) -> None:
+    lacking = [False]
+
+    def launch() -> Child:
+        if lacking[0]:
+            lacking[0] = False
+            raise OSError(errno.EMFILE, "Too many open files")
+        return Child("nnhal_devices", ["null", "--endpoint", str(short_path)])
+
+    keeper = Keeper("null", launch, telling(lines))
+    keeper.keep()
+    lacking[0] = True
+    keeper.child.process.kill()
+    wait_until(lambda: len(lines) == 3, "it serves again")
+    assert lines[1].startswith("died: [Errno 24] Too many open files; starting it again in ")
+    assert lines[2] == f"started: process {keeper.child.pid} serves"
     keeper.leave().stop()

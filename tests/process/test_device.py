@@ -19,9 +19,11 @@ from nnhal.types import DeviceType, OperandType
 from tests.support.processes import device_process
 
 SERVICES = {
+    "nnhal.v1.AdminService",
     "nnhal.v1.BackendService",
     "nnhal.v1.BufferService",
     "nnhal.v1.BurstService",
+    "nnhal.v1.DeviceAdminService",
     "nnhal.v1.DeviceService",
     "nnhal.v1.ExecutionService",
     "nnhal.v1.FencedExecutionCallbackService",

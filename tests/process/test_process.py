@@ -78,9 +78,10 @@ def test_an_unknown_driver_is_refused(short_path: Path) -> None:
     assert not endpoint.exists()
 
 
-def test_an_endpoint_with_too_long_a_name_is_refused(short_path: Path) -> None:
-    endpoint = short_path / ("x" * 120)
-    assert_refused(run("null", "--endpoint", str(endpoint)), "a socket's path may have 107")
+@pytest.mark.parametrize(("name", "reason"), [("x" * 120, "a socket's path may have 107"), ("a,b", "has a comma")])
+def test_an_endpoint_whose_name_cannot_be_used_is_refused(short_path: Path, name: str, reason: str) -> None:
+    endpoint = short_path / name
+    assert_refused(run("null", "--endpoint", str(endpoint)), reason)
     assert not endpoint.exists()
 
 

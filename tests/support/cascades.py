@@ -25,8 +25,8 @@ from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
 )
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan, Proposal, WeightsIn
+from nnhal_devices.ethos_u.cascader.schedule.replay import PlanReplay, replay
 from nnhal_devices.ethos_u.cascader.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
-from nnhal_tools.cascade.replay import PlanReplay, replay
 from nnhal_tools.cascade.story import CascadeStory, FrontierPoint
 from nnhal_tools.cascade.telling import tell
 from tests.support.tflite_files import Spec, TfliteFile, int8

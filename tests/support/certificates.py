@@ -24,14 +24,14 @@ def authority(folder: Path, name: str) -> Pair:
     return made
 
 
-def signed(folder: Path, name: str, by: Pair) -> Pair:
-    """Make a certificate for ``localhost`` and 127.0.0.1, signed by an authority."""
+def signed(folder: Path, name: str, by: Pair, days: str = _DAYS) -> Pair:
+    """Make a certificate for ``localhost`` and 127.0.0.1, signed by an authority, valid for some days from now on."""
     made = _pair(folder, name)
     request, extensions = folder / f"{name}.csr", folder / f"{name}.ext"
     extensions.write_text("subjectAltName = DNS:localhost, IP:127.0.0.1\n")
     _openssl("req", *_new(made), "-subj", f"/CN={name}", "-out", str(request))
     issuer = ("-CA", str(by.certificate), "-CAkey", str(by.key), "-CAcreateserial")
-    asked = ("-in", str(request), "-extfile", str(extensions), "-days", _DAYS)
+    asked = ("-in", str(request), "-extfile", str(extensions), "-days", days)
     _openssl("x509", "-req", *asked, *issuer, "-out", str(made.certificate))
     return made
 

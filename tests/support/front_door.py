@@ -60,11 +60,16 @@ def devices() -> Iterator[Devices]:
 
 
 def arguments(directory: Path, repository: Path, over: Devices, *options: str) -> list[str]:
-    """Return the command line of a framework that loads all models and listens on free ports."""
+    """Return the command line of a framework that loads all models and listens on free ports.
+
+    Clients may load and unload models, unless ``options`` have another control mode.
+    """
     given = ["--endpoint", str(directory)]
     for name, endpoint in over.endpoints.items():
         given += ["--device", f"{name}={endpoint.directory}"]
-    given += ["--model-repository", str(repository), "--model-control-mode", "explicit", "--load-model", "*"]
+    given += ["--model-repository", str(repository)]
+    if "--model-control-mode" not in options:
+        given += ["--model-control-mode", "explicit", "--load-model", "*"]
     return [*given, "--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *options]
 
 

@@ -78,8 +78,9 @@ class HeldExecution:
 class HeldDevice:
     """The device, and its executions in the order in which they begin."""
 
-    def __init__(self, endpoint: Endpoint, listener: socket.socket) -> None:
+    def __init__(self, endpoint: Endpoint, admin_key: str, listener: socket.socket) -> None:
         self.endpoint = endpoint
+        self.admin_key = admin_key
         self._listener = listener
 
     def next(self) -> HeldExecution:
@@ -101,8 +102,8 @@ def held_device(directory: Path, *arguments: str) -> Iterator[HeldDevice]:
         listener.bind(str(path))
         listener.listen(64)
         listener.settimeout(30)
-        with device_process(NAME, directory, "--backend-path", str(backends), *arguments) as (_, endpoint):
-            device = HeldDevice(endpoint, listener)
+        with device_process(NAME, directory, "--backend-path", str(backends), *arguments) as (child, endpoint):
+            device = HeldDevice(endpoint, child.admin_key, listener)
             try:
                 yield device
             finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
-_VOID = {"br", "meta"}
+_VOID = {"br", "hr", "img", "input", "link", "meta"}
 """Elements without an end."""
 
 

@@ -28,6 +28,8 @@ from nnhal.endpoint import Endpoint
 from nnhal_devices.__main__ import main as serve
 from nnhal_devices.driver import Control, DriverOptions
 from nnhal_devices.registry import create_driver
+from nnhal_hosting.admin.keys import new_admin_key
+from nnhal_hosting.supervision import send_admin_key
 from tests.support.waiting import stop, wait_for_death, wait_until
 
 Stage = Literal["prepare", "execute"]
@@ -118,6 +120,7 @@ def main() -> None:
     for line in sys.stdin:
         name, directory = line.split()
         ours, theirs = socket.socketpair()
+        send_admin_key(ours, new_admin_key())
         pid = os.fork()
         if pid == 0:
             for supervisor in (*supervisors, ours):

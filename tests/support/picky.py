@@ -36,6 +36,7 @@ from nnhal_devices.driver import (
     Argument,
     BoundWorkload,
     Control,
+    Driver,
     Outcome,
     PrepareOptions,
     Support,
@@ -45,7 +46,7 @@ from nnhal_devices.driver import (
 from nnhal_devices.host.process import host
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
-from nnhal_service.partition import Fallback, Options, Strategy
+from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import Fleet, LoadedModel, PreparedPlan, RunReport, TensorBinding, prepare
 from nnhal_service.runtime.run.cancellation import Cancellation
 
@@ -120,16 +121,20 @@ class Loader:
         self._stack = stack
 
     def __call__(
-        self, model: Model, fallback: Fallback = Fallback.ALLOW, strategy: Strategy = Strategy.NNAPI
+        self,
+        model: Model,
+        fallback: Fallback = Fallback.ALLOW,
+        strategy: Strategy = Strategy.NNAPI,
+        pins: Sequence[Pin] = (),
     ) -> PreparedPlan:
         """Prepare a model of the HAL, by NNAPI's strategy unless another is given."""
-        prepared = prepare(imported(model), self._fleet, (), Options(strategy, fallback=fallback))
+        prepared = prepare(imported(model), self._fleet, (), Options(strategy, tuple(pins), fallback=fallback))
         self._stack.callback(prepared.release)
         return prepared
 
 
 @contextmanager
-def serving(directory: Path, *drivers: Picky) -> Iterator[Loader]:
+def serving(directory: Path, *drivers: Driver) -> Iterator[Loader]:
     """Serve devices, in this order, and return what loads models on them."""
     with ExitStack() as stack:
         endpoints = {driver.name: Endpoint(directory / driver.name) for driver in drivers}
@@ -186,7 +191,7 @@ class Bound:
             for number, (tensor, size) in enumerate(zip(tensors, sizes, strict=True))
         ]
         self._model = LoadedModel(prepared)
-        self._context = self._model.bind(
+        self.context = self._model.bind(
             bindings[: self._inputs], bindings[self._inputs :], memories, measure_timing, loop_timeout_duration_ns
         )
         self.give(*inputs)
@@ -198,7 +203,7 @@ class Bound:
 
     def run(self, cancellation: Cancellation | None = None) -> RunReport:
         """Run the model."""
-        return self._context.run(cancellation=cancellation)
+        return self.context.run(cancellation=cancellation)
 
     def outputs(self) -> list[list[float]]:
         """Return the values of the outputs."""
@@ -207,4 +212,4 @@ class Bound:
 
     def close(self) -> None:
         """Release the binding."""
-        self._model.unbind(self._context)
+        self._model.unbind(self.context)

@@ -127,10 +127,10 @@ def made_up(random: Random, model: Model, devices: int, hop_ns: float = 20.0) ->
     return task_of(model, edge_ns), candidates
 
 
-def task_of(model: Model, edge_ns: EdgeNs) -> Task:
+def task_of(model: Model, edge_ns: EdgeNs, left_ns: EdgeNs | None = None) -> Task:
     """Return the task of a model whose operations come from nodes called op0, op1, …"""
     names = [(f"op{number}",) for number in range(len(model.main.operations))]
-    return Task(model, names, [operand.dimensions for operand in model.main.operands], edge_ns)
+    return Task(model, names, [operand.dimensions for operand in model.main.operands], edge_ns, left_ns=left_ns)
 
 
 def free(source: str | None, destination: str | None, size: int) -> float:
@@ -141,4 +141,4 @@ def free(source: str | None, destination: str | None, size: int) -> float:
 def figures_of(task: Task, candidates: Sequence[Candidate]) -> Problem:
     """Return the problem in which every device may take the operations that it has figures for."""
     able = [[c for c in candidates if c.operation_ns[number]] for number in range(len(task.names))]
-    return problem_of(task.model, candidates, able, task.dimensions, task.edge_ns, {})
+    return problem_of(task.model, candidates, able, task.dimensions, task.edge_ns, {}, task.left_ns)

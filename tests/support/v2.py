@@ -54,7 +54,7 @@ class FakeModel:
     requests: list[InferenceRequest] = field(default_factory=list)
     released: int = 0
 
-    async def infer(self, request: InferenceRequest) -> InferenceResponse:
+    async def infer(self, request: InferenceRequest, client: str = "") -> InferenceResponse:
         running = asyncio.ensure_future(asyncio.to_thread(self._infer, request))
         try:
             return await asyncio.shield(running)

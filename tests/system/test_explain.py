@@ -53,11 +53,13 @@ def test_the_command_tells_one_story_as_json_and_as_a_page(tmp_path: Path) -> No
     assert 0 < story["fallback_bytes_unaligned"] <= story["fallback_bytes"]
 
     page = parsed(html.read_text())
-    assert len(page.having("box")) == len(story["steps"])
-    assert len(page.having("edge")) == len(story["edges"])
-    groups, heads = len(story["steps"]), 3
-    rows = len(story["devices"]) + len(story["operations"]) + len(story["edges"])
-    assert page.counts["tr"] == rows + groups + heads
+    assert len(page.having("step")) == len(page.having("open-step")) == len(story["steps"])
+    assert len(page.having("panel")) == len(story["operations"])
+    (edges,) = page.having("edges")
+    assert edges.text.count("ashmem") >= len(story["edges"])
+    pins = [operation["pin"] for operation in story["operations"]]
+    assert pins[:2] == ["op:RELU", "name:middle"] and all(pin in page.text for pin in pins)
+    assert story["operations"][1]["inputs"] == story["operations"][0]["outputs"]
     assert "b<&>" not in html.read_text()
     for operation in story["operations"]:
         for reason in operation["refusals"].values():

@@ -10,7 +10,7 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal_client import Framework
-from nnhal_tools.explain import Explanation
+from nnhal_client.explanation import Explanation
 from nnhal_tools.up import DeviceEntry
 from tests.support.testbeds import framework_over
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8

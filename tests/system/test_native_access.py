@@ -19,7 +19,7 @@ def closed(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     """Run a server that requires tokens."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
-    tokens = token_file(tmp_path_factory.mktemp("tokens"), ci="infer", boss="admin")
+    tokens = token_file(tmp_path_factory.mktemp("tokens"), eye="view", ci="infer", boss="admin")
     with front_door(device_processes, repository, "--tokens", str(tokens)) as process:
         yield process
 
@@ -38,6 +38,11 @@ def test_a_client_that_may_infer_runs_natively_and_directly(closed: Served, toke
     with connect(closed.grpc, token=token) as session:
         assert isinstance(session, Framework)
         assert session.open("tanh").bind().run().direct
+
+
+def test_a_client_that_may_only_view_gets_no_native_session(closed: Served) -> None:
+    with connect(closed.grpc, token="eye-token") as session:
+        assert not isinstance(session, Framework)
 
 
 def test_a_client_without_a_known_token_gets_no_native_asyncio_session(closed: Served) -> None:

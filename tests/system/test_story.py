@@ -17,8 +17,8 @@ from onnx import helper
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value
 from nnhal_client import Framework, Model, RunReport
+from nnhal_client.explanation import Explanation
 from nnhal_hosting.trace import Trace
-from nnhal_tools.explain import Explanation
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DeviceEntry
 from tests.support.mobilenet import BODY, HEAD, LABELS, SIDE, MobileNet, image

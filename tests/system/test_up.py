@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,15 +20,21 @@ from tests.support.waiting import wait_for_death, wait_until
 
 
 @contextmanager
-def running(directory: Path) -> Iterator[subprocess.Popen[str]]:
-    """``nnhal up`` under a directory, after it has printed that it is ready."""
-    process = subprocess.Popen(
-        command(["up", "--directory", str(directory)]), stderr=subprocess.PIPE, text=True, bufsize=1
-    )
+def running(
+    directory: Path, *options: str, until: str = "ready:", lines: list[str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """``nnhal up`` under a directory, after it has printed that it is ready. ``lines`` gets what it prints before."""
+    arguments = ["up", "--directory", str(directory), *(options or ["--no-dashboard"])]
+    process = subprocess.Popen(command(arguments), stderr=subprocess.PIPE, text=True, bufsize=1)
     assert process.stderr is not None
+    said: list[str] = [] if lines is None else lines
     with process.stderr:
         try:
-            assert any("ready:" in line for line in process.stderr)
+            for line in process.stderr:
+                said.append(line)
+                if until in line:
+                    break
+            assert until in said[-1], "".join(said)
             yield process
         finally:
             process.kill()
@@ -74,3 +82,27 @@ def _serves(endpoint: Endpoint, not_this: int) -> bool:
             return device.pid != not_this and bool(device.version())
     except NnhalError:
         return False
+
+
+def test_sigterm_ends_a_start_that_is_under_way(short_path: Path) -> None:
+    with running(short_path, until="serves, driver cpu_acc") as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 1
+    assert not list(short_path.glob("*/*.sock"))
+
+
+def test_the_dashboard_is_found_by_its_address(short_path: Path) -> None:
+    lines: list[str] = []
+    with running(short_path, "--dashboard-port", "0", until="dashboard: http://127.0.0.1:", lines=lines):
+        address = lines[-1].split()[-1]
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            assert answer.status == 200
+
+
+def test_a_port_that_is_taken_costs_only_the_dashboard(short_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with running(short_path, "--dashboard-port", port, until="dashboard: goes without: "):
+            wait_until(lambda: (short_path / "framework/framework.sock").is_socket(), "the framework serves")
+            with connect(short_path / "framework") as framework:
+                assert [device.name for device in framework.devices()] == ["cpu_acc", "cpu_ref"]

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 import nnhal_tools.cli
-from nnhal_tools.names import shortened
 from nnhal_tools.terminal import Footnotes, Name, output_console, show_table
 
 NAME = "CONV_2D_63:model/conv2d_35/[BiasAdd]"
@@ -29,11 +28,6 @@ def test_every_command_prints_tables_in_the_same_way() -> None:
         text = path.read_text()
         assert len(re.findall(r"\bConsole\(", text)) == len(re.findall(r"\bConsole\(stderr=True", text)), path
         assert not re.search(r"print\((table|growth|sizes)\)", text), path
-
-
-@pytest.mark.parametrize(("width", "short"), [(9, "abcdefghi"), (8, "abcd…ghi"), (5, "ab…hi"), (2, "a…"), (1, "…")])
-def test_a_name_is_shortened_in_its_middle(width: int, short: str) -> None:
-    assert shortened("abcdefghi", width) == short
 
 
 def test_a_name_is_whole_if_there_is_room_and_is_no_markup() -> None:

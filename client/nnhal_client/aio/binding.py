@@ -9,13 +9,13 @@ from typing import Protocol
 
 from google.protobuf.message import Message
 
+from nnhal.contexts import AsyncClosing
 from nnhal.remote.calls import Calls
 from nnhal.types import NO_DEADLINE
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.aio.exchanger import Exchanger
 from nnhal_client.binding import NativeBinding
-from nnhal_client.contexts import AsyncClosing
 from nnhal_client.core.binding_memory import DomainMemoryHandle
 from nnhal_client.core.native_model import NativeModel
 from nnhal_client.reports import RunReport

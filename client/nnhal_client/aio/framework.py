@@ -7,6 +7,7 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 
+from nnhal.contexts import AsyncClosing
 from nnhal.remote.calls import Calls
 from nnhal.types import NO_DEADLINE, NO_HINTS, ExecutionPreference, Hints, Priority
 from nnhal.types import Model as HalModel
@@ -14,7 +15,6 @@ from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.aio.memory import AsyncDomainMemory
 from nnhal_client.aio.model import AsyncModel
-from nnhal_client.contexts import AsyncClosing
 from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.framework import DeviceInfo, FallbackName, Framework, PartitionerName
 from nnhal_client.memory import MemoryRole
@@ -60,9 +60,11 @@ class AsyncFramework(AsyncClosing):
             )
         )
 
-    async def open(self, name: str, version: str = "") -> AsyncModel:
+    async def open(
+        self, name: str, version: str = "", pins: Mapping[str, str] | None = None, devices: Sequence[str] = ()
+    ) -> AsyncModel:
         """A model of the server's repository, as ``Framework.open``."""
-        return self._model(await asyncio.to_thread(self._blocking.open, name, version))
+        return self._model(await asyncio.to_thread(self._blocking.open, name, version, pins, devices))
 
     async def load_model(
         self,

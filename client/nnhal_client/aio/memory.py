@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from nnhal.arrays import Array
+from nnhal.contexts import AsyncClosing
 from nnhal.types import Memory
-from nnhal_client.contexts import AsyncClosing
 from nnhal_client.memory import DomainMemory
 
 

@@ -8,11 +8,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, TypeVar
 
+from nnhal.contexts import AsyncClosing
 from nnhal.extensions.values import Value
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.aio.binding import AsyncBinding
-from nnhal_client.contexts import AsyncClosing
 from nnhal_client.core.binding_memory import DomainMemoryHandle
 from nnhal_client.core.model_runs import CONCURRENCY, Bind, Command, Commands, ModelRuns, Reopen, Run, Wait
 from nnhal_client.core.native_model import NativeModel

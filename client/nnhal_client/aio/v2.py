@@ -10,12 +10,12 @@ import grpc
 from google.protobuf.message import Message
 from grpc import aio
 
+from nnhal.contexts import AsyncClosing
 from nnhal.errors import TransportError
 from nnhal.extensions.values import Value
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.types.layout import Dimensions
 from nnhal_client.aio.binding import AsyncV2Binding
-from nnhal_client.contexts import AsyncClosing
 from nnhal_client.core.binding_memory import DomainMemoryHandle
 from nnhal_client.v2.binding import V2Signature
 from nnhal_client.v2.calls import INFER, MODEL_METADATA, OPTIONS, SERVICE, R, authorization, failure_of, serialized

@@ -7,6 +7,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 
+from nnhal.contexts import Closing
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.memory import read_pools
 from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
@@ -21,7 +22,6 @@ from nnhal.types import (
     TokenValuePair,
 )
 from nnhal.types.layout import Dimensions
-from nnhal_client.contexts import Closing
 from nnhal_client.framework import Framework
 from nnhal_client.model import Model as LoadedModel
 from nnhal_client.ndk.devices import Device, framework_names

@@ -8,11 +8,11 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from enum import IntEnum
 
+from nnhal.contexts import Closing
 from nnhal.errors import NnhalError
 from nnhal.fence import FenceState
 from nnhal.types import MAX_LOOP_TIMEOUT_NS, NO_DEADLINE, Operand, Timing
 from nnhal.types.layout import Dimensions, combine, is_scalar
-from nnhal_client.contexts import Closing
 from nnhal_client.ndk.arguments import ArgumentList, Buffer, UsableMemory
 from nnhal_client.ndk.binding import ExecutionBinding, ExecutionOutcome, LaunchedExecution
 from nnhal_client.ndk.compilation import Compilation, HintList, deadline_after, require_duration

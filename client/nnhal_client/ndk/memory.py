@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnhal.contexts import Closing
 from nnhal.errors import NnhalError
 from nnhal.memory import FilePool, open_pool, validate_pool
 from nnhal.types import Memory as SharedMemory
 from nnhal.types import Operand
 from nnhal.types.layout import Dimensions, combine, describe, is_extension, is_scalar
-from nnhal_client.contexts import Closing
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.ndk.compilation import Compilation
 from nnhal_client.ndk.result import NeuralNetworksError, ResultCode

@@ -11,11 +11,11 @@ import numpy as np
 from google.protobuf.message import Message
 
 from nnhal.arrays import Array
+from nnhal.contexts import Closing
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.types.layout import Dimensions
-from nnhal_client.contexts import Closing
 from nnhal_client.reports import RunReport
 from nnhal_client.tensors import fill, input_dimensions
 from nnhal_client.v2.calls import INFER, R

@@ -9,11 +9,11 @@ from typing import Literal, cast
 import grpc
 from google.protobuf.message import Message
 
+from nnhal.contexts import Closing
 from nnhal.errors import TransportError
 from nnhal.extensions.values import Value
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.types.layout import Dimensions
-from nnhal_client.contexts import Closing
 from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory
 from nnhal_client.v2.binding import V2Binding, V2Signature

@@ -15,7 +15,7 @@ from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
 from nnhal_devices.cpu_acc.costs import ROOFLINE
 from nnhal_devices.cpu_acc.lowering import lower
 from nnhal_devices.cpu_acc.session import CPU, create_session
-from nnhal_devices.cpu_acc.support import supported_operations
+from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
 
@@ -32,7 +32,11 @@ class CpuAcc:
     modelled_timing = False
     extensions: tuple[Extension, ...] = (EXTENSION,)
     number_of_cache_files = NumberOfCacheFiles(1, 1)
-    backend = Backend(ROOFLINE.operation_ns, realisation="ONNX Runtime on this machine's CPU")
+    backend = Backend(
+        ROOFLINE.operation_ns,
+        realisation="ONNX Runtime on this machine's CPU",
+        operation_limits=operation_limits,
+    )
 
     def __init__(self, options: DriverOptions, providers: Sequence[str] = CPU) -> None:
         """``providers`` are execution providers of ONNX Runtime, the preferred first."""

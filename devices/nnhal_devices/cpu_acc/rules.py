@@ -68,6 +68,11 @@ class LoweringRule:
 
     main: int = 0
 
+    @property
+    def has_check(self) -> bool:
+        """Whether it has conditions besides types and constants."""
+        return self.check is not _anything
+
 
 def _fixed(op: OperationContext) -> Support:
     dimensions = op.dimensions(0)

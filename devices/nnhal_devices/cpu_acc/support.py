@@ -16,6 +16,22 @@ from nnhal.types.layout import Dimensions, combine, is_extension, is_scalar
 from nnhal_devices.cpu_acc.messages import supported
 from nnhal_devices.cpu_acc.rules import RULES, LoweringRule
 from nnhal_devices.driver import SUPPORTED, Support, Supported, Unsupported
+from nnhal_devices.figures import OperationLimit
+from nnhal_devices.operation_limits import MORE, constants_of, limit_of, types_of
+
+
+def operation_limits() -> list[OperationLimit]:
+    """Return what cpu_acc takes of each operation that it lowers."""
+    return [
+        limit_of(
+            code,
+            f"{types_of(rule.types)} as input {rule.main}",
+            "known ranks",
+            constants_of(rule.constants),
+            MORE if rule.has_check else "",
+        )
+        for code, rule in sorted(RULES.items())
+    ]
 
 
 def supported_operations(model: ResolvedModel) -> list[Support]:

@@ -15,7 +15,7 @@ from nnhal_devices.cpu_ref.capabilities import CAPABILITIES
 from nnhal_devices.cpu_ref.costs import ROOFLINE
 from nnhal_devices.cpu_ref.extension import element_type
 from nnhal_devices.cpu_ref.interpreter import Interpreter
-from nnhal_devices.cpu_ref.support import supported_operations
+from nnhal_devices.cpu_ref.support import operation_limits, supported_operations
 from nnhal_devices.driver import (
     Argument,
     Control,
@@ -38,7 +38,9 @@ class CpuRef:
     modelled_timing = False
     extensions: tuple[Extension, ...] = (EXTENSION,)
     number_of_cache_files = NumberOfCacheFiles(1, 1)
-    backend = Backend(ROOFLINE.operation_ns, realisation="numpy on this machine's CPU")
+    backend = Backend(
+        ROOFLINE.operation_ns, realisation="numpy on this machine's CPU", operation_limits=operation_limits
+    )
 
     def __init__(self, options: DriverOptions | None = None) -> None:
         (options or DriverOptions()).require_known(self.name)

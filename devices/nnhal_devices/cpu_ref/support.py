@@ -10,6 +10,13 @@ from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW
 from nnhal_devices.cpu_ref.extension import support_run
 from nnhal_devices.cpu_ref.kernels import KERNELS
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal_devices.figures import OperationLimit
+from nnhal_devices.operation_limits import limit_of
+
+
+def operation_limits() -> list[OperationLimit]:
+    """Return the operations that cpu_ref has: it takes each as the HAL defines it."""
+    return [limit_of(code) for code in sorted({*KERNELS, *CONTROL_FLOW})]
 
 
 def supported_operations(model: ResolvedModel) -> list[Support]:

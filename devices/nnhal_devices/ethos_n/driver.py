@@ -8,7 +8,7 @@ from typing import final
 
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
-from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, TensorHandleFactory
+from nnhal_devices.backend import Backend, DeviceFigure, MemoryKind, MemoryRules, TensorHandleFactory
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import (
@@ -24,8 +24,9 @@ from nnhal_devices.driver import (
 )
 from nnhal_devices.ethos_n.capabilities import CAPABILITIES
 from nnhal_devices.ethos_n.costs import ROOFLINE, TRANSFER_COSTS, inference_ns
+from nnhal_devices.ethos_n.limits import SRAM_BYTES
 from nnhal_devices.ethos_n.optimize import optimize
-from nnhal_devices.ethos_n.support import supported_operations
+from nnhal_devices.ethos_n.support import operation_limits, supported_operations
 
 _DMA_BUF = frozenset({MemoryKind.HARDWARE_BUFFER_BLOB})
 _ALIGNMENT = 64
@@ -58,6 +59,8 @@ class EthosN:
             ),
         ),
         realisation="emulated: the arithmetic of cpu_acc, or of cpu_ref, on this machine's CPU",
+        operation_limits=operation_limits,
+        figures=lambda: (DeviceFigure("SRAM", SRAM_BYTES, "bytes"),),
     )
 
     def __init__(self, options: DriverOptions) -> None:

@@ -7,6 +7,7 @@ from nnhal.types import OperationType
 from nnhal_devices.driver import Support
 from nnhal_devices.ethos_n.limits import MAX_DEPTH, MAX_SIDE
 from nnhal_devices.ethos_n.rules import RULES
+from nnhal_devices.figures import OperationLimit
 from nnhal_devices.npu_support.support import NpuSupport
 
 _SUPPORT = NpuSupport(
@@ -21,6 +22,11 @@ _SUPPORT = NpuSupport(
     MAX_SIDE,
     MAX_DEPTH,
 )
+
+
+def operation_limits() -> list[OperationLimit]:
+    """Return what it takes of each operation that it has."""
+    return _SUPPORT.operation_limits()
 
 
 def supported_operations(model: ResolvedModel) -> list[Support]:

@@ -27,11 +27,13 @@ from nnhal_devices.ethos_u.cascader.graph.paddings import fold_paddings
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.stream.emit import emit
 from nnhal_devices.ethos_u.costs import TRANSFER_COSTS, nanoseconds, operation_ns
+from nnhal_devices.ethos_u.figures import schedule_figures
 from nnhal_devices.ethos_u.machine.errors import MachineError
 from nnhal_devices.ethos_u.machine.machine import Machine
 from nnhal_devices.ethos_u.optimize import optimize
 from nnhal_devices.ethos_u.options import OPTIONS, read_options
-from nnhal_devices.ethos_u.support import supported_operations
+from nnhal_devices.ethos_u.support import operation_limits, supported_operations
+from nnhal_devices.figures import DeviceFigure, WorkloadFigures
 
 _SCHEDULES = 8
 """Schedules that are kept: a network is optimised, and then prepared."""
@@ -59,8 +61,17 @@ class EthosU:
             TRANSFER_COSTS,
             self._optimize,
             realisation="emulated: command streams, interpreted with cpu_ref's arithmetic on this machine's CPU",
+            operation_limits=operation_limits,
+            figures=self._figures,
         )
         self._scheduled = lru_cache(_SCHEDULES)(self._compile)
+
+    def _figures(self) -> tuple[DeviceFigure, ...]:
+        working = self._options.system.working
+        return (
+            DeviceFigure(working.name.upper(), working.size, "bytes"),
+            DeviceFigure(f"{working.name.upper()} that a network may take", self._options.sram, "bytes"),
+        )
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
         return supported_operations(model)
@@ -77,7 +88,8 @@ class EthosU:
         except (ConstantsDoNotFitError, DoesNotFitError) as error:
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, f"{error} of {system.name}") from error
         options.check()
-        return CascadedWorkload(Machine(emit(schedule), graph, model, system, self._options.checked))
+        machine = Machine(emit(schedule), graph, model, system, self._options.checked)
+        return CascadedWorkload(machine, schedule, self._options.sram)
 
     def _compile(self, graph: CascaderGraph) -> Schedule:
         return compile_graph(graph, self._options.system, CompilerOptions(budget=self._options.sram))
@@ -92,8 +104,14 @@ class EthosU:
 class CascadedWorkload:
     """A machine that is loaded with the commands of a network."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, schedule: Schedule, budget: int) -> None:
+        """``budget`` is the bytes of the working memory that the schedule was made for."""
         self._machine = machine
+        self._schedule = schedule
+        self._budget = budget
+
+    def figures(self) -> WorkloadFigures:
+        return schedule_figures(self._schedule, self._budget)
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundCascade:
         main = self._machine.model.model.main

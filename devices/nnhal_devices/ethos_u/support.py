@@ -8,7 +8,13 @@ from nnhal.types import OperationType
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_u.limits import MAX_EXTENT
 from nnhal_devices.ethos_u.rules import RULES
+from nnhal_devices.figures import OperationLimit
 from nnhal_devices.npu_support.support import NpuSupport
+
+
+def operation_limits() -> list[OperationLimit]:
+    """Return what it takes of each operation that it has."""
+    return _SUPPORT.operation_limits()
 
 
 def supported_operations(model: ResolvedModel) -> list[Support]:

@@ -9,7 +9,7 @@ import onnxruntime
 
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
-from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, TensorHandleFactory
+from nnhal_devices.backend import Backend, DeviceFigure, MemoryKind, MemoryRules, TensorHandleFactory
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support, Supported
 from nnhal_devices.gpu_acc.capabilities import CAPABILITIES
@@ -19,7 +19,7 @@ from nnhal_devices.gpu_acc.memory import WORKING_MEMORY_BYTES, LoadedNetworks, W
 from nnhal_devices.gpu_acc.optimize import optimize
 from nnhal_devices.gpu_acc.queue import InOrderQueue
 from nnhal_devices.gpu_acc.runtime import this_machine
-from nnhal_devices.gpu_acc.support import supported_operations
+from nnhal_devices.gpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.gpu_acc.workload import QueuedWorkload
 
 _ALIGNMENT = 128
@@ -58,6 +58,15 @@ class GpuAcc:
             LoadedNetworks(self._memory),
             self._queue,
             runtime.realisation,
+            operation_limits,
+            self._figures,
+        )
+
+    def _figures(self) -> tuple[DeviceFigure, ...]:
+        return (
+            DeviceFigure("working memory in use", self._memory.bytes, "bytes"),
+            DeviceFigure("working memory", self._memory.budget, "bytes"),
+            DeviceFigure("runs in the command queue", len(self._queue)),
         )
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:

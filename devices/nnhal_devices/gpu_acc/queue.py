@@ -18,6 +18,9 @@ class InOrderQueue:
         self._syncing = threading.Lock()
         self._enqueued: list[QueuedWork] = []
 
+    def __len__(self) -> int:
+        return len(self._enqueued)
+
     def enqueue(self, work: Work) -> QueuedWork:
         """Append work. The thread that syncs next calls it once and drops it."""
         queued = QueuedWork(self, work)

@@ -10,7 +10,10 @@ from nnhal.operations import type_name
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import Operand, OperandType, Operation, OperationType
 from nnhal.types.layout import Dimensions, describe, is_extension, is_scalar
+from nnhal_devices.cpu_acc.rules import RULES
 from nnhal_devices.driver import SUPPORTED, Driver, Support, Supported, Unsupported
+from nnhal_devices.figures import OperationLimit
+from nnhal_devices.operation_limits import MORE, constants_of, limit_of, types_of
 
 MAX_RANK = 4
 _FLOATS = frozenset({OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.FLOAT32, OperandType.FLOAT16})
@@ -20,6 +23,21 @@ _QUANTISED = frozenset({OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUAN
 _CONVERSIONS = (OperationType.QUANTIZE, OperationType.DEQUANTIZE)
 """Kernels that convert 8-bit values to floats and back; they compute with floats."""
 _ALLOWED = "TENSOR_FLOAT32, TENSOR_FLOAT16, and TENSOR_INT32 or TENSOR_BOOL8 as indexes or conditions"
+
+
+def operation_limits() -> list[OperationLimit]:
+    """Return what is left of cpu_acc's operations, which do the arithmetic."""
+    return [
+        limit_of(
+            code,
+            f"{types_of(types)} as input {rule.main}",
+            f"known ranks of up to {MAX_RANK}",
+            constants_of(rule.constants),
+            MORE if rule.has_check else "",
+        )
+        for code, rule in sorted(RULES.items())
+        if (types := rule.types & (_FLOATS if code not in _CONVERSIONS else _FLOATS | _QUANTISED))
+    ]
 
 
 def supported_operations(model: ResolvedModel, arithmetic: Driver) -> list[Support]:

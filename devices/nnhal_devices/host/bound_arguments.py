@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nnhal.memory import GuardedRegion
 from nnhal_devices.driver import Argument
 from nnhal_devices.host.buffer_uses import BufferUses
-from nnhal_devices.host.staging import Staged
+from nnhal_devices.host.staging import Staged, UsedPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +30,6 @@ class BoundArguments:
 
     guarded: Sequence[GuardedRegion]
     """The mapped files that may shrink, in which arguments lie."""
+
+    pools: Sequence[UsedPool]
+    """Those that arguments lie in."""

@@ -11,7 +11,7 @@ from nnhal.memory import Pool
 from nnhal.types import ExecutionConfig, ExecutionResult, Memory, Request
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.prepared_model import PreparedModel
-from nnhal_devices.host.staging import Staging
+from nnhal_devices.host.staging import Staging, UsedPool, kind_of
 
 _NO_IDENTITY = -1
 _MAX_CACHED_POOLS = 256
@@ -23,7 +23,12 @@ class Burst:
     def __init__(self, prepared: PreparedModel) -> None:
         self.prepared = prepared
         self._busy = threading.Lock()
-        self._pools: dict[int, Pool] = {}
+        self._pools: dict[int, UsedPool] = {}
+
+    @property
+    def pools(self) -> list[UsedPool]:
+        """The pools that it keeps open."""
+        return list(self._pools.values())
 
     def execute(
         self, request: Request, tokens: Sequence[int], config: ExecutionConfig, deadline_ns: int
@@ -65,9 +70,10 @@ class Burst:
     def _open(self, tokens: Sequence[int], index: int, memory: Memory, writable: bool) -> Pool:
         """Open a pool of a request, or take the cached one that has its token."""
         token = tokens[index]
-        pool = self._pools.get(token)
-        if pool is None or (writable and not pool.writable):
-            pool = self.prepared.open_pool(memory, writable)
-            if token != _NO_IDENTITY and len(self._pools) < _MAX_CACHED_POOLS:
-                self._pools[token] = pool
+        cached = self._pools.get(token)
+        if cached is not None and (cached.pool.writable or not writable):
+            return cached.pool
+        pool = self.prepared.open_pool(memory, writable)
+        if token != _NO_IDENTITY and len(self._pools) < _MAX_CACHED_POOLS:
+            self._pools[token] = UsedPool(kind_of(memory), pool)
         return pool

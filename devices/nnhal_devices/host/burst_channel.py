@@ -60,7 +60,7 @@ class _BurstServer:
         except ProtocolError:
             raise
         except Exception:
-            _log.exception("a call on a burst failed", pid=self._client.pid)
+            _log.exception("a call on a burst failed", client=self._client.session.title)
             return encode_error(ErrorStatus.GENERAL_FAILURE, "the driver failed; its log says why")
 
     def _run(self, handle: int, deadline_ns: int) -> tuple[ExecutionResult, Staging]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
-from nnhal.descriptor import Descriptor
-from nnhal.errors import HalError
-from nnhal.types import ErrorStatus
 from nnhal_devices.backend import BackendContext
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import Execution
-from nnhal_devices.host.launch import LaunchCount
+from nnhal_devices.host.interrupt import Interrupt
+from nnhal_devices.host.launches import Launches
 from nnhal_devices.host.models import SessionModels
 from nnhal_devices.host.networks import Networks
 from nnhal_devices.host.prepared_model import PreparedModel
@@ -28,40 +25,18 @@ class ClientSession(Ownership):
 
     def __init__(self, session: Session, context: BackendContext | None = None) -> None:
         """``context`` is notified of the session's networks."""
-        self.launched = LaunchCount()
-        self._end = threading.Lock()
-        self._over = False
-        self._ended: Descriptor | None = None
+        self.launched = Launches()
+        self.interrupt = Interrupt()
         self._runners = threading.Lock()
         self._run_channels: dict[int, RunChannel] = {}
         self._stages: dict[int, list[int]] = {}
-        session.on_close(self._signal_end)
+        session.on_close(self.interrupt.end)
         self.models = SessionModels(session.descriptors.get)
         session.on_close(self.models.close)
         self.networks = Networks(context)
         session.on_close(self.networks.close)
         session.on_close(self._drop_runners)  # callbacks run last first: after the session's objects are gone
         super().__init__(session)
-
-    @property
-    def ended(self) -> Descriptor:
-        """Becomes readable when the session is over. Raises RESOURCE_EXHAUSTED_TRANSIENT.
-
-        Only clients that launch executions have one: a session must not need more descriptors than its link.
-        """
-        with self._end:
-            if self._ended is None:
-                try:
-                    self._ended = Descriptor(os.eventfd(1 if self._over else 0, os.EFD_CLOEXEC))
-                except OSError as error:
-                    raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"no descriptor: {error}") from error
-            return self._ended
-
-    def _signal_end(self) -> None:
-        with self._end:
-            self._over = True
-            if self._ended is not None:
-                os.eventfd_write(self._ended.fileno(), 1)
 
     def prepared_model(self, handle: int) -> PreparedModel:
         """Return a prepared model. Raises INVALID_ARGUMENT."""
@@ -88,6 +63,11 @@ class ClientSession(Ownership):
         with self._runners:
             execution = self.execution(handle)
             return self._run_channels.setdefault(handle, RunChannel(execution, handle))
+
+    @property
+    def run_channels(self) -> int:
+        """How many executions have run channels."""
+        return len(self._run_channels)
 
     def stage(self, handle: int) -> Stage:
         """Return a stage of a wired chain. Raises INVALID_ARGUMENT."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from nnhal.arrays import Bytes
 from nnhal.errors import general_failure, invalid_argument
@@ -29,10 +30,22 @@ class ArgumentRole:
         return f"{'output' if self.is_output else 'input'} {self.index}"
 
 
+class BufferContents(NamedTuple):
+    """What a buffer holds at a moment."""
+
+    bytes: int
+    """Those that it occupies."""
+
+    dimensions: Dimensions
+    is_initialised: bool
+
+
 class DeviceBuffer:
     """A buffer with its state. Safe to use from several threads: a race leaves only the data undefined.
 
-    ``version`` changes with all that an execution is bound to: the address of the bytes, and their dimensions.
+    Its bytes are in the device's memory. ``_storage`` is the host's view of them, which is fetched before it is read,
+    and stored after it was written. ``version`` changes with all that an execution is bound to: the address of the
+    bytes, and their dimensions.
     """
 
     def __init__(
@@ -44,12 +57,13 @@ class DeviceBuffer:
         counters: Counters,
     ) -> None:
         """For values like ``operand``, of combined ``dimensions``. Raises GENERAL_FAILURE if memory is short."""
-        self._type = operand.type
+        self.type = operand.type
         self._initial = dimensions
-        self._roles = frozenset(roles)
+        self.roles = frozenset(roles)
         self._budget = budget
         self._counters = counters
         self._lock = threading.Lock()
+        self._growing = threading.Lock()
         self._current = dimensions
         self._filled = 0
         self._initialised = False
@@ -62,6 +76,12 @@ class DeviceBuffer:
         """Release it for the client: no execution may begin to use it, and those that run keep its memory."""
         self._released = True
 
+    @property
+    def contents(self) -> BufferContents:
+        """What it holds now."""
+        with self._lock:
+            return BufferContents(len(self._storage), self._current, self._initialised)
+
     def copy_from(self, source: Memory, dimensions: Dimensions) -> None:
         """IBuffer.copyFrom. Raises INVALID_ARGUMENT or GENERAL_FAILURE, and leaves the buffer uninitialised then."""
         try:
@@ -71,10 +91,11 @@ class DeviceBuffer:
             pool = open_pool(source, writable=False)
             storage = self._storage_for(size)
             storage[:size] = pool.read(0, size) if isinstance(pool, FilePool) else pool.view(0, size)
+            self._budget.memory.store(storage[:size])
         except BaseException:
             self.spoil()
             raise
-        self._counters.add_buffer_copy(size)
+        self._counters.add_buffer_copy(size, is_output=False)
         self._become(given)
 
     def copy_to(self, destination: Memory) -> None:
@@ -87,12 +108,14 @@ class DeviceBuffer:
             self._require_size(available, size, "destination", current)
         if not initialised or size is None:
             general_failure("the buffer is uninitialised: nothing was copied or written to it yet, or that failed")
-        open_pool(destination, writable=True).write(0, storage[:size])
-        self._counters.add_buffer_copy(size)
+        pool = open_pool(destination, writable=True)
+        self._budget.memory.fetch(storage[:size])
+        pool.write(0, storage[:size])
+        self._counters.add_buffer_copy(size, is_output=True)
 
     def require_role(self, role: ArgumentRole) -> None:
         """Raise INVALID_ARGUMENT if the buffer was not allocated for this role."""
-        if role not in self._roles:
+        if role not in self.roles:
             invalid_argument(f"{role}: the buffer has no such role for this prepared model")
 
     def require_alive(self, role: ArgumentRole) -> None:
@@ -172,23 +195,33 @@ class DeviceBuffer:
             if self._current != dimensions:
                 self._current = dimensions
                 self.version += 1
-            self._filled = ELEMENT_TYPES[self._type].itemsize * prod(dimensions)
+            self._filled = ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
             self._initialised = True
 
     def _storage_for(self, size: int) -> Bytes:
         """The memory, replaced by a larger one if it is too small. Views keep the smaller one alive."""
-        with self._lock:
+        if len(self._storage) >= size:
+            return self._storage
+        with self._growing:
             if len(self._storage) < size:
                 storage = self._budget.allocate(size)
-                storage[: self._filled] = self._storage[: self._filled]  # the caller may fail before it writes
-                self._storage = storage
-                self.version += 1
+                if self._initialised:  # the caller may fail before it writes
+                    self._carry_over(self._storage[: self._filled], storage[: self._filled])
+                with self._lock:
+                    self._storage = storage
+                    self.version += 1
             return self._storage
+
+    def _carry_over(self, old: Bytes, new: Bytes) -> None:
+        """Copy the values from one memory to another. Raises HalError."""
+        self._budget.memory.fetch(old)
+        new[:] = old
+        self._budget.memory.store(new)
 
     def _dimensions_of_copy(self, dimensions: Dimensions) -> Dimensions:
         if min(dimensions, default=0) < 0:
             invalid_argument(f"dimensions {list(dimensions)}, expected none below 0")
-        if is_scalar(self._type) and dimensions:
+        if is_scalar(self.type) and dimensions:
             invalid_argument(f"dimensions {describe(dimensions)} for a scalar")
         combined = combine(self._initial, dimensions)
         if combined is None or (dimensions and 0 in dimensions):
@@ -207,9 +240,9 @@ class DeviceBuffer:
 
     def _size(self, dimensions: Dimensions) -> int | None:
         """Size in bytes; None if it does not follow from the dimensions."""
-        if not fully_specified(self._type, dimensions):
+        if not fully_specified(self.type, dimensions):
             return None
-        return ELEMENT_TYPES[self._type].itemsize * prod(dimensions)
+        return ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
 
 
 def _within(stated: Dimensions, actual: Dimensions) -> bool:

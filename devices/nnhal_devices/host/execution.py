@@ -41,7 +41,7 @@ from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.clock import now_ns, require_ahead
 from nnhal_devices.host.counters import Counters
 from nnhal_devices.host.scheduler import Scheduler
-from nnhal_devices.host.staging import NO_STAGING, Staging, copy_in, copy_out
+from nnhal_devices.host.staging import NO_STAGING, Staged, Staging, copy_in, copy_out
 
 SUCCESS = ExecutionResult()
 Conclude = Callable[[], tuple[ExecutionResult, Staging]]
@@ -79,7 +79,9 @@ class Execution:
         """Raises INVALID_ARGUMENT if the config gives an unknown priority."""
         hinted = hinted_priority(config)
         self.prepared = prepared
-        self._priority = prepared.priority if hinted is None else hinted
+        self.priority = prepared.priority if hinted is None else hinted
+        self.is_reserved = False
+        """Whether it is held for a run that comes later."""
         self.uses = arguments.uses
         self.measures = config.measure_timing
         self.launched: FencedExecutionCallback | None = None
@@ -91,18 +93,26 @@ class Execution:
         self._staged_inputs = arguments.staged_inputs
         self._staged_outputs = arguments.staged_outputs
         self._guarded = arguments.guarded
+        self.pools = arguments.pools
+        """Those that its arguments lie in."""
         self._plain = not (config.measure_timing or arguments.staged_inputs or arguments.staged_outputs)
         timeout = config.loop_timeout_duration_ns
         self._unbounded = Control(NO_DEADLINE, DEFAULT_LOOP_TIMEOUT_NS if timeout == -1 else timeout)
         self._busy = threading.Lock()
         # Arguments in device memory are bound when it runs, and again when the buffers have changed.
         self._bound_versions: tuple[int, ...] | None = None
+        self._bound_inputs = arguments.inputs  # held for the workload: a buffer that grows drops its smaller memory
         self._bound_outputs = arguments.outputs
         # The output shapes, if the buffers give dimensions that model and request leave unknown.
         self._known_from_buffers: tuple[OutputShape, ...] = ()
         self._workload: BoundWorkload
         if arguments.uses is None:
             self._workload = prepared.workload.bind(arguments.inputs, arguments.outputs)
+
+    @property
+    def owner(self) -> object:
+        """The session that it belongs to."""
+        return self.prepared.owner
 
     @property
     def is_brief(self) -> bool:
@@ -113,6 +123,11 @@ class Execution:
     def copies_inputs(self) -> bool:
         """Whether inputs are staged before it runs or is enqueued."""
         return bool(self._staged_inputs)
+
+    @property
+    def staged(self) -> list[Staged]:
+        """Its arguments that are copied in before a run or out after it."""
+        return [*self._staged_inputs, *self._staged_outputs]
 
     def run(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
         """Run it once. Raises HalError: GENERAL_FAILURE if it is running already."""
@@ -129,9 +144,11 @@ class Execution:
         """Reserve it for a run that comes later. Raises GENERAL_FAILURE if it is running or reserved already."""
         if not self._busy.acquire(False):
             general_failure("the execution runs already; one at a time is allowed")
+        self.is_reserved = True
 
     def let_go(self) -> None:
         """Undo ``hold``, in any thread."""
+        self.is_reserved = False
         self._busy.release()
 
     def run_held(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
@@ -141,7 +158,7 @@ class Execution:
         prepared = self.prepared
         scheduler = prepared.scheduler
         try:
-            scheduler.enter(prepared.owner, self._priority, deadline_ns)
+            scheduler.enter(self, control)
         except HalError:
             if self.uses is not None:
                 self.uses.spoil()
@@ -153,7 +170,9 @@ class Execution:
                 return self._run(control, started)
             return self._run_in_device_memory(self.uses, control, started)
         finally:
-            scheduler.leave()
+            scheduler.leave(self)
+            if control.cancelled:
+                control.cancelled = False  # without a deadline it is that of the next run too
 
     def enqueue_held(self, deadline_ns: int) -> Conclude:
         """Enqueue a run on an asynchronous device, while it is held, and return what concludes it after a sync.
@@ -236,7 +255,7 @@ class Execution:
         inputs, outputs = list(self._inputs), list(self._outputs)
         uses.fill(inputs, outputs)
         self._workload = self.prepared.workload.bind(inputs, outputs)
-        self._bound_outputs = outputs
+        self._bound_inputs, self._bound_outputs = inputs, outputs
         differ = any(a.dimensions != b.dimensions for a, b in zip(outputs, self._outputs, strict=True))
         self._known_from_buffers = tuple(OutputShape(a.dimensions) for a in outputs) if differ else ()
         self._bound_versions = versions
@@ -277,8 +296,10 @@ class Execution:
         if self.measures and result.output_sufficient_size:
             staging.span = span if span.ended_ns >= 0 else Span(span.started_ns, now_ns())
             # Modelled time replaces the emulator's own in the driver's time too, which is thus never the shorter one.
-            on_device = took if outcome.time_on_device_ns is None else outcome.time_on_device_ns
-            in_driver = time.perf_counter_ns() - started - took + on_device
+            # What the driver has copied counts as driver's time, as what the host has staged does.
+            copying = sum(copy.ended_ns - copy.started_ns for copy in outcome.copies)
+            on_device = max(took - copying, 0) if outcome.time_on_device_ns is None else outcome.time_on_device_ns
+            in_driver = time.perf_counter_ns() - started - took + copying + on_device
             result = replace(result, timing=Timing(on_device, in_driver))
         return result, staging
 
@@ -287,12 +308,18 @@ class Execution:
         if self.uses is None or not outcome.dimensions or not self.uses.make_room(outcome.dimensions):
             return outcome
         self._bind(self.uses)
-        return self._workload.run(control)
+        again = self._workload.run(control)
+        return replace(again, copies=outcome.copies + again.copies) if outcome.copies else again
 
     def _conclude(self, outcome: Outcome, staging: Staging) -> tuple[ExecutionResult, Staging]:
-        """Copy staged outputs out if all outputs fit, and return the shapes."""
+        """Copy staged outputs out if all outputs fit, and return the shapes. What the driver has copied is counted."""
         shapes = self._shapes(outcome) if outcome.dimensions else ()
         sufficient = all(shape.is_sufficient for shape in shapes)
+        if outcome.copies:
+            staging = Staging() if staging is NO_STAGING else staging
+            for copy in outcome.copies:
+                staging.add(copy)
+            self.prepared.counters.add_copies(outcome.copies)
         if self._staged_outputs and sufficient:
             copy_out(self._staged_outputs, staging)
         if staging is not NO_STAGING:

@@ -33,7 +33,7 @@ from nnhal_devices.host.counters import Counters
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.hints import validate_hints
 from nnhal_devices.host.launcher import Launcher
-from nnhal_devices.host.memory_budget import DeviceMemoryBudget
+from nnhal_devices.host.memory_budget import DeviceMemoryBudget, HostMemory
 from nnhal_devices.host.models import ValidModel
 from nnhal_devices.host.prepared_model import ModelOwner, PreparedModel
 from nnhal_devices.host.scheduler import Scheduler
@@ -84,8 +84,10 @@ class HostedDevice:
         self._guard = guard if driver.memory.unlocked else None
         self.scheduler = Scheduler(settings.workers)
         self.launcher = Launcher(driver.backend.queue, settings.synchronous_fences)
-        self.memory = DeviceMemoryBudget(settings.buffer_bytes, driver.memory.alignment)
-        self.counters = Counters()
+        self.memory = DeviceMemoryBudget(
+            settings.buffer_bytes, driver.backend.memory or HostMemory(driver.memory.alignment)
+        )
+        self.counters = Counters(driver.backend.memory is not None and driver.backend.transfer_costs.is_wire)
 
     @property
     def maps_files(self) -> bool:
@@ -109,8 +111,9 @@ class HostedDevice:
     def launch(self, model: ValidModel, arguments: Preparation, owner: ModelOwner) -> Callable[[], PreparedModel]:
         """Check the arguments of a preparation and return the work that is left.
 
-        Raises INVALID_ARGUMENT; the work raises HalError.
+        Raises INVALID_ARGUMENT, and DEVICE_UNAVAILABLE if the device drains; the work raises HalError.
         """
+        self.scheduler.require_open()
         options = validate_preparation(arguments)
 
         def prepare() -> PreparedModel:
@@ -124,8 +127,10 @@ class HostedDevice:
     def launch_from_cache(self, files: CacheFiles, deadline_ns: int, owner: ModelOwner) -> Callable[[], PreparedModel]:
         """Check the arguments of a preparation from a cache and return the work that is left.
 
-        Raises INVALID_ARGUMENT, and GENERAL_FAILURE if the driver does no caching; the work raises HalError.
+        Raises INVALID_ARGUMENT, GENERAL_FAILURE if the driver does no caching, and DEVICE_UNAVAILABLE if the device
+        drains; the work raises HalError.
         """
+        self.scheduler.require_open()
         _validate_instant(deadline_ns)
         _validate_token(files.token)
         if not self._caches:

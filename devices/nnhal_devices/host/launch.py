@@ -4,58 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure
-from nnhal.fence import Fence, FenceError, Signal, wait_for_all
+from nnhal.fence import Fence, FenceError, Signal, WaitInterruptedError, wait_for_all
 from nnhal.types import NO_DEADLINE, ErrorStatus, FencedExecutionInfo, Timing
 from nnhal_devices.backend import CommandQueue
+from nnhal_devices.driver import CANCELLED
 from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.execution import Conclude, Execution
+from nnhal_devices.host.launches import LaunchingClient
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect
 
 _log = get_logger(__name__)
-MAX_LAUNCHED = 256
-"""Fenced executions of one client that may be launched and have not ended: each has a thread."""
 _ENQUEUED = FencedExecutionInfo(ErrorStatus.NONE)
-
-
-class LaunchingClient(Protocol):
-    """What a launch needs of its client's session."""
-
-    launched: LaunchCount
-
-    @property
-    def ended(self) -> Descriptor:
-        """Becomes readable when the session is over. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
-        ...
-
-
-class LaunchCount:
-    """How many fenced executions of a client have not ended."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.value = 0
-
-    def enter(self) -> None:
-        """Count one more. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
-        with self._lock:
-            if self.value >= MAX_LAUNCHED:
-                raise HalError(
-                    ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
-                    f"{self.value} fenced executions of this session have not ended, at most {MAX_LAUNCHED} may be "
-                    "launched",
-                )
-            self.value += 1
-
-    def leave(self) -> None:
-        """Count one less."""
-        with self._lock:
-            self.value -= 1
 
 
 class EnqueuedLaunches:
@@ -117,20 +80,29 @@ class Launch:
     ) -> None:
         self.callback = FencedExecutionCallback()
         self.signal: Signal | None = None
-        self._execution = execution
-        self._fences = fences
-        self._deadline_ns = deadline_ns
+        self.execution = execution
+        self.fences = fences
+        """Those that it waits for."""
+        self.deadline_ns = deadline_ns
+        self.launched_ns = launched_ns
+        self.has_begun = False
+        """Whether it waits for no fence any more."""
         self._duration_ns = duration_ns
         self._client = client
-        self._launched_ns = launched_ns
         self._enqueued = enqueued
+        self._cancelled = False
 
     @property
     def is_brief(self) -> bool:
         """Whether it can begin at once, and its last run took less than it takes to wake another thread."""
-        execution = self._execution
+        execution = self.execution
         at_once = self._enqueued is not None or execution.prepared.begins_at_once
-        return at_once and not self._fences and execution.is_brief
+        return at_once and not self.fences and execution.is_brief
+
+    @property
+    def is_enqueued(self) -> bool:
+        """Whether it is in the command queue, or about to be: it is done in order, with all that is in it."""
+        return self._enqueued is not None and self.has_begun
 
     def run(self) -> None:
         """Execute it, or enqueue it, and signal its fence or put it into error."""
@@ -149,16 +121,22 @@ class Launch:
         self._end(info)
         self._signal(info)
 
+    def cancel(self) -> bool:
+        """End it if it has not begun; return whether it had not."""
+        self._cancelled = True
+        self._client.interrupt.wake()
+        return not self.has_begun
+
     def execute(self) -> FencedExecutionInfo:
         """Wait for the fences, run, and return how it ended."""
         return self._end(self._guarded(self._execute))
 
     def let_go(self) -> None:
         """Release the execution, its device buffers and its place in the client's count."""
-        if self._execution.uses:
-            self._execution.uses.end()
-        self._execution.let_go()
-        self._client.launched.leave()
+        if self.execution.uses:
+            self.execution.uses.end()
+        self.execution.let_go()
+        self._client.launched.leave(self)
 
     def _end(self, info: FencedExecutionInfo) -> FencedExecutionInfo:
         # In this order: a client that learns of the end can launch the execution again.
@@ -182,19 +160,19 @@ class Launch:
         except Exception:
             _log.exception("a fenced execution failed")
             info = _info_of(defect())
-        if self._execution.uses:
-            self._execution.uses.spoil()
+        if self.execution.uses:
+            self.execution.uses.spoil()
         return info
 
     def _execute(self) -> FencedExecutionInfo:
         begun_ns = self._wait()
-        return self._info(lambda: self._execution.run_held(self._effective_deadline(begun_ns)), begun_ns)
+        return self._info(lambda: self.execution.run_held(self._effective_deadline(begun_ns)), begun_ns)
 
     def _enqueue(self, enqueued: EnqueuedLaunches) -> FencedExecutionInfo:
         begun_ns = self._wait()
-        if self._execution.copies_inputs:
+        if self.execution.copies_inputs:
             enqueued.flush()  # an input that is copied now may be a result of a launch that is in the queue
-        conclude = self._execution.enqueue_held(self._effective_deadline(begun_ns))
+        conclude = self.execution.enqueue_held(self._effective_deadline(begun_ns))
         enqueued.add(lambda: self._conclude(conclude, begun_ns))
         return _ENQUEUED
 
@@ -203,7 +181,7 @@ class Launch:
         return self._end(self._guarded(lambda: self._info(conclude, begun_ns)))
 
     def _info(self, run: Conclude, begun_ns: int) -> FencedExecutionInfo:
-        execution = self._execution
+        execution = self.execution
         result, staging = run()
         if not result.output_sufficient_size:
             general_failure("an output did not fit its memory")
@@ -211,7 +189,7 @@ class Launch:
         if not execution.measures:
             return FencedExecutionInfo(ErrorStatus.NONE, staged_bytes=staging.bytes, staging_ns=staging.duration_ns)
         fenced = result.timing
-        waited_ns = begun_ns - self._launched_ns
+        waited_ns = begun_ns - self.launched_ns
         return FencedExecutionInfo(
             ErrorStatus.NONE,
             Timing(fenced.time_on_device_ns, fenced.time_in_driver_ns + waited_ns),
@@ -224,14 +202,20 @@ class Launch:
 
     def _wait(self) -> int:
         """Wait for the fences, and return the instant at which all had signalled. Raises HalError."""
-        _wait(self._fences, self._deadline_ns, self._client)
+        _wait(self.fences, self.deadline_ns, self._client, self._require_wanted)
+        self.has_begun = True
+        self._require_wanted()
         return now_ns()
+
+    def _require_wanted(self) -> None:
+        if self._cancelled:
+            general_failure(CANCELLED)
 
     def _effective_deadline(self, begun_ns: int) -> int:
         if self._duration_ns == NO_DEADLINE:
-            return self._deadline_ns
+            return self.deadline_ns
         end = begun_ns + self._duration_ns
-        return end if self._deadline_ns == NO_DEADLINE else min(end, self._deadline_ns)
+        return end if self.deadline_ns == NO_DEADLINE else min(end, self.deadline_ns)
 
 
 class Sync:
@@ -240,17 +224,19 @@ class Sync:
     is_brief = False
 
     def __init__(
-        self, fences: Sequence[Fence], client: LaunchingClient, enqueued: EnqueuedLaunches | None, signal: Signal
+        self, fences: Sequence[Fence], client: LaunchingClient, enqueued: EnqueuedLaunches | None, launched_ns: int
     ) -> None:
-        self._fences = fences
+        self.signal: Signal | None = None
+        self.fences = fences
+        """Those that it waits for."""
+        self.launched_ns = launched_ns
         self._client = client
         self._enqueued = enqueued
-        self._signal = signal
 
     def run(self) -> None:
         """Wait for the fences, sync, and signal; the fence is in error if an enqueued launch has failed."""
         try:
-            _wait(self._fences, NO_DEADLINE, self._client)
+            _wait(self.fences, NO_DEADLINE, self._client)
             ended = self._enqueued.sync() if self._enqueued is not None else []
             failed = any(info.status != ErrorStatus.NONE for info in ended)
         except HalError:
@@ -258,21 +244,36 @@ class Sync:
         except Exception:
             _log.exception("a sync failed")
             failed = True
-        self._client.launched.leave()
+        self._client.launched.leave(self)
+        if self.signal is None:
+            return
         if failed:
-            self._signal.fail()
+            self.signal.fail()
         else:
-            self._signal.send()
+            self.signal.send()
 
 
 def _info_of(error: HalError) -> FencedExecutionInfo:
     return FencedExecutionInfo(error.status, message=error.message)
 
 
-def _wait(fences: Sequence[Fence], deadline_ns: int, client: LaunchingClient) -> None:
-    try:
-        wait_for_all(fences, deadline_ns, client.ended.fileno())
-    except FenceError as error:
-        general_failure(str(error))
-    except TimeoutError as error:
-        raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, str(error)) from error
+def _wait(
+    fences: Sequence[Fence],
+    deadline_ns: int,
+    client: LaunchingClient,
+    require_wanted: Callable[[], object] = lambda: None,
+) -> None:
+    """Wait for fences; ``require_wanted`` is called before that, and after each interruption. Raises HalError."""
+    while True:
+        interrupt = client.interrupt.descriptor
+        require_wanted()
+        try:
+            wait_for_all(fences, deadline_ns, interrupt.fileno())
+            return
+        except WaitInterruptedError as error:
+            if client.interrupt.descriptor is interrupt:
+                general_failure(f"{error}: the session is over")
+        except FenceError as error:
+            general_failure(str(error))
+        except TimeoutError as error:
+            raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, str(error)) from error

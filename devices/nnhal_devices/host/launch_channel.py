@@ -27,7 +27,7 @@ def serve_launches(launcher: Launcher, client: ClientSession) -> int:
     It is served until either side closes it; until then the client's session owns it.
     """
     channel, theirs = channel_pair()
-    server = _LaunchServer(launcher, client)
+    server = LaunchServer(launcher, client)
     handle = client.add(server)
     try:
         number = client.descriptors.offer(theirs)
@@ -38,7 +38,9 @@ def serve_launches(launcher: Launcher, client: ClientSession) -> int:
     return number
 
 
-class _LaunchServer:
+class LaunchServer:
+    """The device's end of a launch channel."""
+
     def __init__(self, launcher: Launcher, client: ClientSession) -> None:
         self._launcher = launcher
         self._client = client
@@ -70,7 +72,7 @@ class _LaunchServer:
         except ProtocolError:
             raise
         except Exception:
-            _log.exception("a call on a launch channel failed", pid=self._client.pid)
+            _log.exception("a call on a launch channel failed", client=self._client.session.title)
             return _encode_error(defect()), [], None
 
     def _launch(self, launch: wire.Launch, fences: list[Fence]) -> tuple[list[Descriptor], Work | None]:

@@ -14,7 +14,8 @@ from nnhal_devices.backend import CommandQueue
 from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.clock import now_ns, require_ahead
 from nnhal_devices.host.execution import Execution
-from nnhal_devices.host.launch import EnqueuedLaunches, Launch, LaunchingClient, Sync
+from nnhal_devices.host.launch import EnqueuedLaunches, Launch, Sync
+from nnhal_devices.host.launches import LaunchingClient
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ class Launcher:
 
         Raises INVALID_ARGUMENT for bad numbers, outputs of unknown size, and fences that are in error already;
         GENERAL_FAILURE if the execution is in flight already or a device buffer has nothing to read;
-        RESOURCE_EXHAUSTED_TRANSIENT if the client has launched too many.
+        RESOURCE_EXHAUSTED_TRANSIENT if the client has launched too many; DEVICE_UNAVAILABLE if the device drains.
         """
         launched_ns = now_ns()
         if min(deadline_ns, duration_ns) < NO_DEADLINE:
@@ -57,17 +58,17 @@ class Launcher:
         execution.require_known_outputs()
         require_ahead(deadline_ns)
         execution.hold()
+        launch = Launch(execution, fences, deadline_ns, duration_ns, client, launched_ns, enqueued)
         try:
             if execution.uses:
                 execution.uses.require_launchable()
-            client.ended.fileno()  # the run will wait on it
-            client.launched.enter()
+            client.interrupt.descriptor.fileno()  # the run will wait on it
+            self._enter(launch, client)
         except BaseException:
             execution.let_go()
             raise
         if execution.uses:
             execution.uses.begin()
-        launch = Launch(execution, fences, deadline_ns, duration_ns, client, launched_ns, enqueued)
         if self._synchronous:
             info = launch.execute()
             if info.status != ErrorStatus.NONE:
@@ -93,13 +94,22 @@ class Launcher:
         Raises INVALID_ARGUMENT for fences that are in error, RESOURCE_EXHAUSTED_TRANSIENT.
         """
         _require_no_error(fences)
-        client.launched.enter()
+        sync = Sync(fences, client, enqueued, now_ns())
+        client.launched.enter(sync)
         try:
-            signal, fence = _new_fence()
+            sync.signal, fence = _new_fence()
         except BaseException:
-            client.launched.leave()
+            client.launched.leave(sync)
             raise
-        return fence, Sync(fences, client, enqueued, signal)
+        return fence, sync
+
+    def _enter(self, launch: Launch, client: LaunchingClient) -> None:
+        client.launched.enter(launch)  # before it is asked whether the device drains: then no launch is overlooked
+        try:
+            launch.execution.prepared.scheduler.require_open()
+        except BaseException:
+            client.launched.leave(launch)
+            raise
 
 
 def start(launch: Launch) -> None:

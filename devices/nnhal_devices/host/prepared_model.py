@@ -20,7 +20,7 @@ from nnhal_devices.host.device_memory import ArgumentRole, DeviceBuffer
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.hints import validate_hints
 from nnhal_devices.host.scheduler import Scheduler
-from nnhal_devices.host.staging import Staged, locate
+from nnhal_devices.host.staging import Staged, UsedPool, kind_of, locate
 
 PoolOpener = Callable[[int, Memory, bool], Pool]
 """Opens a pool of a request, given its index, its memory, and whether it will be written."""
@@ -92,7 +92,10 @@ class PreparedModel:
         inputs.place(pools)
         outputs.place(pools)
         guarded = tuple({*inputs.guarded, *outputs.guarded})
-        arguments = BoundArguments(inputs.arguments, outputs.arguments, inputs.staged, outputs.staged, uses, guarded)
+        used = tuple(pools.values())
+        arguments = BoundArguments(
+            inputs.arguments, outputs.arguments, inputs.staged, outputs.staged, uses, guarded, used
+        )
         return Execution(self, arguments, config)
 
     def open_pool(self, memory: Memory, writable: bool) -> Pool:
@@ -129,34 +132,34 @@ class _Arguments:
                 role = ArgumentRole(prepared.identity, is_output, index)
                 self.uses.append(BufferUse(role, prepared.owner.buffer(pool), known))
 
-    def place(self, pools: Mapping[int, Pool]) -> None:
+    def place(self, pools: Mapping[int, UsedPool]) -> None:
         """Find the memory of each argument. Raises INVALID_ARGUMENT."""
         for argument, dimensions in self._given:
             self.arguments.append(self._place(argument, dimensions, pools))
 
-    def _place(self, argument: RequestArgument, dimensions: Dimensions, pools: Mapping[int, Pool]) -> Argument:
+    def _place(self, argument: RequestArgument, dimensions: Dimensions, pools: Mapping[int, UsedPool]) -> Argument:
         if argument.has_no_value:
             return Argument(None, dimensions)
         index = argument.location.pool_index
         memory = self._request.pools[index]
         if isinstance(memory, int):
             return empty_argument(dimensions)
-        found = locate(memory, pools[index], argument.location, self._rules)
+        pool = pools[index].pool
+        found = locate(memory, pool, argument.location, self._rules)
         if isinstance(found, Staged):
             self.staged.append(found)
             return Argument(found.data, dimensions)
-        pool = pools[index]
         if isinstance(pool, GuardedPool):
             self.guarded.append(pool.region)
         return Argument(found, dimensions)
 
 
-def _open(request: Request, opener: PoolOpener) -> dict[int, Pool]:
+def _open(request: Request, opener: PoolOpener) -> dict[int, UsedPool]:
     """The pools of shared memory that a request uses, by index."""
     used = {a.location.pool_index for a in request.inputs + request.outputs if not a.has_no_value}
     written = {a.location.pool_index for a in request.outputs if not a.has_no_value}
     return {
-        index: opener(index, memory, index in written)
+        index: UsedPool(kind_of(memory), opener(index, memory, index in written))
         for index in used
         if not isinstance(memory := request.pools[index], int)
     }

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 from nnhal.endpoint import Endpoint
 from nnhal.memory import MemoryGuard
 from nnhal.v1 import (
+    admin_pb2,
+    admin_pb2_grpc,
     backend_pb2,
     backend_pb2_grpc,
     buffer_pb2,
@@ -21,21 +25,30 @@ from nnhal.v1 import (
     prepared_model_pb2_grpc,
 )
 from nnhal_devices.driver import Driver
+from nnhal_devices.host.administration import DeviceAdministration
 from nnhal_devices.host.client_session import ClientSession, ClientSessions
 from nnhal_devices.host.hosted_device import HostedDevice
 from nnhal_devices.host.servicers.backend import BackendServicer
 from nnhal_devices.host.servicers.buffer import BufferServicer
 from nnhal_devices.host.servicers.burst import BurstServicer
 from nnhal_devices.host.servicers.device import DeviceServicer
+from nnhal_devices.host.servicers.device_admin import DeviceAdminServicer
 from nnhal_devices.host.servicers.execution import ExecutionServicer
 from nnhal_devices.host.servicers.fenced_execution_callback import FencedExecutionCallbackServicer
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
 from nnhal_devices.host.settings import DeviceSettings
+from nnhal_devices.host.wire.door import WireDoor
+from nnhal_devices.host.wire.limits import WireLimits
+from nnhal_devices.host.wire.own_device import OwnDevice
+from nnhal_devices.host.wire.server import WireServer
+from nnhal_hosting.admin.oversight import NO_OVERSIGHT, Oversight
+from nnhal_hosting.admin.registration import serve_admin
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.polling import Poller
 from nnhal_hosting.server import ServerProcess
 
 _FILES = (
+    admin_pb2,
     backend_pb2,
     buffer_pb2,
     burst_pb2,
@@ -47,17 +60,24 @@ _FILES = (
 
 
 def host(
-    driver: Driver, endpoint: Endpoint, settings: DeviceSettings, guard: MemoryGuard | None = None
+    driver: Driver,
+    endpoint: Endpoint,
+    settings: DeviceSettings,
+    guard: MemoryGuard | None = None,
+    oversight: Oversight = NO_OVERSIGHT,
 ) -> ServerProcess:
     """Create the servers of a device process. Raises OSError or ValueError if the endpoint cannot be used.
 
-    With the process's ``guard``, files that may shrink are mapped if the driver can use them so.
+    With the process's ``guard``, files that may shrink are mapped if the driver can use them so. Operators are those
+    whom its ``oversight`` knows.
     """
     device = HostedDevice(driver, settings, guard)
     clients = ClientSessions(lambda session: ClientSession(session, driver.backend.context))
     limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     poller = Poller(settings.spin_us * 1000)
-    process = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids, poller)
+    process = ServerProcess(
+        endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids, poller, oversight.keys
+    )
     rpc = process.rpc
     device_pb2_grpc.add_DeviceServiceServicer_to_server(DeviceServicer(device, clients), rpc)
     prepared_model_pb2_grpc.add_PreparedModelServiceServicer_to_server(
@@ -70,5 +90,14 @@ def host(
         FencedExecutionCallbackServicer(clients), rpc
     )
     backend_pb2_grpc.add_BackendServiceServicer_to_server(BackendServicer(device, clients), rpc)
+    operators = serve_admin(process, DeviceAdministration(device, clients), oversight)
+    process.serve_operators(
+        admin_pb2_grpc.add_DeviceAdminServiceServicer_to_server, DeviceAdminServicer(device, clients, operators)
+    )
+    door = WireDoor.of(settings)
+    if door is not None:
+        wire = WireServer(OwnDevice(endpoint, device, clients), door, WireLimits.of(settings), settings.rpc_threads)
+        process.accompany(wire)
+        print(f"wire: {wire.address}", file=sys.stderr)
     process.reflect([service.full_name for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()])
     return process

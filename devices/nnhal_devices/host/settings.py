@@ -59,3 +59,35 @@ class DeviceSettings(ProcessSettings):
 
     backend_paths: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_divided)] = ()
     """Absolute directories, colons between them, whose backend files are loaded when the process starts."""
+
+    listen: str = ""
+    """HOST:PORT at which frameworks on other hosts reach the device; port 0 lets the system choose."""
+
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    """Only clients with a certificate of this authority are admitted there."""
+
+    tokens: Path | None = None
+    """The tokens of those who may use the device from other hosts."""
+
+    insecure: bool = False
+    """Listen beyond this host without TLS, or without tokens and certificates of clients."""
+
+    wire_sessions: int = Field(default=16, ge=1, le=1024)
+    """Sessions of other hosts that may be open at a time."""
+
+    wire_session_bytes: int = Field(default=4 << 30, ge=1)
+    """Bytes that one session of another host may hold: arguments, buffers, constants of models, unfinished uploads."""
+
+    wire_upload_bytes: int = Field(default=1 << 30, ge=1)
+    """Bytes of one constant that another host sends."""
+
+    wire_constant_bytes: int = Field(default=2 << 30, ge=1)
+    """Bytes of constants of other hosts that are kept for later models and sessions."""
+
+    wire_objects: int = Field(default=4096, ge=1)
+    """Prepared models, executions and buffers that one session of another host may own."""
+
+    wire_message_bytes: int = Field(default=64 << 20, ge=4 << 20)
+    """Bytes of one message of another host: a model without its large constants, or a chunk of a tensor."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,13 @@ from nnhal_devices.backend import MemoryKind, MemoryRules
 from nnhal_devices.host.clock import now_ns
 
 _ALIGNMENT = 64
+
+
+class UsedPool(NamedTuple):
+    """A pool that is open for executions."""
+
+    kind: MemoryKind
+    pool: Pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""What a compilation cache keeps of a compiled model: its binaries, how they are joined, and what they were made of.
+"""What a compilation cache keeps of a compiled model: its binaries, how they are joined, what lies in the tiles' memory
+while they run, and what they were made of.
 
-The bytes are a magic, a digest of the model and the choices, the length of a JSON text and that text, then the
-binaries, one behind the other.
+The bytes are a magic, a digest of the model and the choices, a digest of a JSON text, its length and that text, then
+the binaries, one behind the other.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
 from nnhal.resolved import ResolvedModel
 from nnhal_devices.mlip.compilation import FED, CompilationChoices, CompiledModel, CompiledStep, ValuePlace
+from nnhal_devices.mlip.compiler.memory_map import TileMemoryRange
 
-_MAGIC = b"nnhal mlip 1\0\0\0\0"
-_HEADER = struct.Struct(f"<{len(_MAGIC)}s32sQ")
+_MAGIC = b"nnhal mlip 2\0\0\0\0"
+_HEADER = struct.Struct(f"<{len(_MAGIC)}s32s32sQ")
 
 
 def fingerprint(model: ResolvedModel, choices: CompilationChoices, public: bool) -> bytes:
@@ -39,9 +42,13 @@ def fingerprint(model: ResolvedModel, choices: CompilationChoices, public: bool)
 
 def write_artifact(compiled: CompiledModel, origin: bytes) -> bytes:
     """Return the bytes for a compiled model. ``origin`` is the fingerprint of what it was made of."""
-    steps = [{"bytes": len(step.binary), "inputs": step.inputs} for step in compiled.steps]
+    steps = [
+        {"bytes": len(step.binary), "inputs": step.inputs, "memory": [asdict(each) for each in step.memory]}
+        for step in compiled.steps
+    ]
     text = json.dumps({"steps": steps, "outputs": compiled.outputs}).encode()
-    return b"".join((_HEADER.pack(_MAGIC, origin, len(text)), text, *(step.binary for step in compiled.steps)))
+    header = _HEADER.pack(_MAGIC, origin, hashlib.sha256(text).digest(), len(text))
+    return b"".join((header, text, *(step.binary for step in compiled.steps)))
 
 
 def read_artifact(data: bytes, origin: bytes) -> CompiledModel | None:
@@ -51,11 +58,12 @@ def read_artifact(data: bytes, origin: bytes) -> CompiledModel | None:
     """
     if len(data) < _HEADER.size:
         return None
-    magic, made_of, length = _HEADER.unpack_from(data)
-    if (magic, made_of) != (_MAGIC, origin):
+    magic, made_of, digest, length = _HEADER.unpack_from(data)
+    text = data[_HEADER.size : _HEADER.size + length]
+    if (magic, made_of, digest) != (_MAGIC, origin, hashlib.sha256(text).digest()):
         return None
     try:
-        return _read(data[_HEADER.size : _HEADER.size + length], data[_HEADER.size + length :])
+        return _read(text, data[_HEADER.size + length :])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
@@ -67,7 +75,9 @@ def _read(text: bytes, binaries: bytes) -> CompiledModel:
     if ends[-1] != len(binaries) or ends != sorted(ends):
         raise ValueError(f"binaries of {len(binaries)} bytes, expected {ends[-1]}")
     steps = tuple(
-        CompiledStep(binaries[ends[number] : ends[number + 1]], _places(step["inputs"], number))
+        CompiledStep(
+            binaries[ends[number] : ends[number + 1]], _places(step["inputs"], number), _memory(step["memory"])
+        )
         for number, step in enumerate(described["steps"])
     )
     return CompiledModel(steps, _places(described["outputs"], len(steps)))
@@ -79,3 +89,13 @@ def _places(given: list[list[int]], before: int) -> tuple[ValuePlace, ...]:
     if any(not FED <= place.step < before or place.port < 0 for place in places):
         raise ValueError(f"values of steps from {FED} to before {before} were expected, got {given}")
     return places
+
+
+def _memory(given: list[dict[str, Any]]) -> tuple[TileMemoryRange, ...]:
+    """Read a memory map."""
+    ranges = tuple(TileMemoryRange(**each) for each in given)
+    for each in ranges:
+        *numbers, what, _ = astuple(each)
+        if any(not isinstance(number, int) or number < 0 for number in numbers) or not isinstance(what, str):
+            raise ValueError(f"numbers from 0 on and a text were expected, got {each}")
+    return ranges

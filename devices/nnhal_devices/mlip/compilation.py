@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nnhal.errors import general_failure
+from nnhal_devices.mlip.compiler.compiled import CompiledSubgraph
 from nnhal_devices.mlip.compiler.compiler import compile_files
 from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
+from nnhal_devices.mlip.compiler.memory_map import TileMemoryRange
 from nnhal_devices.mlip.flow.files.describing import describe
 from nnhal_devices.mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.model_partition import PartitionedHalModel
@@ -33,6 +35,8 @@ class CompiledStep:
 
     binary: bytes
     inputs: tuple[ValuePlace, ...]
+    memory: tuple[TileMemoryRange, ...] = ()
+    """What lies where in the tiles' memory, and how long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +71,14 @@ def compile_model(
     steps: list[CompiledStep] = []
     for subgraph in found.subgraphs:
         inputs = tuple(places[name] for name in subgraph.inputs)
-        steps.append(CompiledStep(_compiled(found, subgraph, choices), inputs))
+        compiled = _compiled(found, subgraph, choices)
+        steps.append(CompiledStep(compiled.binary, inputs, compiled.memory))
         places |= {name: ValuePlace(len(steps) - 1, port) for port, name in enumerate(subgraph.outputs)}
         check()
     return CompiledModel(tuple(steps), tuple(places[found.graph.outputs[name]] for name in parts.imported.outputs))
 
 
-def _compiled(found: FlowPartition, subgraph: FlowSubgraph, choices: CompilationChoices) -> bytes:
+def _compiled(found: FlowPartition, subgraph: FlowSubgraph, choices: CompilationChoices) -> CompiledSubgraph:
     made = found.graph.values[subgraph.kernels[0].output]
     options = MlipCompilerOptions(
         quantize="int8" if made.scales else "fp16",
@@ -81,4 +86,4 @@ def _compiled(found: FlowPartition, subgraph: FlowSubgraph, choices: Compilation
         wb_pin_ocm=choices.pinned,
         profile=choices.profile,
     )
-    return compile_files(describe(found, subgraph), options).binary
+    return compile_files(describe(found, subgraph), options)

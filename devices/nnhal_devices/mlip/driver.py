@@ -9,7 +9,7 @@ from typing import final
 from nnhal.errors import HalError, general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DeviceType, ErrorStatus, ExecutionPreference, Extension, NumberOfCacheFiles
-from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews, TensorHandleFactory
+from nnhal_devices.backend import Backend, DeviceFigure, MemoryKind, MemoryRules, OptimizationViews, TensorHandleFactory
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
 from nnhal_devices.mlip.artifact import read_artifact
 from nnhal_devices.mlip.capabilities import capabilities_of
@@ -19,10 +19,10 @@ from nnhal_devices.mlip.model_compiler import MadeModel, ModelCompiler
 from nnhal_devices.mlip.optimize import optimize
 from nnhal_devices.mlip.options import OPTIONS, read_options
 from nnhal_devices.mlip.program.errors import BinaryError, ProgramError
-from nnhal_devices.mlip.program.program import MAX_TILES
+from nnhal_devices.mlip.program.program import MAX_TILES, OCM_BYTES
 from nnhal_devices.mlip.residence import OcmResidence
 from nnhal_devices.mlip.simulator.simulator import Simulator
-from nnhal_devices.mlip.support import supported_operations
+from nnhal_devices.mlip.support import operation_limits, supported_operations
 from nnhal_devices.mlip.workload import LoadedBinaries, SimulatedWorkload
 
 _IMPORTS = frozenset({MemoryKind.ASHMEM, MemoryKind.HARDWARE_BUFFER_BLOB})
@@ -58,6 +58,17 @@ class Mlip:
             self._optimize,
             (_HANDLES,),
             realisation="emulated: binaries, run in real float16 or 8-bit arithmetic on this machine's CPU",
+            operation_limits=operation_limits,
+            figures=self._figures,
+        )
+
+    def _figures(self) -> tuple[DeviceFigure, ...]:
+        tiles = self._compiler.options.tiles
+        return (
+            DeviceFigure("tiles", tiles),
+            DeviceFigure("OCM of all tiles", tiles * OCM_BYTES, "bytes"),
+            DeviceFigure("OCM that pinned weights take", self._residence.pinned_bytes, "bytes"),
+            DeviceFigure("models with pinned weights", self._residence.placed),
         )
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:

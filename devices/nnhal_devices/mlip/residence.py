@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal_devices.mlip.program.binary import MlipBinary
-from nnhal_devices.mlip.program.ocm_placement import OcmPlacement, OcmPlacementError, ocm_demand, place_model
+from nnhal_devices.mlip.program.ocm_placement import (
+    DEFAULT_PAGE_BYTES,
+    OcmPlacement,
+    OcmPlacementError,
+    ocm_demand,
+    place_model,
+)
 
 
 class OcmResidence:
@@ -21,6 +27,17 @@ class OcmResidence:
     def __init__(self) -> None:
         self._lock = threading.RLock()  # an owner may die while its thread holds the lock
         self._placed: list[OcmPlacement] = []
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Bytes of OCM that loaded models keep, of all tiles together."""
+        with self._lock:
+            return sum(place.tiles * place.weight_pages for place in self._placed) * DEFAULT_PAGE_BYTES
+
+    @property
+    def placed(self) -> int:
+        """How many models keep weights in OCM."""
+        return len(self._placed)
 
     def load(self, binaries: Sequence[MlipBinary], owner: object) -> None:
         """Give models their places for as long as ``owner`` lives.

@@ -4,9 +4,29 @@ from __future__ import annotations
 
 from nnhal.resolved import ResolvedModel
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal_devices.figures import OperationLimit
 from nnhal_devices.mlip.flow.flow_partition import Objection
+from nnhal_devices.mlip.importing.conditions import ACCEPTED_FLOATS, ACCEPTED_TYPES
 from nnhal_devices.mlip.importing.model_import import is_opaque
+from nnhal_devices.mlip.importing.rules import IMPORT_RULES
 from nnhal_devices.mlip.model_partition import PartitionedHalModel, partition_model
+from nnhal_devices.npu_support.rules import MAX_RANK
+from nnhal_devices.operation_limits import MORE, constants_of, limit_of
+
+
+def operation_limits() -> list[OperationLimit]:
+    """Return what is known of the operations that can be imported; the flow's checks see the whole model."""
+    return [
+        limit_of(
+            code,
+            ACCEPTED_FLOATS if rule.floats else ACCEPTED_TYPES,
+            f"known dimensions of rank 1 to {MAX_RANK}",
+            "channels last" if rule.forms is not None else "",
+            constants_of(rule.constants),
+            MORE,
+        )
+        for code, rule in sorted(IMPORT_RULES.items())
+    ]
 
 
 def supported_operations(model: ResolvedModel, public: bool = False) -> list[Support]:

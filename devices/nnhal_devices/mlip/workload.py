@@ -11,8 +11,10 @@ from nnhal.types import ErrorStatus, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.driver import Argument, Control, Outcome
+from nnhal_devices.figures import WorkloadFigures
 from nnhal_devices.mlip.artifact import write_artifact
 from nnhal_devices.mlip.compilation import FED, ValuePlace
+from nnhal_devices.mlip.figures import network_figures
 from nnhal_devices.mlip.importing.hal_values import signed, unsigned
 from nnhal_devices.mlip.model_compiler import MadeModel
 from nnhal_devices.mlip.simulator.errors import SimulatorError
@@ -54,6 +56,10 @@ class SimulatedWorkload:
             if values is None and ValuePlace(FED, port) in read:
                 invalid_argument(f"input {port} is omitted, but an operation reads it")
         return BoundSimulation(self._loaded, given, outputs)
+
+    def figures(self) -> WorkloadFigures:
+        memory = [step.memory for step in self._loaded.made.compiled.steps]
+        return network_figures(self._loaded.simulators, memory)
 
     def artifact(self) -> bytes:
         return write_artifact(*self._loaded.made)

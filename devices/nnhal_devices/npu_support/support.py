@@ -16,7 +16,9 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperationType
 from nnhal.types.layout import Dimensions, combine, describe, is_extension, is_scalar
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal_devices.figures import OperationLimit
 from nnhal_devices.npu_support.rules import (
+    MAX_RANK,
     Check,
     NpuRule,
     allowed_rank,
@@ -25,6 +27,7 @@ from nnhal_devices.npu_support.rules import (
     first_objection,
     known_dimensions,
 )
+from nnhal_devices.operation_limits import MORE, constants_of, limit_of
 
 _ALLOWED_TYPES = "TENSOR_QUANT8_ASYMM or TENSOR_QUANT8_ASYMM_SIGNED"
 _ELSEWHERE = "place it on a CPU or GPU device"
@@ -47,6 +50,10 @@ class NpuSupport:
     """The largest number of channels."""
     check: Check = anything
     """A condition for every operation."""
+
+    def operation_limits(self) -> list[OperationLimit]:
+        """Return what the NPU takes of each operation that it has."""
+        return [self._limit(code, rule) for code, rule in sorted(self.rules.items())]
 
     def supported_operations(self, model: ResolvedModel) -> list[Support]:
         """Return an answer for each operation of the main subgraph."""
@@ -77,6 +84,16 @@ class NpuSupport:
             return self._not_taken(op.type), found
         answer = first_objection(self._of_any_operation(op, rule, found))
         return (answer if isinstance(answer, Unsupported) else rule.check(op)), found
+
+    def _limit(self, code: OperationType, rule: NpuRule) -> OperationLimit:
+        return limit_of(
+            code,
+            _ALLOWED_TYPES,
+            f"known dimensions of rank 1 to {MAX_RANK}, batch 1",
+            f"height and width of at most {self.max_side}, and {self.max_depth} channels",
+            constants_of(rule.constants),
+            MORE if rule.check is not anything else "",
+        )
 
     def _not_taken(self, code: int) -> Unsupported:
         kind = None if is_extension(code) else OperationType(code)

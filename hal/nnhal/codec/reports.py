@@ -51,6 +51,8 @@ def ledger_entry_to_wire(entry: LedgerEntry) -> wire.LedgerEntry:
         bytes=entry.bytes,
         copied_bytes=entry.copied_bytes,
         reason=entry.reason,
+        wire_up_bytes=entry.wire_up_bytes,
+        wire_down_bytes=entry.wire_down_bytes,
     )
 
 
@@ -66,4 +68,6 @@ def ledger_entry_from_wire(message: wire.LedgerEntry) -> LedgerEntry:
         message.bytes,
         message.copied_bytes,
         message.reason,
+        message.wire_up_bytes,
+        message.wire_down_bytes,
     )

@@ -147,14 +147,20 @@ def staging_to_wire(staged_bytes: int, duration_ns: int, copies: Iterable[Copy] 
 def copies_to_wire(copies: Iterable[Copy]) -> list[wire.Copy]:
     """Encode copies."""
     return [
-        wire.Copy(is_output=copy.is_output, bytes=copy.bytes, started_ns=copy.started_ns, ended_ns=copy.ended_ns)
+        wire.Copy(
+            is_output=copy.is_output,
+            bytes=copy.bytes,
+            started_ns=copy.started_ns,
+            ended_ns=copy.ended_ns,
+            is_wire=copy.is_wire,
+        )
         for copy in copies
     ]
 
 
 def copies_from_wire(messages: Sequence[wire.Copy]) -> tuple[Copy, ...]:
     """Decode copies."""
-    return tuple(Copy(copy.is_output, copy.bytes, copy.started_ns, copy.ended_ns) for copy in messages)
+    return tuple(Copy(copy.is_output, copy.bytes, copy.started_ns, copy.ended_ns, copy.is_wire) for copy in messages)
 
 
 def span_to_wire(span: Span) -> wire.Span | None:

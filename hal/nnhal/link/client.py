@@ -9,10 +9,10 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from google.protobuf.message import DecodeError
 
+from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_from
@@ -21,17 +21,23 @@ from nnhal.v1 import link_pb2 as wire
 
 SESSION_METADATA = "nnhal-session"
 PROTOCOL_VERSION = 1
-_ANSWER_SECONDS = 30.0
+ANSWER_SECONDS = 30.0
 
 
-class Link:
+class Link(Closing):
     """An open link: a session with the process that serves at ``path``. Safe to use from several threads.
 
     Closing it releases everything that the session owns in that process.
     """
 
-    def __init__(self, path: Path, client_name: str = "nnhal", answer_seconds: float = _ANSWER_SECONDS) -> None:
-        """Connect and send Hello. Each answer may take ``answer_seconds``.
+    def __init__(
+        self,
+        path: Path,
+        client_name: str = "nnhal",
+        answer_seconds: float = ANSWER_SECONDS,
+        admin_key: str = "",
+    ) -> None:
+        """Connect and send Hello. Each answer may take ``answer_seconds``. An operator has the process's admin key.
 
         Raises DeadObjectError if no process listens or answers, TransportError if it refuses.
         """
@@ -52,7 +58,9 @@ class Link:
         self._channel.set_timeout(answer_seconds)
         try:
             reply, _ = self._exchange(
-                wire.LinkRequest(hello=wire.Hello(protocol_version=PROTOCOL_VERSION, client_name=client_name))
+                wire.LinkRequest(
+                    hello=wire.Hello(protocol_version=PROTOCOL_VERSION, client_name=client_name, admin_key=admin_key)
+                )
             )
         except BaseException:
             self._channel.close()
@@ -120,14 +128,6 @@ class Link:
     def close(self) -> None:
         """End the session. Further calls have no effect."""
         self._channel.close()
-
-    def __enter__(self) -> Link:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _put(self, descriptors: Sequence[Descriptor]) -> list[int]:
         reply, _ = self._exchange(wire.LinkRequest(put=wire.Put(count=len(descriptors))), descriptors)

@@ -2,6 +2,7 @@
 
 from nnhal.memory.arena import Lifetime, plan_arena
 from nnhal.memory.ashmem import create_ashmem, create_read_only
+from nnhal.memory.file_identity import FileIdentity, identity_of, is_regular, seals_of
 from nnhal.memory.guard import GuardedRegion, MemoryGuard, faults_admitted
 from nnhal.memory.hardware_buffer import BufferDescription, create_blob, create_hardware_buffer, describe_buffer
 from nnhal.memory.mapping import Region, mapped_regions
@@ -19,6 +20,7 @@ from nnhal.memory.pool import (
 
 __all__ = [
     "BufferDescription",
+    "FileIdentity",
     "FilePool",
     "GuardedPool",
     "GuardedRegion",
@@ -34,11 +36,14 @@ __all__ = [
     "create_read_only",
     "describe_buffer",
     "faults_admitted",
+    "identity_of",
+    "is_regular",
     "is_tmpfs",
     "map_file",
     "mapped_regions",
     "open_pool",
     "plan_arena",
     "read_pools",
+    "seals_of",
     "validate_pool",
 ]

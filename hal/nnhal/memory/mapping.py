@@ -14,6 +14,7 @@ import numpy as np
 
 from nnhal.arrays import Bytes
 from nnhal.descriptor import Descriptor
+from nnhal.memory.file_identity import FileIdentity, identity_of
 
 _regions: weakref.WeakSet[Region] = weakref.WeakSet()
 _lock = threading.Lock()
@@ -22,8 +23,10 @@ _lock = threading.Lock()
 class Region(mmap.mmap):
     """``length`` bytes of a file, from ``offset`` on, as a shared mapping."""
 
-    __slots__ = ("skipped",)
+    __slots__ = ("identity", "skipped")
 
+    identity: FileIdentity
+    """The file."""
     skipped: int
 
     def __new__(cls, descriptor: Descriptor, length: int, offset: int = 0, writable: bool = True) -> Region:
@@ -34,6 +37,7 @@ class Region(mmap.mmap):
             cls, descriptor.fileno(), length + skipped, mmap.MAP_SHARED, protection, offset=offset - skipped
         )
         self.skipped = skipped
+        self.identity = identity_of(descriptor.fileno())
         with _lock:
             _regions.add(self)
         return self

@@ -19,6 +19,7 @@ from nnhal.arrays import Bytes
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import mmap_fd
 from nnhal.memory.ashmem import cannot_shrink, is_read_only
+from nnhal.memory.file_identity import FileIdentity, identity_of
 from nnhal.memory.guard import GuardedRegion, MemoryGuard
 from nnhal.memory.hardware_buffer import describe_buffer, is_blob
 from nnhal.memory.mapping import Region
@@ -82,6 +83,7 @@ class MappedPool:
     """A pool that is used in place."""
 
     def __init__(self, region: Region) -> None:
+        self.identity = region.identity
         self._bytes = region.bytes()
         self.writable = self._bytes.flags.writeable
 
@@ -111,6 +113,11 @@ class FilePool:
         self._descriptor = memory.descriptor
         self._offset = memory.offset
         self.size = memory.length
+
+    @property
+    def identity(self) -> FileIdentity:
+        """The file. Raises OSError."""
+        return identity_of(self._descriptor.fileno())
 
     def read(self, offset: int, length: int) -> Bytes:
         """Return a copy of a range. Raises GENERAL_FAILURE if the file cannot be read or has been truncated."""

@@ -74,7 +74,9 @@ def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceD
         message.workers,
         tuple(_factory(factory, place) for factory in message.tensor_handle_factories),
         message.asynchronous,
-        TransferCosts(costs.hop_ns, costs.sync_ns, costs.import_ns, costs.copy_ns_per_byte),
+        TransferCosts(
+            costs.hop_ns, costs.sync_ns, costs.import_ns, costs.copy_ns_per_byte, costs.is_wire, costs.round_trip_ns
+        ),
         message.realisation,
         message.can_be_wired,
         message.maps_files,
@@ -120,6 +122,7 @@ def _factory(message: wire.TensorHandleFactory, place: str) -> TensorHandleFacto
         message.alignment,
         message.fallback_import_memory_required,
         message.relaxed_as_float16,
+        message.keeps,
     )
 
 

@@ -11,12 +11,14 @@ from typing import Any, Protocol, TypeVar
 
 import grpc
 
+from nnhal.admin import ADMIN_KEY_METADATA
 from nnhal.codec import error_from_rpc
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, general_failure
 from nnhal.link import Channel, Link
 from nnhal.link.channel import channel_from
+from nnhal.link.client import ANSWER_SECONDS
 from nnhal.remote.watch import Watch
 
 T = TypeVar("T")
@@ -51,13 +53,24 @@ class Calls:
     call fails with TransportError. Further calls fail sooner, until the process answers again.
     """
 
-    def __init__(self, endpoint: Endpoint, client_name: str, patience: float | None = None) -> None:
-        """Open a session. Raises DeadObjectError if no process serves at the endpoint."""
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client_name: str,
+        patience: float | None = None,
+        admin_key: str = "",
+    ) -> None:
+        """Open a session. That of an operator, and each of its calls, carries the ``admin_key`` of the process.
+
+        Raises DeadObjectError if no process serves at the endpoint.
+        """
         self.endpoint = endpoint
         self._patience = patience
         self._watch = Watch(endpoint, client_name, patience) if patience is not None else None
         self._late: set[object] = set()  # releases that are not waited for any more
-        self._link = Link(endpoint.link, client_name, *([] if patience is None else [2 * patience]))
+        seconds = ANSWER_SECONDS if patience is None else 2 * patience
+        self._link = Link(endpoint.link, client_name, seconds, admin_key)
+        self._metadata = (*self._link.metadata, *([(ADMIN_KEY_METADATA, admin_key)] if admin_key else []))
         self._channels: weakref.WeakSet[Channel] = weakref.WeakSet()
         self.rpc = open_rpc(endpoint)
 
@@ -71,6 +84,11 @@ class Calls:
         """Whether the process answers. A process that is not watched counts as answering."""
         return self._watch is None or self._watch.answers()
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the process did not answer when it was last asked. Asks nothing."""
+        return self._watch is not None and self._watch.silent
+
     def call(self, method: grpc.UnaryUnaryMultiCallable[Any, T], request: Any, timeout: float | None = None) -> T:
         """Make a unary call of this session.
 
@@ -79,9 +97,9 @@ class Calls:
         """
         try:
             if self._watch is None:
-                return method(request, metadata=self._link.metadata, timeout=timeout)
+                return method(request, metadata=self._metadata, timeout=timeout)
             self._require_answers()
-            future = method.future(request, metadata=self._link.metadata, timeout=timeout or _WATCHED_SECONDS)
+            future = method.future(request, metadata=self._metadata, timeout=timeout or _WATCHED_SECONDS)
             with self._watch.over(future):
                 return future.result()
         except grpc.FutureCancelledError as error:
@@ -94,7 +112,7 @@ class Calls:
         """Make a streaming call of this session, which ends with the generator. Raises the same errors as ``call``."""
         try:
             self._require_answers()
-            answers = method(request, metadata=self._link.metadata)
+            answers = method(request, metadata=self._metadata)
             try:
                 with self._watch.over(answers) if self._watch is not None else contextlib.nullcontext():
                     yield from answers
@@ -115,7 +133,7 @@ class Calls:
                 self.call(method, request)
             return
         with contextlib.suppress(grpc.RpcError, grpc.FutureCancelledError, ValueError):
-            future = method.future(request, metadata=self._link.metadata)
+            future = method.future(request, metadata=self._metadata)
             try:
                 future.result(0 if self._late else self._patience)
             except grpc.FutureTimeoutError:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 
 from nnhal.codec import model_to_wire
 from nnhal.codec.model import extension_names_to_wire
 from nnhal.codec.request import hints_to_wire
+from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, general_failure, invalid_argument
@@ -72,7 +72,7 @@ class CompilationCache:
 NO_CACHE = CompilationCache()
 
 
-class RemoteDevice:
+class RemoteDevice(Closing):
     """A device process, and this client's session with it. Safe to use from several threads.
 
     Every method raises HalError if the device refuses or its answer is invalid (GENERAL_FAILURE), TransportError if it
@@ -99,6 +99,11 @@ class RemoteDevice:
     def responds(self) -> bool:
         """Whether the device answers at this moment. Without ``patience`` it counts as answering."""
         return self._calls.responds
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the device did not answer when it was last asked. Asks nothing."""
+        return self._calls.is_silent
 
     @property
     def pid(self) -> int:
@@ -275,14 +280,6 @@ class RemoteDevice:
     def close(self) -> None:
         """End the session, which releases everything that it owns on the device."""
         self._calls.close()
-
-    def __enter__(self) -> RemoteDevice:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _roles(roles: Sequence[BufferRole]) -> list[device_pb2.BufferRole]:

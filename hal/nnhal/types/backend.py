@@ -24,6 +24,9 @@ class TensorHandleFactory:
     """Whether the framework must allocate the memory for its results and have both sides of an edge import it."""
     relaxed_as_float16: bool = False
     """Whether float32 values of a model with relaxed computation may pass as float16: the device holds them so."""
+    keeps: bool = False
+    """Whether values that only this device reads and writes should lie in its own buffers (``IDevice.allocate``), which
+    spares it copies: other memory it cannot reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,10 @@ class TransferCosts:
     import_ns: float = 1_000.0
     """To import one piece of memory."""
     copy_ns_per_byte: float = 0.1
+    is_wire: bool = False
+    """Whether what is copied goes over a network, to a device on another host."""
+    round_trip_ns: float = 0.0
+    """The part of ``hop_ns`` that is a round trip over that network; 0 without one."""
 
 
 class Substitution(NamedTuple):

@@ -113,6 +113,9 @@ class Copy(NamedTuple):
     started_ns: int
     ended_ns: int
 
+    is_wire: bool = False
+    """Whether they went over a network, to or from a device on another host."""
+
 
 @dataclass(frozen=True, slots=True)
 class FencedExecutionInfo:

@@ -182,6 +182,7 @@ class TensorHandleFactory(_message.Message):
     ALIGNMENT_FIELD_NUMBER: _builtins.int
     FALLBACK_IMPORT_MEMORY_REQUIRED_FIELD_NUMBER: _builtins.int
     RELAXED_AS_FLOAT16_FIELD_NUMBER: _builtins.int
+    KEEPS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Unique among all devices."""
     maps: _builtins.bool
@@ -192,6 +193,8 @@ class TensorHandleFactory(_message.Message):
     """Whether the framework must allocate the memory for its results and have both sides import it."""
     relaxed_as_float16: _builtins.bool
     """Whether float32 values of a model with relaxed computation may pass as float16: the device holds them so."""
+    keeps: _builtins.bool
+    """Whether values that only this device reads and writes should lie in its own buffers, which spares it copies."""
     @_builtins.property
     def imports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
         """Kinds of memory that it uses in place."""
@@ -210,10 +213,11 @@ class TensorHandleFactory(_message.Message):
         alignment: _builtins.int = ...,
         fallback_import_memory_required: _builtins.bool = ...,
         relaxed_as_float16: _builtins.bool = ...,
+        keeps: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "exports", b"exports", "fallback_import_memory_required", b"fallback_import_memory_required", "id", b"id", "imports", b"imports", "maps", b"maps", "relaxed_as_float16", b"relaxed_as_float16"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "exports", b"exports", "fallback_import_memory_required", b"fallback_import_memory_required", "id", b"id", "imports", b"imports", "keeps", b"keeps", "maps", b"maps", "relaxed_as_float16", b"relaxed_as_float16"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -229,6 +233,8 @@ class TransferCosts(_message.Message):
     SYNC_NS_FIELD_NUMBER: _builtins.int
     IMPORT_NS_FIELD_NUMBER: _builtins.int
     COPY_NS_PER_BYTE_FIELD_NUMBER: _builtins.int
+    IS_WIRE_FIELD_NUMBER: _builtins.int
+    ROUND_TRIP_NS_FIELD_NUMBER: _builtins.int
     hop_ns: _builtins.float
     """The cost of launching an execution and learning that it has ended."""
     sync_ns: _builtins.float
@@ -237,6 +243,10 @@ class TransferCosts(_message.Message):
     """The cost of importing one piece of memory."""
     copy_ns_per_byte: _builtins.float
     """The cost of copying one byte into or out of the device."""
+    is_wire: _builtins.bool
+    """Whether what is copied goes over a network, to a device on another host."""
+    round_trip_ns: _builtins.float
+    """The part of hop_ns that is a round trip over that network; 0 without one."""
     def __init__(
         self,
         *,
@@ -244,10 +254,12 @@ class TransferCosts(_message.Message):
         sync_ns: _builtins.float = ...,
         import_ns: _builtins.float = ...,
         copy_ns_per_byte: _builtins.float = ...,
+        is_wire: _builtins.bool = ...,
+        round_trip_ns: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["copy_ns_per_byte", b"copy_ns_per_byte", "hop_ns", b"hop_ns", "import_ns", b"import_ns", "sync_ns", b"sync_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copy_ns_per_byte", b"copy_ns_per_byte", "hop_ns", b"hop_ns", "import_ns", b"import_ns", "is_wire", b"is_wire", "round_trip_ns", b"round_trip_ns", "sync_ns", b"sync_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -543,6 +555,8 @@ class GetUsageResponse(_message.Message):
     BUFFER_COPIED_BYTES_FIELD_NUMBER: _builtins.int
     LAUNCHED_FIELD_NUMBER: _builtins.int
     STAGES_FIELD_NUMBER: _builtins.int
+    WIRE_UP_BYTES_FIELD_NUMBER: _builtins.int
+    WIRE_DOWN_BYTES_FIELD_NUMBER: _builtins.int
     sessions: _builtins.int
     """Open links."""
     descriptors: _builtins.int
@@ -571,6 +585,10 @@ class GetUsageResponse(_message.Message):
     """Fenced executions that have been launched and have not ended."""
     stages: _builtins.int
     """Stages of wired chains."""
+    wire_up_bytes: _builtins.int
+    """Bytes of values that have gone over a network to the device since the process started; 0 for a device of this host."""
+    wire_down_bytes: _builtins.int
+    """Bytes of values that have come over a network from the device."""
     def __init__(
         self,
         *,
@@ -588,10 +606,12 @@ class GetUsageResponse(_message.Message):
         buffer_copied_bytes: _builtins.int = ...,
         launched: _builtins.int = ...,
         stages: _builtins.int = ...,
+        wire_up_bytes: _builtins.int = ...,
+        wire_down_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffers", b"buffers", "bursts", b"bursts", "descriptors", b"descriptors", "executions", b"executions", "executions_ended", b"executions_ended", "launched", b"launched", "mapped_bytes", b"mapped_bytes", "mappings", b"mappings", "prepared_models", b"prepared_models", "sessions", b"sessions", "staged_bytes", b"staged_bytes", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffers", b"buffers", "bursts", b"bursts", "descriptors", b"descriptors", "executions", b"executions", "executions_ended", b"executions_ended", "launched", b"launched", "mapped_bytes", b"mapped_bytes", "mappings", b"mappings", "prepared_models", b"prepared_models", "sessions", b"sessions", "staged_bytes", b"staged_bytes", "stages", b"stages", "wire_down_bytes", b"wire_down_bytes", "wire_up_bytes", b"wire_up_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -198,7 +198,7 @@ Global___DeviceInfo: _TypeAlias = DeviceInfo  # noqa: Y015
 
 @_typing.final
 class Pin(_message.Message):
-    """Pin ties nodes to a device: 'name:GLOB' or 'op:TYPE'."""
+    """Pin ties operations to a device: 'name:GLOB' by nodes, 'op:TYPE', or 'index:N' or 'index:N-M' by their numbers in main."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -360,22 +360,34 @@ class OpenModelRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
+    PINS_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Its name there."""
     version: _builtins.str
     """Its version; empty for the newest that is ready."""
     name: _builtins.str
     """The name that the model gets in this session."""
+    @_builtins.property
+    def pins(self) -> _containers.RepeatedCompositeFieldContainer[Global___Pin]:
+        """Pins that this session's plan has instead of the repository's: the model is then planned and prepared for this session."""
+
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The devices that this session's plan may use; empty for those of the repository's configuration."""
+
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         version: _builtins.str = ...,
         name: _builtins.str = ...,
+        pins: _abc.Iterable[Global___Pin] | None = ...,
+        devices: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "name", b"name", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "model", b"model", "name", b"name", "pins", b"pins", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -609,6 +621,8 @@ class ModelExplanation(_message.Message):
     CONSTANT_BYTES_FIELD_NUMBER: _builtins.int
     CLIENT_BYTES_FIELD_NUMBER: _builtins.int
     FALLBACK_BYTES_UNALIGNED_FIELD_NUMBER: _builtins.int
+    ARENA_VALUES_FIELD_NUMBER: _builtins.int
+    WIRE_NS_FIELD_NUMBER: _builtins.int
     modelled_ns: _builtins.float
     """The modelled time of a run."""
     fallback_bytes: _builtins.int
@@ -619,6 +633,10 @@ class ModelExplanation(_message.Message):
     """Bytes of the model's inputs and outputs."""
     fallback_bytes_unaligned: _builtins.int
     """What fallback_bytes would be without alignment: the difference is the cost of alignment."""
+    wire_ns: _builtins.float
+    """How much of the modelled time goes by on networks: the round trips of steps on devices of other hosts, and the bytes of
+    their values. Constants are sent once, when a model is prepared, and cost no run anything.
+    """
     @_builtins.property
     def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationExplanation]:
         """Every operation, in the model's order."""
@@ -639,6 +657,10 @@ class ModelExplanation(_message.Message):
     def counterfactuals(self) -> _containers.RepeatedCompositeFieldContainer[Global___Counterfactual]:
         """For each device, the modelled time of a run with the whole model on that device."""
 
+    @_builtins.property
+    def arena_values(self) -> _containers.RepeatedCompositeFieldContainer[Global___ArenaValue]:
+        """The values between steps that lie in the arena, in the order of their addresses."""
+
     def __init__(
         self,
         *,
@@ -652,14 +674,58 @@ class ModelExplanation(_message.Message):
         constant_bytes: _builtins.int = ...,
         client_bytes: _builtins.int = ...,
         fallback_bytes_unaligned: _builtins.int = ...,
+        arena_values: _abc.Iterable[Global___ArenaValue] | None = ...,
+        wire_ns: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_bytes", b"client_bytes", "constant_bytes", b"constant_bytes", "counterfactuals", b"counterfactuals", "devices", b"devices", "edges", b"edges", "fallback_bytes", b"fallback_bytes", "fallback_bytes_unaligned", b"fallback_bytes_unaligned", "modelled_ns", b"modelled_ns", "operations", b"operations", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_values", b"arena_values", "client_bytes", b"client_bytes", "constant_bytes", b"constant_bytes", "counterfactuals", b"counterfactuals", "devices", b"devices", "edges", b"edges", "fallback_bytes", b"fallback_bytes", "fallback_bytes_unaligned", b"fallback_bytes_unaligned", "modelled_ns", b"modelled_ns", "operations", b"operations", "steps", b"steps", "wire_ns", b"wire_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ModelExplanation: _TypeAlias = ModelExplanation  # noqa: Y015
+
+@_typing.final
+class ArenaValue(_message.Message):
+    """ArenaValue is a value in the arena: a range of bytes during some steps."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    FIRST_STEP_FIELD_NUMBER: _builtins.int
+    LAST_STEP_FIELD_NUMBER: _builtins.int
+    value: _builtins.str
+    """The value's name."""
+    memory: _builtins.str
+    """The arena: one for each kind of memory."""
+    offset: _builtins.int
+    """Where it begins, in bytes."""
+    bytes: _builtins.int
+    """Its size in bytes."""
+    first_step: _builtins.int
+    """The step that writes it."""
+    last_step: _builtins.int
+    """The last step that reads it."""
+    def __init__(
+        self,
+        *,
+        value: _builtins.str = ...,
+        memory: _builtins.str = ...,
+        offset: _builtins.int = ...,
+        bytes: _builtins.int = ...,
+        first_step: _builtins.int = ...,
+        last_step: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "first_step", b"first_step", "last_step", b"last_step", "memory", b"memory", "offset", b"offset", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArenaValue: _TypeAlias = ArenaValue  # noqa: Y015
 
 @_typing.final
 class OperationExplanation(_message.Message):
@@ -673,6 +739,10 @@ class OperationExplanation(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     MODELLED_NS_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
+    COSTS_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
+    PIN_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
     """Its type, by its name in the HAL."""
     device: _builtins.str
@@ -681,6 +751,8 @@ class OperationExplanation(_message.Message):
     """The step of the plan."""
     modelled_ns: _builtins.float
     """Its modelled time on that device."""
+    pin: _builtins.str
+    """What the pin matches that holds it on its device; empty if none does."""
     @_builtins.property
     def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The names of the nodes in the model file that it stands for."""
@@ -688,6 +760,18 @@ class OperationExplanation(_message.Message):
     @_builtins.property
     def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceRefusal]:
         """The answers of the devices that do not support it."""
+
+    @_builtins.property
+    def costs(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceCost]:
+        """Its modelled time on each device that supports it, if the device has a cost model."""
+
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The values that it reads, constants left out, by their names in the model file."""
+
+    @_builtins.property
+    def outputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The values that it writes."""
 
     def __init__(
         self,
@@ -698,14 +782,44 @@ class OperationExplanation(_message.Message):
         step: _builtins.int = ...,
         modelled_ns: _builtins.float = ...,
         refusals: _abc.Iterable[Global___DeviceRefusal] | None = ...,
+        costs: _abc.Iterable[Global___DeviceCost] | None = ...,
+        inputs: _abc.Iterable[_builtins.str] | None = ...,
+        outputs: _abc.Iterable[_builtins.str] | None = ...,
+        pin: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "modelled_ns", b"modelled_ns", "nodes", b"nodes", "operation", b"operation", "refusals", b"refusals", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["costs", b"costs", "device", b"device", "inputs", b"inputs", "modelled_ns", b"modelled_ns", "nodes", b"nodes", "operation", b"operation", "outputs", b"outputs", "pin", b"pin", "refusals", b"refusals", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___OperationExplanation: _TypeAlias = OperationExplanation  # noqa: Y015
+
+@_typing.final
+class DeviceCost(_message.Message):
+    """DeviceCost is the modelled time of an operation on a device."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    MODELLED_NS_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    """The device."""
+    modelled_ns: _builtins.float
+    """Nanoseconds."""
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        modelled_ns: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "modelled_ns", b"modelled_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeviceCost: _TypeAlias = DeviceCost  # noqa: Y015
 
 @_typing.final
 class DeviceRefusal(_message.Message):
@@ -789,6 +903,8 @@ class EdgeExplanation(_message.Message):
     SYNC_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     MODELLED_NS_FIELD_NUMBER: _builtins.int
+    WIRE_UP_BYTES_FIELD_NUMBER: _builtins.int
+    WIRE_DOWN_BYTES_FIELD_NUMBER: _builtins.int
     value: _builtins.str
     """The value's name."""
     source_step: _builtins.int
@@ -802,7 +918,7 @@ class EdgeExplanation(_message.Message):
     strategy: _builtins.str
     """DirectCompatibility, ExportToTarget or CopyToTarget."""
     layer: _builtins.str
-    """MemCopy, MemImport, FallbackImport, or empty."""
+    """MemCopy, MemImport, FallbackImport, Kept, or empty."""
     memory: _builtins.str
     """The kind of memory that it lies in."""
     bytes: _builtins.int
@@ -817,6 +933,10 @@ class EdgeExplanation(_message.Message):
     """The reason for the strategy, in a sentence."""
     modelled_ns: _builtins.float
     """Its modelled time."""
+    wire_up_bytes: _builtins.int
+    """Those of its copied bytes that go over a network, to the host of the device that reads it."""
+    wire_down_bytes: _builtins.int
+    """Those of its copied bytes that come over a network, from the host of the device that writes it."""
     def __init__(
         self,
         *,
@@ -834,10 +954,12 @@ class EdgeExplanation(_message.Message):
         sync: _builtins.bool = ...,
         reason: _builtins.str = ...,
         modelled_ns: _builtins.float = ...,
+        wire_up_bytes: _builtins.int = ...,
+        wire_down_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "bytes", b"bytes", "copied_bytes", b"copied_bytes", "destination", b"destination", "destination_step", b"destination_step", "layer", b"layer", "memory", b"memory", "modelled_ns", b"modelled_ns", "reason", b"reason", "source", b"source", "source_step", b"source_step", "strategy", b"strategy", "sync", b"sync", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "bytes", b"bytes", "copied_bytes", b"copied_bytes", "destination", b"destination", "destination_step", b"destination_step", "layer", b"layer", "memory", b"memory", "modelled_ns", b"modelled_ns", "reason", b"reason", "source", b"source", "source_step", b"source_step", "strategy", b"strategy", "sync", b"sync", "value", b"value", "wire_down_bytes", b"wire_down_bytes", "wire_up_bytes", b"wire_up_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -852,26 +974,58 @@ class DeviceExplanation(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     REALISATION_FIELD_NUMBER: _builtins.int
     MODELLED_TIMING_FIELD_NUMBER: _builtins.int
+    LINK_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     realisation: _builtins.str
     """What it really is, in a sentence: an emulation, or the hardware that it uses."""
     modelled_timing: _builtins.bool
     """Whether its times come from a model."""
+    @_builtins.property
+    def link(self) -> Global___DeviceLink:
+        """The network behind which it is; unset for a device of this host."""
+
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         realisation: _builtins.str = ...,
         modelled_timing: _builtins.bool = ...,
+        link: Global___DeviceLink | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["link", b"link"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["modelled_timing", b"modelled_timing", "name", b"name", "realisation", b"realisation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["link", b"link", "modelled_timing", b"modelled_timing", "name", b"name", "realisation", b"realisation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeviceExplanation: _TypeAlias = DeviceExplanation  # noqa: Y015
+
+@_typing.final
+class DeviceLink(_message.Message):
+    """DeviceLink is the network to a device on another host, as measured when the device was registered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROUND_TRIP_NS_FIELD_NUMBER: _builtins.int
+    NS_PER_BYTE_FIELD_NUMBER: _builtins.int
+    round_trip_ns: _builtins.float
+    """Nanoseconds of a round trip, which each step on the device takes."""
+    ns_per_byte: _builtins.float
+    """Nanoseconds for each byte."""
+    def __init__(
+        self,
+        *,
+        round_trip_ns: _builtins.float = ...,
+        ns_per_byte: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ns_per_byte", b"ns_per_byte", "round_trip_ns", b"round_trip_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeviceLink: _TypeAlias = DeviceLink  # noqa: Y015
 
 @_typing.final
 class Counterfactual(_message.Message):
@@ -882,22 +1036,26 @@ class Counterfactual(_message.Message):
     DEVICE_FIELD_NUMBER: _builtins.int
     MODELLED_NS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    WIRE_NS_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     """The device."""
     modelled_ns: _builtins.float
     """The modelled time of a run; 0 if the device cannot run the whole model."""
     reason: _builtins.str
     """Why it cannot run the whole model; empty if it can."""
+    wire_ns: _builtins.float
+    """How much of the modelled time goes by on the network; 0 for a device of this host."""
     def __init__(
         self,
         *,
         device: _builtins.str = ...,
         modelled_ns: _builtins.float = ...,
         reason: _builtins.str = ...,
+        wire_ns: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "modelled_ns", b"modelled_ns", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "modelled_ns", b"modelled_ns", "reason", b"reason", "wire_ns", b"wire_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1293,6 +1451,8 @@ class LedgerEntry(_message.Message):
     BYTES_FIELD_NUMBER: _builtins.int
     COPIED_BYTES_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    WIRE_UP_BYTES_FIELD_NUMBER: _builtins.int
+    WIRE_DOWN_BYTES_FIELD_NUMBER: _builtins.int
     value: _builtins.str
     """The value's name."""
     source_step: _builtins.int
@@ -1311,6 +1471,10 @@ class LedgerEntry(_message.Message):
     """Bytes that were copied: the value's size once for each side that cannot use it in place."""
     reason: _builtins.str
     """The reason for the copy, in a sentence."""
+    wire_up_bytes: _builtins.int
+    """Those of the copied bytes that went over a network, to the host of the device that read it."""
+    wire_down_bytes: _builtins.int
+    """Those of the copied bytes that came over a network, from the host of the device that wrote it."""
     def __init__(
         self,
         *,
@@ -1323,10 +1487,12 @@ class LedgerEntry(_message.Message):
         bytes: _builtins.int = ...,
         copied_bytes: _builtins.int = ...,
         reason: _builtins.str = ...,
+        wire_up_bytes: _builtins.int = ...,
+        wire_down_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "copied_bytes", b"copied_bytes", "destination", b"destination", "destination_step", b"destination_step", "reason", b"reason", "source", b"source", "source_step", b"source_step", "strategy", b"strategy", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "copied_bytes", b"copied_bytes", "destination", b"destination", "destination_step", b"destination_step", "reason", b"reason", "source", b"source", "source_step", b"source_step", "strategy", b"strategy", "value", b"value", "wire_down_bytes", b"wire_down_bytes", "wire_up_bytes", b"wire_up_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

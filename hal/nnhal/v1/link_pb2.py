@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from nnhal.v1 import types_pb2 as nnhal_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13nnhal/v1/link.proto\x12\x08nnhal.v1\x1a\x14nnhal/v1/types.proto\"\x98\x01\n\x0bLinkRequest\x12 \n\x05hello\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.HelloH\x00\x12\x1c\n\x03put\x18\x02 \x01(\x0b\x32\r.nnhal.v1.PutH\x00\x12\x1e\n\x04take\x18\x03 \x01(\x0b\x32\x0e.nnhal.v1.TakeH\x00\x12\x1e\n\x04\x64rop\x18\x04 \x01(\x0b\x32\x0e.nnhal.v1.DropH\x00\x42\t\n\x07request\"\xca\x01\n\tLinkReply\x12$\n\x07welcome\x18\x01 \x01(\x0b\x32\x11.nnhal.v1.WelcomeH\x00\x12 \n\x03put\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.PutDoneH\x00\x12\"\n\x04take\x18\x03 \x01(\x0b\x32\x12.nnhal.v1.TakeDoneH\x00\x12\"\n\x04\x64rop\x18\x04 \x01(\x0b\x32\x12.nnhal.v1.DropDoneH\x00\x12$\n\x07refusal\x18\x05 \x01(\x0b\x32\x11.nnhal.v1.RefusalH\x00\x42\x07\n\x05reply\"6\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x13\n\x0b\x63lient_name\x18\x02 \x01(\t\"\x85\x01\n\x07Welcome\x12\x15\n\rsession_token\x18\x01 \x01(\t\x12\x19\n\x11max_message_bytes\x18\x02 \x01(\r\x12#\n\x1bmax_descriptors_per_message\x18\x03 \x01(\r\x12#\n\x1bmax_descriptors_per_session\x18\x04 \x01(\r\"\x14\n\x03Put\x12\r\n\x05\x63ount\x18\x01 \x01(\r\"!\n\x07PutDone\x12\x16\n\x0e\x64\x65scriptor_ids\x18\x01 \x03(\x04\"\x1d\n\x04Take\x12\x15\n\rdescriptor_id\x18\x01 \x01(\x04\"\n\n\x08TakeDone\"\x1e\n\x04\x44rop\x12\x16\n\x0e\x64\x65scriptor_ids\x18\x01 \x03(\x04\"\n\n\x08\x44ropDone\"P\n\x07Refusal\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\r\n\x05\x66\x61tal\x18\x02 \x01(\x08\x12%\n\x06status\x18\x03 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatusb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13nnhal/v1/link.proto\x12\x08nnhal.v1\x1a\x14nnhal/v1/types.proto\"\x98\x01\n\x0bLinkRequest\x12 \n\x05hello\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.HelloH\x00\x12\x1c\n\x03put\x18\x02 \x01(\x0b\x32\r.nnhal.v1.PutH\x00\x12\x1e\n\x04take\x18\x03 \x01(\x0b\x32\x0e.nnhal.v1.TakeH\x00\x12\x1e\n\x04\x64rop\x18\x04 \x01(\x0b\x32\x0e.nnhal.v1.DropH\x00\x42\t\n\x07request\"\xca\x01\n\tLinkReply\x12$\n\x07welcome\x18\x01 \x01(\x0b\x32\x11.nnhal.v1.WelcomeH\x00\x12 \n\x03put\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.PutDoneH\x00\x12\"\n\x04take\x18\x03 \x01(\x0b\x32\x12.nnhal.v1.TakeDoneH\x00\x12\"\n\x04\x64rop\x18\x04 \x01(\x0b\x32\x12.nnhal.v1.DropDoneH\x00\x12$\n\x07refusal\x18\x05 \x01(\x0b\x32\x11.nnhal.v1.RefusalH\x00\x42\x07\n\x05reply\"I\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x13\n\x0b\x63lient_name\x18\x02 \x01(\t\x12\x11\n\tadmin_key\x18\x03 \x01(\t\"\x85\x01\n\x07Welcome\x12\x15\n\rsession_token\x18\x01 \x01(\t\x12\x19\n\x11max_message_bytes\x18\x02 \x01(\r\x12#\n\x1bmax_descriptors_per_message\x18\x03 \x01(\r\x12#\n\x1bmax_descriptors_per_session\x18\x04 \x01(\r\"\x14\n\x03Put\x12\r\n\x05\x63ount\x18\x01 \x01(\r\"!\n\x07PutDone\x12\x16\n\x0e\x64\x65scriptor_ids\x18\x01 \x03(\x04\"\x1d\n\x04Take\x12\x15\n\rdescriptor_id\x18\x01 \x01(\x04\"\n\n\x08TakeDone\"\x1e\n\x04\x44rop\x12\x16\n\x0e\x64\x65scriptor_ids\x18\x01 \x03(\x04\"\n\n\x08\x44ropDone\"P\n\x07Refusal\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\r\n\x05\x66\x61tal\x18\x02 \x01(\x08\x12%\n\x06status\x18\x03 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatusb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,21 +37,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LINKREPLY']._serialized_start=211
   _globals['_LINKREPLY']._serialized_end=413
   _globals['_HELLO']._serialized_start=415
-  _globals['_HELLO']._serialized_end=469
-  _globals['_WELCOME']._serialized_start=472
-  _globals['_WELCOME']._serialized_end=605
-  _globals['_PUT']._serialized_start=607
-  _globals['_PUT']._serialized_end=627
-  _globals['_PUTDONE']._serialized_start=629
-  _globals['_PUTDONE']._serialized_end=662
-  _globals['_TAKE']._serialized_start=664
-  _globals['_TAKE']._serialized_end=693
-  _globals['_TAKEDONE']._serialized_start=695
-  _globals['_TAKEDONE']._serialized_end=705
-  _globals['_DROP']._serialized_start=707
-  _globals['_DROP']._serialized_end=737
-  _globals['_DROPDONE']._serialized_start=739
-  _globals['_DROPDONE']._serialized_end=749
-  _globals['_REFUSAL']._serialized_start=751
-  _globals['_REFUSAL']._serialized_end=831
+  _globals['_HELLO']._serialized_end=488
+  _globals['_WELCOME']._serialized_start=491
+  _globals['_WELCOME']._serialized_end=624
+  _globals['_PUT']._serialized_start=626
+  _globals['_PUT']._serialized_end=646
+  _globals['_PUTDONE']._serialized_start=648
+  _globals['_PUTDONE']._serialized_end=681
+  _globals['_TAKE']._serialized_start=683
+  _globals['_TAKE']._serialized_end=712
+  _globals['_TAKEDONE']._serialized_start=714
+  _globals['_TAKEDONE']._serialized_end=724
+  _globals['_DROP']._serialized_start=726
+  _globals['_DROP']._serialized_end=756
+  _globals['_DROPDONE']._serialized_start=758
+  _globals['_DROPDONE']._serialized_end=768
+  _globals['_REFUSAL']._serialized_start=770
+  _globals['_REFUSAL']._serialized_end=850
 # @@protoc_insertion_point(module_scope)

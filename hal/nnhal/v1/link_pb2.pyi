@@ -128,19 +128,25 @@ class Hello(_message.Message):
 
     PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
     CLIENT_NAME_FIELD_NUMBER: _builtins.int
+    ADMIN_KEY_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     """The version of this protocol that the client speaks: 1."""
     client_name: _builtins.str
-    """The client's name, for logs."""
+    """The client's name, for logs and operators."""
+    admin_key: _builtins.str
+    """The process's admin key, if the client is an operator. It opens a link even if clients have opened all that there may
+    be. Calls carry the key as well (see admin.proto).
+    """
     def __init__(
         self,
         *,
         protocol_version: _builtins.int = ...,
         client_name: _builtins.str = ...,
+        admin_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_name", b"client_name", "protocol_version", b"protocol_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_key", b"admin_key", "client_name", b"client_name", "protocol_version", b"protocol_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -260,10 +260,12 @@ class Staging(_message.Message):
     bytes: _builtins.int
     """Bytes copied into the device before the execution and out of it afterwards."""
     duration_ns: _builtins.int
-    """How long the copying took."""
+    """How long the copying took, which is the sum over all copies."""
     @_builtins.property
     def copies(self) -> _containers.RepeatedCompositeFieldContainer[Global___Copy]:
-        """If the execution measures, when the copies were made: at most one entry for the inputs and one for the outputs."""
+        """If the execution measures, when the copies were made: at most one entry for the inputs and one for the outputs by the
+        device's host, and between them any number that its driver has made itself. Their bytes are all of `bytes`.
+        """
 
     def __init__(
         self,
@@ -290,6 +292,7 @@ class Copy(_message.Message):
     BYTES_FIELD_NUMBER: _builtins.int
     STARTED_NS_FIELD_NUMBER: _builtins.int
     ENDED_NS_FIELD_NUMBER: _builtins.int
+    IS_WIRE_FIELD_NUMBER: _builtins.int
     is_output: _builtins.bool
     """True if outputs were copied out of the device, false if inputs were copied into it."""
     bytes: _builtins.int
@@ -298,6 +301,8 @@ class Copy(_message.Message):
     """When it began."""
     ended_ns: _builtins.int
     """When it had ended."""
+    is_wire: _builtins.bool
+    """Whether they went over a network, to or from a device on another host."""
     def __init__(
         self,
         *,
@@ -305,10 +310,11 @@ class Copy(_message.Message):
         bytes: _builtins.int = ...,
         started_ns: _builtins.int = ...,
         ended_ns: _builtins.int = ...,
+        is_wire: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "ended_ns", b"ended_ns", "is_output", b"is_output", "started_ns", b"started_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "ended_ns", b"ended_ns", "is_output", b"is_output", "is_wire", b"is_wire", "started_ns", b"started_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

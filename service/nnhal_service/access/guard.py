@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from nnhal_hosting.access.roles import AccessRole
+from nnhal_hosting.access.tokens import Identity, Tokens
 from nnhal_service.access.rates import TOO_OFTEN, ClientRates
-from nnhal_service.access.roles import AccessRole
-from nnhal_service.access.tokens import Identity, Tokens
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _EVERYBODY = Identity("", AccessRole.ADMIN)
@@ -31,7 +31,7 @@ class Guard:
         """
         if needed == AccessRole.NOBODY:
             return Identity("", AccessRole.NOBODY)
-        identity = _EVERYBODY if self._tokens is None else self._tokens.identity(authorization)
+        identity = self._identity(authorization)
         if identity is None:
             got = "one that is not known" if authorization else "none"
             raise ServingError(ErrorKind.UNAUTHENTICATED, f"this needs a bearer token, got {got}")
@@ -43,6 +43,14 @@ class Guard:
         if self._rates is not None and not self._rates.admit(identity.name or _host(peer)):
             raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, TOO_OFTEN)
         return identity
+
+    def allows(self, needed: AccessRole, authorization: str) -> bool:
+        """Whether the caller's token has a role, which may be none that the call itself needs."""
+        identity = self._identity(authorization)
+        return identity is not None and identity.role >= needed
+
+    def _identity(self, authorization: str) -> Identity | None:
+        return _EVERYBODY if self._tokens is None else self._tokens.identity(authorization)
 
 
 def _host(peer: str) -> str:

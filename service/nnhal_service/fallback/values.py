@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from nnhal.types import OperandType
-from nnhal_service.fallback.edges import ALLOCATED, ASHMEM, CLIENT, Edge, Side, connect
+from nnhal_service.fallback.edges import ALLOCATED, ASHMEM, CLIENT, DEVICE_BUFFER, Edge, Side, connect
 
 
 class StepLike(Protocol):
@@ -57,6 +57,11 @@ class PassedValue:
         return self.edges[0].kind
 
     @property
+    def is_kept(self) -> bool:
+        """Whether it stays in a buffer of the device that writes and reads it."""
+        return self.kind == DEVICE_BUFFER
+
+    @property
     def note(self) -> str:
         """What a reader of its edges should know of its type."""
         return "" if self.carried is None else f"; it passes as {OperandType(self.carried).name}"
@@ -103,8 +108,12 @@ def values_of(
             continue
         is_ours = operand not in inputs and operand not in outputs
         size, first = size_of(operand), written.get(operand)
-        kinds = ALLOCATED if is_ours else (client_kind,)
-        edges = connect(side(first), [side(step) for step in uses], size, kinds)
+        source, destinations = side(first), [side(step) for step in uses]
+        if is_ours and size and source.keeps and all(other is source for other in destinations):
+            kinds: tuple[str, ...] = (DEVICE_BUFFER,)
+        else:
+            kinds = ALLOCATED if is_ours else (client_kind,)
+        edges = connect(source, destinations, size, kinds)
         last = max((step for step in uses if step is not None), default=first or 0)
         found[operand] = PassedValue(
             operand, size, first, first or 0, last, tuple(uses), tuple(edges), is_ours, carried.get(operand)

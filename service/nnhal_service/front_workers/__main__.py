@@ -7,6 +7,7 @@ import sys
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import NnhalError
+from nnhal_hosting.politeness import share_interpreter
 from nnhal_hosting.supervision import Supervision, add_supervision_argument
 from nnhal_hosting.thread_names import show_thread_names
 from nnhal_service.allocator import keep_freed_memory
@@ -20,6 +21,7 @@ def main() -> int:
     add_supervision_argument(parser)
     arguments = parser.parse_args()
     show_thread_names()
+    share_interpreter()
     keep_freed_memory()
     supervision = Supervision(arguments.supervisor)
     try:

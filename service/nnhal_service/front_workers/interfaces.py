@@ -14,7 +14,9 @@ from nnhal_service.observability.metrics.requests import RecordedRequests
 from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.runtime import RunReport, TensorBinding
 from nnhal_service.serving.config import ServingConfig
+from nnhal_service.serving.ended_run import EndedRun
 from nnhal_service.serving.placement import PlannedRun
+from nnhal_service.serving.run_log import ProcessRuns
 from nnhal_service.serving.signature import ServedTensor
 from nnhal_service.serving.statistics import RequestCounts
 from nnhal_service.settings import ServiceSettings
@@ -39,6 +41,10 @@ class WorkerStart:
     """What is traced."""
     numbers: Ashmem
     """The NumberTable of limits that all workers share: its rows are NUMBER_ROWS."""
+    recorded: Collection[str]
+    """The models whose runs are recorded, as ``Recordings`` has them."""
+    drains: bool
+    """Whether it takes no new requests."""
     column: int
     """The worker's own column of the table, and its number among the workers."""
     workers: int
@@ -137,6 +143,16 @@ class ModelDesk(Protocol):
         """Release a bound model when its run has ended; wait for that so many seconds at most."""
 
 
+class RunDesk(Protocol):
+    """What the framework's process does for the log of runs of one front worker."""
+
+    def keep(self, run: EndedRun) -> None:
+        """Keep a run that is recorded: it was measured, or has failed."""
+
+    def fell_back(self, model: str, devices: Sequence[str]) -> None:
+        """Note that a run fell back, since these devices had failed."""
+
+
 class FrontDuties(Protocol):
     """What the framework tells a front worker."""
 
@@ -145,6 +161,18 @@ class FrontDuties(Protocol):
 
     def report(self) -> None:
         """Report what was counted so far; returns when the framework has it."""
+
+    def drain(self, drain: bool) -> None:
+        """Take no new requests, or take them again."""
+
+    def record(self, models: Collection[str]) -> None:
+        """The models whose runs are recorded have changed."""
+
+    def runs(self) -> ProcessRuns:
+        """The requests that wait and run, and those that have ended since the last question."""
+
+    def cancel_request(self, number: int) -> bool | None:
+        """Cancel a request, as ``LiveRequests.cancel`` does."""
 
     def trace_changed(self, rules: TraceRules) -> None:
         """The settings of traces have changed."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from types import TracebackType
+from typing import TypeVar
 
 from nnhal.link import channel_pair
 from nnhal_hosting.keeper import Keeper
@@ -14,7 +15,7 @@ from nnhal_hosting.logs import get_logger
 from nnhal_hosting.supervision import Child, stop_all
 from nnhal_service.access import NumberTable
 from nnhal_service.front_workers.desk import WorkerDesk
-from nnhal_service.front_workers.interfaces import FrontDuties, ModelDesk, WorkerStart
+from nnhal_service.front_workers.interfaces import FrontDuties, ModelDesk, RunDesk, WorkerStart
 from nnhal_service.front_workers.peer import Peer, ServedInterface
 from nnhal_service.front_workers.traces import TraceDesk, WorkerTraces
 from nnhal_service.observability import Tracer
@@ -23,6 +24,7 @@ from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.repository import Repository
 from nnhal_service.runtime.run.workers import Workers
 from nnhal_service.serving import ServedModel, ServingError
+from nnhal_service.serving.run_log import ProcessRuns
 from nnhal_service.v2.backend import LogSetting
 
 _MOST_RUNS = 4096
@@ -31,8 +33,11 @@ _MOST_CALLS = 64
 """Other calls of workers at a time; loading a model is one."""
 _PATIENCE_SECONDS = 5.0
 """How long a worker may take to answer, before what it is told counts as told."""
+_BRIEF_SECONDS = 1.0
+"""How long a worker may take to say what it runs."""
 _START_SECONDS = 60.0
 _log = get_logger(__name__)
+T = TypeVar("T")
 
 
 class FrontWorkers:
@@ -50,9 +55,10 @@ class FrontWorkers:
         metrics: RequestMetrics,
         tracer: Tracer,
         backends: Mapping[type, object],
+        runs: RunDesk,
     ) -> None:
         """``start`` gives what a worker needs to know, by its column of ``numbers``. ``backends`` are what workers ask
-        for everything but inferences, by interface.
+        for everything but inferences, by interface. ``runs`` are what they keep for operators.
         """
         self._count = count
         self._numbers = numbers
@@ -61,17 +67,19 @@ class FrontWorkers:
         self._metrics = metrics
         self._tracer = tracer
         self._backends = backends
+        self._run_desk = runs
         self._runs = Workers(_MOST_RUNS, "front-run")
         self._calls = Workers(_MOST_CALLS, "front-call")
         self._lock = threading.Lock()
-        self._peers: set[Peer] = set()
+        self._peers: dict[Peer, int] = {}  # with their columns
         self._keepers: list[Keeper] = []
 
     def __enter__(self) -> FrontWorkers:
         with ExitStack() as undo:
             undo.callback(self._stop)
             for number in range(self._count):
-                keeper = Keeper(f"front {number}", partial(self._launch, number), _log.warning)
+                name = f"front {number}"
+                keeper = Keeper(name, partial(self._launch, number), partial(_log_change, name))
                 self._keepers.append(keeper)
             undo.pop_all()
         return self
@@ -99,27 +107,54 @@ class FrontWorkers:
         """Tell all workers the settings of the log."""
         self._tell(lambda peer: peer.begin(FrontDuties.log_changed, settings))
 
+    def drain(self, drain: bool) -> None:
+        """Have all workers take no new requests, or take them again."""
+        self._tell(lambda peer: peer.begin(FrontDuties.drain, drain))
+
+    def record(self, models: Collection[str]) -> None:
+        """Tell all workers the models whose runs are recorded."""
+        self._tell(lambda peer: peer.begin(FrontDuties.record, models))
+
+    def runs(self) -> Mapping[int, ProcessRuns]:
+        """As OtherProcesses; the numbers are those of the workers' columns."""
+        answers: dict[int, ProcessRuns] = {}
+        for column, wait in self._begun(lambda peer: peer.begin(FrontDuties.runs)):
+            with suppress(TimeoutError, ServingError):
+                answers[column] = wait(_BRIEF_SECONDS)
+        return answers
+
+    def cancel_request(self, process: int, number: int) -> bool | None:
+        """As OtherProcesses."""
+        with self._lock:
+            asked = [peer for peer, column in self._peers.items() if column == process]
+        with suppress(TimeoutError, ServingError):
+            for peer in asked:
+                return peer.begin(FrontDuties.cancel_request, number)(_PATIENCE_SECONDS)
+        return None
+
     def collect(self) -> None:
         """Have all workers report what they have counted."""
         self._tell(lambda peer: peer.begin(FrontDuties.report))
 
     def _tell(self, begin: Callable[[Peer], Callable[[float | None], None]]) -> None:
         """Tell all workers at once, and wait until they have done it."""
-        with self._lock:
-            peers = list(self._peers)
-        told = []
-        for peer in peers:
-            try:
-                told.append(begin(peer))
-            except ServingError:  # it has just died
-                continue
-        for wait in told:
+        for _, wait in self._begun(begin):
             try:
                 wait(_PATIENCE_SECONDS)
             except TimeoutError:
                 _log.warning("a front worker does not answer", seconds=_PATIENCE_SECONDS)
             except ServingError:
                 continue
+
+    def _begun(self, begin: Callable[[Peer], Callable[[float | None], T]]) -> list[tuple[int, Callable[[float], T]]]:
+        """Begin a call of each worker; returns their columns, with what waits for their results."""
+        with self._lock:
+            peers = list(self._peers.items())
+        begun: list[tuple[int, Callable[[float], T]]] = []
+        for peer, column in peers:
+            with suppress(ServingError):  # it has just died
+                begun.append((column, begin(peer)))
+        return begun
 
     def _launch(self, column: int) -> Child:
         channel, theirs = channel_pair()
@@ -128,10 +163,11 @@ class FrontWorkers:
         served[ModelDesk] = ServedInterface(desk, self._runs)
         traces = WorkerTraces(self._tracer)
         served[TraceDesk] = ServedInterface(traces, self._runs)
+        served[RunDesk] = ServedInterface(self._run_desk, self._runs)
 
         def gone() -> None:
             with self._lock:
-                self._peers.discard(peer)
+                self._peers.pop(peer, None)
             self._numbers.clear(column)
             desk.close()
             traces.close()
@@ -148,7 +184,7 @@ class FrontWorkers:
     def _begin(self, peer: Peer, column: int) -> WorkerStart:
         """Begin to tell a worker what changes: before, it holds nothing."""
         with self._lock:
-            self._peers.add(peer)
+            self._peers[peer] = column
         return self._start(column)
 
     def _stop(self) -> None:
@@ -160,3 +196,7 @@ class FrontWorkers:
             peer.close()
         self._calls.shutdown()
         self._runs.shutdown(wait=False)  # a run may wait for a device that has stopped
+
+
+def _log_change(name: str, _: str, text: str) -> None:
+    _log.warning(f"{name}: {text}")

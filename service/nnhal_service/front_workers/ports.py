@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from types import TracebackType
 
-from nnhal_service.access import TcpListener
+from nnhal_hosting.access import TcpListener
 
 
 class SharedPort:

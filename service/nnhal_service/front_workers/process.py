@@ -23,6 +23,7 @@ from nnhal_service.front_workers.peer import Peer, ServedInterface
 from nnhal_service.front_workers.rates import RemoteRates
 from nnhal_service.front_workers.remote_model import RemoteModel
 from nnhal_service.front_workers.repository import RemoteRepository
+from nnhal_service.front_workers.run_log import RemoteRecorder
 from nnhal_service.front_workers.settings import RemoteLogSettings, RemoteTraceSettings
 from nnhal_service.front_workers.shared_memory import RemoteSharedMemory
 from nnhal_service.front_workers.traces import RemoteTracer
@@ -32,6 +33,7 @@ from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.runtime.run.workers import Workers
 from nnhal_service.serving import Observer, RequestServer, ServingError, ServingLoop
+from nnhal_service.serving.run_log import ProcessRuns, RunLog
 from nnhal_service.serving.signature import ModelSignature
 from nnhal_service.v2.backend import LogSetting
 from nnhal_service.v2.grpc.health import ModelHealth
@@ -62,11 +64,14 @@ class FrontWorkerProcess:
             self._log_settings = RuntimeLogSettings(settings.log_level)
             self._log_settings.adopt(start.log)
             self._tracer = RemoteTracer(self._framework, start.trace)
+            self._recorder = RemoteRecorder(self._framework, start.recorded)
+            self._run_log = RunLog(self._recorder, self._recorder.fell_back)
             self._metrics = RequestMetrics(metrics_options(settings.metrics_config))
             self._observers: list[Observer] = [self._metrics, RequestLog(self._log_settings)]
             self._loop = undo.enter_context(ServingLoop(settings.inference_threads))
             drain_seconds = repository_options(settings).drain_seconds
             self._repository = RemoteRepository(self._framework, self._serve, self._metrics, drain_seconds)
+            self._repository.drain(start.drains)
             numbers = NumberTable(start.numbers, start.workers + 1)
             backends = FrontBackends(
                 start.server,
@@ -117,6 +122,22 @@ class FrontWorkerProcess:
     def log_changed(self, settings: Mapping[str, LogSetting]) -> None:
         self._log_settings.adopt(settings)
 
+    def drain(self, drain: bool) -> None:
+        self._repository.drain(drain)
+        if self._health is not None:
+            self._health.refresh()
+
+    def record(self, models: Collection[str]) -> None:
+        self._recorder.recorded = models
+
+    def runs(self) -> ProcessRuns:
+        live = [request for requests in self._repository.live() for request in requests.list()]
+        return ProcessRuns(live, self._run_log.take())
+
+    def cancel_request(self, number: int) -> bool | None:
+        found = (requests.cancel(number) for requests in self._repository.live())
+        return next((was_waiting for was_waiting in found if was_waiting is not None), None)
+
     def trace_changed(self, rules: TraceRules) -> None:
         self._tracer.adopt(rules)
 
@@ -138,5 +159,5 @@ class FrontWorkerProcess:
             opened.serving,
             self._loop,
             self._observers,
-            self._tracer,
+            [self._tracer, self._run_log],
         )

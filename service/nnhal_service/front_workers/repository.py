@@ -13,6 +13,8 @@ from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.repository import Lease, Opened
 from nnhal_service.repository.ready import ReadyVersion
 from nnhal_service.serving import ServingError
+from nnhal_service.serving.errors import draining
+from nnhal_service.serving.live_requests import LiveRequests
 from nnhal_service.serving.model import RequestServer
 from nnhal_service.v2.backend import IndexEntry, ModelDescription, ModelRepository, RepositoryParameter
 
@@ -36,9 +38,12 @@ class RemoteRepository:
         self._kept: dict[int, _KeptVersion] = {}
         self._found: dict[tuple[str, str], _KeptVersion] = {}
         self._changes = 0
+        self._drains = False
         self._reporting = threading.Lock()
 
     def model(self, name: str, version: str) -> Lease[RequestServer]:
+        if self._drains:
+            raise draining()
         with self._lock:
             kept = self._found.get((name, version))
             if kept is not None:
@@ -58,6 +63,19 @@ class RemoteRepository:
         if kept.lease != opened.lease:
             self._framework.ask(ModelDesk.release, opened.lease)
         return lease
+
+    def drain(self, drain: bool) -> None:
+        """Hand out no models, or hand them out again."""
+        self._drains = drain
+        with self._lock:
+            kept = list(self._kept.values())
+        for version in kept:
+            version.server.drain(drain)
+
+    def live(self) -> list[LiveRequests]:
+        """The requests that wait and run, by version of a model."""
+        with self._lock:
+            return [kept.server.live for kept in self._kept.values()]
 
     def changed(self, name: str, serials: Collection[int]) -> None:
         """Keep no version of a model but those with these serials; the others end when their requests have ended."""

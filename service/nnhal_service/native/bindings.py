@@ -30,11 +30,13 @@ from nnhal_service.native.convert import (
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.runtime import ExecutionContext, LoadedModel, OutputTooSmallError, TensorBinding
 from nnhal_service.runtime.memory.domains import AllocatedMemory
+from nnhal_service.runtime.run.cancellation import CancelledRunError
 from nnhal_service.runtime.run.deadlines import run_by_deadline
 
 MAX_RUN_CHANNELS = 64
 """Run channels that one session may have. Each takes a descriptor of its device."""
 _MAX_ERROR_CHARACTERS = 2000
+_CANCELLED = "an operator has cancelled the run"
 _log = get_logger(__name__)
 
 
@@ -47,6 +49,7 @@ class BindingServicer:
     @answers
     def Bind(self, request: wire.BindRequest, context: grpc.ServicerContext) -> wire.BindResponse:
         session = self._sessions.of(context)
+        session.intake.require_open()
         with ExitStack() as undo:
             binding, channel = _bind(session, request, undo)
             handle = session.own(binding, undo)
@@ -61,8 +64,11 @@ class BindingServicer:
         session = self._sessions.of(context)
         binding = session.binding(request.binding)
         session.admit_run()
-        with gone_is_unavailable():
-            report = run_by_deadline(binding.context.run, request.deadline_ns)
+        try:
+            with gone_is_unavailable():
+                report = run_by_deadline(binding.context.run, request.deadline_ns)
+        except CancelledRunError as error:
+            raise HalError(ErrorStatus.GENERAL_FAILURE, _CANCELLED) from error
         return wire.RunResponse(report=report_to_wire(report))
 
     @answers
@@ -160,6 +166,8 @@ def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -
         return _refusal(error.status, error.message, insufficient_to_wire(error))
     except HalError as error:
         return _refusal(error.status, error.message)
+    except CancelledRunError:
+        return _refusal(ErrorStatus.GENERAL_FAILURE, _CANCELLED)
     except NnhalError as error:
         return _refusal(ErrorStatus.DEVICE_UNAVAILABLE, str(error))
     except Exception:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
@@ -27,6 +27,7 @@ from nnhal_service.runtime import (
     OutputTooSmallError,
     PreparedPlan,
     RunReport,
+    SketchedPlan,
     TensorBinding,
 )
 
@@ -71,7 +72,7 @@ def options_from_wire(message: wire.LoadModelRequest) -> Options:
         invalid_argument(f"min_nodes_per_partition is {message.min_nodes_per_partition}, expected 0 or more")
     options = Options(
         _STRATEGIES[message.partitioner],
-        tuple(Pin(pin.match, pin.device) for pin in message.pins),
+        pins_from_wire(message.pins),
         max(1, message.min_nodes_per_partition),
         _FALLBACKS[message.fallback],
     )
@@ -82,6 +83,18 @@ def options_from_wire(message: wire.LoadModelRequest) -> Options:
     if message.HasField("deadline_ns"):
         options = replace(options, deadline_ns=message.deadline_ns)
     return replace(options, hints=hints_of(message), relaxed=message.relaxed)
+
+
+def pins_from_wire(pins: Iterable[wire.Pin]) -> tuple[Pin, ...]:
+    """Decode pins."""
+    return tuple(Pin(pin.match, pin.device) for pin in pins)
+
+
+def partitioner_from_wire(code: int) -> Strategy | None:
+    """Decode how a model is to be split; None if the caller does not say. Raises INVALID_ARGUMENT if unknown."""
+    if code not in _STRATEGIES:
+        invalid_argument(f"partitioner {code}, expected 0 to 3")
+    return None if code == wire.PARTITIONER_UNSPECIFIED else _STRATEGIES[code]
 
 
 def hints_of(message: wire.LoadModelRequest | wire.BindRequest) -> Hints:
@@ -130,21 +143,21 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
         outputs=[_tensor_to_wire(prepared, tensor) for tensor in prepared.imported.outputs],
         placements=placements,
         steps=[step.device for step in prepared.plan.steps],
-        arena_bytes=prepared.memory.layout.total_bytes,
+        arena_bytes=prepared.layout.total_bytes,
     )
 
 
-def nodes_of(prepared: PreparedPlan, subgraph: int, operation: int) -> Sequence[str]:
+def nodes_of(plan: SketchedPlan, subgraph: int, operation: int) -> Sequence[str]:
     """Return the names of the nodes that an operation stands for; operations within control flow have none."""
-    return () if subgraph else prepared.imported.operation_nodes[operation]
+    return () if subgraph else plan.imported.operation_nodes[operation]
 
 
-def operation_name(prepared: PreparedPlan, operation: Operation) -> str:
+def operation_name(plan: SketchedPlan, operation: Operation) -> str:
     """Return the HAL's name of an operation, or the name of the extension that it belongs to."""
     if not is_extension(operation.type):
         return OperationType(operation.type).name
     prefix, _ = split_code(operation.type)
-    names = {entry.prefix: entry.name for entry in prepared.imported.model.extension_name_to_prefix}
+    names = {entry.prefix: entry.name for entry in plan.imported.model.extension_name_to_prefix}
     return names[prefix]
 
 

@@ -4,115 +4,85 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnhal.errors import HalError
 from nnhal.memory import validate_pool
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_service.fallback import Edge, PassedValue, edge_ns, lay_out
-from nnhal_service.native.convert import nodes_of, operation_name, step_to_wire
-from nnhal_service.runtime import PreparedPlan
-
-_FRAMEWORK = "framework"
-"""The name in place of a device for control flow that the framework walks itself."""
-_NOT_IN_A_STEP = -1
+from nnhal_service.fallback import Edge, PassedValue, lay_out, price_ns
+from nnhal_service.native.convert import step_to_wire
+from nnhal_service.native.explained_networks import link_to_wire, plan_wire_ns, side_of, whole_model_wire_ns
+from nnhal_service.native.explained_operations import operations_to_wire
+from nnhal_service.runtime import SketchedPlan
 
 
-def explanation_to_wire(prepared: PreparedPlan) -> wire.ModelExplanation:
-    """Explain why a plan places a model as it does. Asks the devices how they optimise their steps."""
-    report = prepared.refined.partitioning.report
-    model = prepared.imported.model
-    between = [value for value in prepared.values.values() if value.operand in prepared.memory.layout.placements]
+def explanation_to_wire(sketch: SketchedPlan) -> wire.ModelExplanation:
+    """Explain why a plan places a model as it does. Devices are asked only for what they have not answered yet."""
+    report = sketch.refined.partitioning.report
+    model = sketch.imported.model
+    between = [value for value in sketch.values.values() if value.operand in sketch.layout.placements]
     return wire.ModelExplanation(
-        operations=_operations(prepared),
-        steps=_steps(prepared),
-        edges=[edge for value in prepared.values.values() for edge in _edges(prepared, value)],
+        operations=operations_to_wire(sketch),
+        steps=_steps(sketch),
+        edges=[edge for value in sketch.values.values() for edge in _edges(sketch, value)],
         devices=[
             wire.DeviceExplanation(
                 name=name,
                 realisation=description.realisation if description else "",
                 modelled_timing=description.modelled_timing if description else False,
+                link=link_to_wire(sketch.sides[name]),
             )
-            for name, description in prepared.descriptions.items()
+            for name, description in sketch.descriptions.items()
         ],
         modelled_ns=report.cost.total_ns if report else 0.0,
-        counterfactuals=_counterfactuals(prepared),
-        fallback_bytes=prepared.memory.layout.total_bytes,
+        counterfactuals=_counterfactuals(sketch),
+        fallback_bytes=sketch.layout.total_bytes,
         constant_bytes=len(model.operand_values) + sum(validate_pool(pool, "constants") for pool in model.pools),
-        client_bytes=sum(prepared.byte_size(n) for n in {*model.main.input_indexes, *model.main.output_indexes}),
+        client_bytes=sum(sketch.byte_size(n) for n in {*model.main.input_indexes, *model.main.output_indexes}),
         fallback_bytes_unaligned=lay_out(between, align=False).total_bytes,
+        arena_values=_arena_values(sketch),
+        wire_ns=plan_wire_ns(sketch),
     )
 
 
-def _operations(prepared: PreparedPlan) -> list[wire.OperationExplanation]:
-    """Explain the operations of main in its order, then those of subgraphs whose control flow the framework walks."""
-    plan = prepared.plan
-    places = [
-        (plan.subgraph_of(step), index, number, step.device)
-        for number, step in enumerate(plan.steps)
-        for index in step.operations
-    ]
-    placed = {index for subgraph, index, _, _ in places if not subgraph}
-    walked = set(range(len(prepared.graphs[0].operations))) - placed
-    places += [(0, index, _NOT_IN_A_STEP, _FRAMEWORK) for index in walked]
-    return [_operation(prepared, *place) for place in sorted(places, key=_reading_order)]
-
-
-def _reading_order(place: tuple[int, int, int, str]) -> tuple[int, int]:
-    subgraph, index, number, _ = place
-    return (number + 1, index) if subgraph else (0, index)
-
-
-def _operation(
-    prepared: PreparedPlan, subgraph: int, index: int, number: int, device: str
-) -> wire.OperationExplanation:
-    candidates = prepared.refined.candidates
-    costs = {candidate.name: candidate.operation_ns for candidate in candidates}.get(device, ())
-    return wire.OperationExplanation(
-        nodes=nodes_of(prepared, subgraph, index),
-        operation=operation_name(prepared, prepared.graphs[subgraph].operations[index]),
-        device=device,
-        step=number,
-        modelled_ns=(costs[index] or 0.0) if costs and not subgraph else 0.0,
-        refusals=[
-            wire.DeviceRefusal(device=candidate.name, reason=refusals[index])
-            for candidate in candidates
-            for refusals in [candidate.refusals_in(subgraph)]
-            if index in refusals
-        ],
-    )
-
-
-def _steps(prepared: PreparedPlan) -> list[wire.StepExplanation]:
-    report = prepared.refined.partitioning.report
-    costs = [cost.launch_ns + cost.compute_ns for cost in report.cost.steps] if report else [0.0] * len(prepared.parts)
-    explained = []
-    for step, part, cost in zip(prepared.plan.steps, prepared.parts, costs, strict=True):
-        try:
-            views = part.member.remote.optimize_subgraph(step.model)
-            optimizations = [replacement for _, replacement in views.substitutions]
-        except HalError:  # a device without a backend
-            optimizations = []
-        explained.append(
-            wire.StepExplanation(
-                device=step.device,
-                operations=len(step.operations),
-                modelled_ns=cost,
-                optimizations=optimizations,
-            )
+def _steps(sketch: SketchedPlan) -> list[wire.StepExplanation]:
+    report, steps = sketch.refined.partitioning.report, sketch.plan.steps
+    costs = [cost.launch_ns + cost.compute_ns for cost in report.cost.steps] if report else [0.0] * len(steps)
+    return [
+        wire.StepExplanation(
+            device=step.device,
+            operations=len(step.operations),
+            modelled_ns=cost,
+            optimizations=sketch.optimised(step),
         )
-    return explained
+        for step, cost in zip(steps, costs, strict=True)
+    ]
 
 
-def _edges(prepared: PreparedPlan, value: PassedValue) -> list[wire.EdgeExplanation]:
-    cost = edge_ns(prepared.sides)
+def _arena_values(sketch: SketchedPlan) -> list[wire.ArenaValue]:
+    """The values between steps by their addresses."""
+    placed = sorted(sketch.layout.placements.items(), key=lambda entry: (entry[1].kind, entry[1].offset, entry[0]))
+    return [
+        wire.ArenaValue(
+            value=sketch.value_names[operand],
+            memory=place.kind,
+            offset=place.offset,
+            bytes=value.size,
+            first_step=value.first,
+            last_step=value.last,
+        )
+        for operand, place in placed
+        for value in [sketch.values[operand]]
+    ]
+
+
+def _edges(sketch: SketchedPlan, value: PassedValue) -> list[wire.EdgeExplanation]:
     source = value.writer
-    name = prepared.imported.operand_names[value.operand] or f"operand {value.operand}"
+    name = sketch.value_names[value.operand]
     return [
         _edge(
             name,
             source,
             destination,
             replace(edge, reason=edge.reason + value.note),
-            cost(_device(prepared, source), _device(prepared, destination), value.size),
+            price_ns(edge, side_of(sketch, source), side_of(sketch, destination)),
         )
         for destination, edge in zip(value.destinations, value.edges, strict=True)
     ]
@@ -134,23 +104,26 @@ def _edge(name: str, source: int | None, destination: int | None, edge: Edge, co
         sync=edge.sync,
         reason=edge.reason,
         modelled_ns=cost,
+        wire_up_bytes=edge.wire_up_bytes,
+        wire_down_bytes=edge.wire_down_bytes,
     )
 
 
-def _device(prepared: PreparedPlan, step: int | None) -> str | None:
-    return None if step is None else prepared.plan.steps[step].device
-
-
-def _counterfactuals(prepared: PreparedPlan) -> list[wire.Counterfactual]:
-    report = prepared.refined.partitioning.report
+def _counterfactuals(sketch: SketchedPlan) -> list[wire.Counterfactual]:
+    report = sketch.refined.partitioning.report
     found = []
-    for candidate in prepared.refined.candidates:
+    for candidate in sketch.refined.candidates:
         modelled = report.whole_model_ns.get(candidate.name, 0.0) if report else 0.0
         refused = min(candidate.refusals, default=None)
         if not modelled and refused is None:
             continue  # it takes the whole model, for which no time was modelled
         reason = "" if refused is None else f"operation {refused}: {candidate.refusals[refused]}"
         found.append(
-            wire.Counterfactual(device=candidate.name, modelled_ns=modelled, reason="" if modelled else reason)
+            wire.Counterfactual(
+                device=candidate.name,
+                modelled_ns=modelled,
+                reason="" if modelled else reason,
+                wire_ns=whole_model_wire_ns(sketch, candidate.name),
+            )
         )
     return found

@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import grpc
 
 from nnhal.descriptor import Descriptor
-from nnhal.errors import HalError, invalid_argument
-from nnhal.types import ErrorStatus
+from nnhal.errors import invalid_argument
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_frontends.errors import FrontendError
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import (
     cache_token_from_wire,
     format_from_wire,
-    gone_is_unavailable,
     model_to_wire,
     options_from_wire,
+    pins_from_wire,
 )
 from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.native.hal_model import content_of, hal_model_from_wire, import_hal_model
+from nnhal_service.native.refusals import refused_as_hal
 from nnhal_service.native.session import NativeSession, NativeSessions
-from nnhal_service.partition import PlacementError
 from nnhal_service.repository import Lease
 from nnhal_service.runtime import CacheDirectory, Fleet, LoadedModel, load_model, prepare
-from nnhal_service.runtime.run.reports import RunWatcher
-from nnhal_service.serving import ErrorKind, ServedModel, ServingError
+from nnhal_service.runtime.devices.notes import Note, note_replanned
+from nnhal_service.serving import ClientModelRuns, ServedModel
 
 _MAX_MODEL_BYTES = 2**31 - 1
 """What one protobuf message or flatbuffer can hold, and so one model file."""
-_STATUSES = {
-    ErrorKind.NOT_FOUND: ErrorStatus.INVALID_ARGUMENT,
-    ErrorKind.INVALID_ARGUMENT: ErrorStatus.INVALID_ARGUMENT,
-    ErrorKind.UNAVAILABLE: ErrorStatus.DEVICE_UNAVAILABLE,
-}
 
 
 class ServedModels(Protocol):
@@ -54,32 +48,30 @@ class ModelServicer:
     _sessions: NativeSessions
     _models: ServedModels | None
     _cache_directory: str
-    _watcher: RunWatcher | None
+    _runs: ClientModelRuns | None
+    _note: Note
 
     @answers
     def LoadModel(self, request: wire.LoadModelRequest, context: grpc.ServicerContext) -> wire.LoadModelResponse:
         session = self._sessions.of(context)
+        session.intake.require_open()
         _require_name(request.name)
         if request.HasField("model"):
             model = self._load_hal_model(session, request)
         else:
             model = self._load_file(_read(session.descriptors.get(request.descriptor_id)), request)
-        if self._watcher is not None:
-            model.watch(self._watcher)
+        self._watch(model, request.name, session)
         return wire.LoadModelResponse(model=_add(session, request.name, model))
 
     @answers
     def OpenModel(self, request: wire.OpenModelRequest, context: grpc.ServicerContext) -> wire.OpenModelResponse:
         session = self._sessions.of(context)
+        session.intake.require_open()
         _require_name(request.name)
         if self._models is None:
             invalid_argument(f"model {request.model!r} is asked for, and this framework has no model repository")
-        try:
-            with self._models.model(request.model, request.version) as lease:
-                model, version = lease.model.open(), lease.version
-        except ServingError as error:
-            status = _STATUSES.get(error.kind, ErrorStatus.GENERAL_FAILURE)
-            raise HalError(status, error.message) from error
+        with refused_as_hal(), self._models.model(request.model, request.version) as lease:
+            model, version = self._opened(lease.model, request, session), lease.version
         return wire.OpenModelResponse(model=_add(session, request.name, model), version=version)
 
     @answers
@@ -99,14 +91,26 @@ class ModelServicer:
         self._sessions.of(context).remove_model(request.name).close()
         return wire.UnloadModelResponse()
 
+    def _opened(self, served: ServedModel, request: wire.OpenModelRequest, session: NativeSession) -> LoadedModel:
+        """A share of a served model; a model of the session's own by another plan, if the request asks for one."""
+        if not request.pins and not request.devices:
+            return served.open(session.client)
+        planner = served.loaded.original.planner.choose(pins_from_wire(request.pins), request.devices)
+        model = LoadedModel(planner.prepare())
+        self._watch(model, request.name, session)
+        return model
+
+    def _watch(self, model: LoadedModel, name: str, session: NativeSession) -> None:
+        """Count the runs of a model that is its session's own, and note when it is planned again."""
+        if self._runs is not None:
+            model.watch(self._runs.of(name, session.client))
+        model.on_replanned(partial(note_replanned, self._note, name))
+
     def _load_file(self, content: bytes, request: wire.LoadModelRequest) -> LoadedModel:
         cache = self._cache(cache_token_from_wire(request))
         options, model_format = options_from_wire(request), format_from_wire(request.format)
-        try:
-            with gone_is_unavailable():
-                return load_model(content, self._fleet, request.devices, options, model_format, cache)
-        except (FrontendError, PlacementError, LookupError) as error:
-            raise HalError(ErrorStatus.INVALID_ARGUMENT, str(error)) from error
+        with refused_as_hal():
+            return load_model(content, self._fleet, request.devices, options, model_format, cache)
 
     def _load_hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> LoadedModel:
         if request.descriptor_id:
@@ -115,11 +119,8 @@ class ModelServicer:
         cache = self._cache(cache_token_from_wire(request))
         cache = cache and cache.of_content(content_of(request.model, given))
         options = options_from_wire(request)
-        try:
-            with gone_is_unavailable():
-                return LoadedModel(prepare(import_hal_model(given), self._fleet, request.devices, options, cache))
-        except (PlacementError, LookupError) as error:
-            raise HalError(ErrorStatus.INVALID_ARGUMENT, str(error)) from error
+        with refused_as_hal():
+            return LoadedModel(prepare(import_hal_model(given), self._fleet, request.devices, options, cache))
 
     def _cache(self, token: bytes) -> CacheDirectory | None:
         """Return the place of compilations under a token; clients share the directory, and tokens."""

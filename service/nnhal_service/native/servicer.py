@@ -10,7 +10,8 @@ from nnhal_service.native.memory import MemoryServicer
 from nnhal_service.native.models import ModelServicer, ServedModels
 from nnhal_service.native.session import NativeSessions
 from nnhal_service.runtime import Fleet
-from nnhal_service.runtime.run.reports import RunWatcher
+from nnhal_service.runtime.devices.notes import Note, no_note
+from nnhal_service.serving import ClientModelRuns
 
 
 class FrameworkServicer(
@@ -30,15 +31,17 @@ class FrameworkServicer(
         cache_directory: str = "",
         models: ServedModels | None = None,
         run_channels: int = MAX_RUN_CHANNELS,
-        watcher: RunWatcher | None = None,
+        runs: ClientModelRuns | None = None,
+        note: Note = no_note,
     ) -> None:
         """``cache_directory`` holds compilations; nothing is cached if it is empty. ``models`` are those of the
-        repository. One session may have ``run_channels`` at a time. The ``watcher`` is told of runs of models that
-        clients load themselves.
+        repository. One session may have ``run_channels`` at a time. ``runs`` are those of models that clients
+        load themselves, and ``note`` is told when these are planned again.
         """
         self._fleet = fleet
         self._sessions = sessions
         self._cache_directory = cache_directory
         self._models = models
         self._run_channels = run_channels
-        self._watcher = watcher
+        self._runs = runs
+        self._note = note

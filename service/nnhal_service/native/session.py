@@ -13,6 +13,7 @@ from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.sessions import Ownership, Sessions
 from nnhal_service.access import TOO_OFTEN, RateLimits
+from nnhal_service.native.intake import Intake
 from nnhal_service.runtime import ExecutionContext, LoadedModel
 from nnhal_service.runtime.memory.domains import AllocatedMemory, Memories
 
@@ -38,11 +39,18 @@ class SessionBinding:
 class NativeSession(Ownership):
     """The session of a client of the framework."""
 
-    def __init__(self, session: Session, rates: RateLimits | None = None, max_models: int = 0) -> None:
+    def __init__(
+        self,
+        session: Session,
+        rates: RateLimits | None = None,
+        max_models: int = 0,
+        intake: Intake | None = None,
+    ) -> None:
         """``rates`` limit runs: each user of the host has one bucket for all of its sessions.
 
-        At most ``max_models`` may be loaded at a time, 0 for any number.
+        At most ``max_models`` may be loaded at a time, 0 for any number. ``intake`` is that of the framework.
         """
+        self.intake = intake or Intake()
         self._rates = rates
         self._max_models = max_models
         self._user = f"user {session.uid}"
@@ -54,12 +62,21 @@ class NativeSession(Ownership):
         super().__init__(session)
 
     @property
+    def client(self) -> str:
+        """What the client is called in lists of runs."""
+        return self.session.title
+
+    @property
     def is_rate_limited(self) -> bool:
         """Whether its runs are admitted by a rate limit."""
         return self._rates is not None
 
     def admit_run(self) -> None:
-        """Count a run towards the rate limit. Raises RESOURCE_EXHAUSTED_TRANSIENT if the user runs too often."""
+        """Count a run towards the rate limit.
+
+        Raises RESOURCE_EXHAUSTED_TRANSIENT if the user runs too often, and DEVICE_UNAVAILABLE if the framework drains.
+        """
+        self.intake.require_open()
         if self._rates is not None and not self._rates.admit(self._user):
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, TOO_OFTEN)
 
@@ -114,10 +131,15 @@ class NativeSession(Ownership):
         return model
 
     @property
+    def models(self) -> dict[str, LoadedModel]:
+        """All models by name: those that the client has loaded itself, and those of the repository that it has open."""
+        with self._names:
+            return dict(self._models or {})
+
+    @property
     def own_models(self) -> list[LoadedModel]:
         """The models that the client has loaded itself, without those of the repository."""
-        with self._names:
-            return [model for model in (self._models or {}).values() if not model.is_share]
+        return [model for model in self.models.values() if not model.is_share]
 
     def own_memory(self, memory: AllocatedMemory, undo: ExitStack) -> int:
         """Own memory and return its handle; ``undo`` frees it. Raises as ``add``, and frees the memory then."""

@@ -29,18 +29,14 @@ class RuntimeLogSettings:
 
         Raises ValueError if the level is unknown.
         """
-        levels = levels_from(level)
         self._changed = changed
         self._lock = threading.Lock()
         self._settings: dict[str, LogSetting] = {
             "log_file": log_file,
-            "log_info": "info" in levels,
-            "log_warning": "warning" in levels,
-            "log_error": "error" in levels,
-            "log_verbose_level": int("debug" in levels),
+            **_settings_of(level),
             "log_format": FORMATS[0],
         }
-        self.is_verbose = "debug" in levels
+        self.is_verbose = bool(self._settings["log_verbose_level"])
 
     def update(self, changes: LogChanges) -> LogChanges:
         """Change settings, and return all settings after the change.
@@ -55,6 +51,10 @@ class RuntimeLogSettings:
         settings = self.adopt(changes)
         self._changed(settings)
         return settings
+
+    def set_level(self, level: str) -> None:
+        """Log from a level on. Raises ValueError if it is unknown."""
+        self.update(_settings_of(level))
 
     def adopt(self, settings: LogChanges) -> LogChanges:
         """Change settings that another process has checked, and return all settings."""
@@ -96,6 +96,16 @@ class RequestLog:
             _log.debug("request", **line)
         elif finished.error is not None and finished.reason is not None:
             _log.debug("request failed", **line, reason=finished.reason.value, error=finished.error.message)
+
+
+def _settings_of(level: str) -> dict[str, LogSetting]:
+    levels = levels_from(level)
+    return {
+        "log_info": "info" in levels,
+        "log_warning": "warning" in levels,
+        "log_error": "error" in levels,
+        "log_verbose_level": int("debug" in levels),
+    }
 
 
 def _check(key: str, value: LogSetting) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.types import ExecutionPreference, Model
-from nnhal_service.partition.candidate import Candidate, Pin
+from nnhal_service.partition.candidate import Candidate
 from nnhal_service.partition.performance import Performance
+from nnhal_service.partition.pins import Pin
 from nnhal_service.partition.support import supporting, without_unsized_control_flow
 
 

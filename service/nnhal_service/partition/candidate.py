@@ -1,13 +1,12 @@
-"""The devices that may take operations, and the user's pins."""
+"""The devices that may take operations."""
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnhal.errors import NnhalError
-from nnhal.types import Capabilities, Operation, OperationType
+from nnhal.types import Capabilities
 
 
 class PlacementError(NnhalError):
@@ -49,23 +48,3 @@ class Candidate:
         if not subgraph:
             return self.refusals
         return self.referenced[subgraph - 1] if subgraph <= len(self.referenced) else {}
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """Nodes that must run on a device: ``name:GLOB`` by the user's node names, or ``op:TYPE`` by the HAL's types."""
-
-    match: str
-    device: str
-
-    def covers(self, operation: Operation, names: Sequence[str]) -> bool:
-        """Return whether the pin covers an operation that stands for the named nodes.
-
-        Raises PlacementError if ``match`` is malformed.
-        """
-        kind, _, pattern = self.match.partition(":")
-        if kind == "name" and pattern:
-            return any(fnmatch.fnmatchcase(name, pattern) for name in names)
-        if kind == "op" and pattern:
-            return operation.type <= max(OperationType) and OperationType(operation.type).name == pattern.upper()
-        raise PlacementError(f"pin {self.match!r}: expected name:GLOB or op:TYPE")

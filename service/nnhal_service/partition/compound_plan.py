@@ -13,7 +13,7 @@ from dataclasses import replace
 from nnhal.types import ExecutionPreference, Model, Operation, OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_service.partition.assign import best_devices
-from nnhal_service.partition.candidate import Candidate, Pin
+from nnhal_service.partition.candidate import Candidate
 from nnhal_service.partition.control_flow import (
     arguments_of,
     as_main,
@@ -22,6 +22,7 @@ from nnhal_service.partition.control_flow import (
     referenced_by,
 )
 from nnhal_service.partition.grow import dependencies, grow
+from nnhal_service.partition.pins import Pin, holding_pins
 from nnhal_service.partition.plan import (
     CompoundPlan,
     CompoundStep,
@@ -31,7 +32,7 @@ from nnhal_service.partition.plan import (
     WhileStep,
 )
 from nnhal_service.partition.step_model import StepError, StepMaker, whole
-from nnhal_service.partition.support import CPU, pinned_devices, require_pins
+from nnhal_service.partition.support import CPU, require_pins
 
 MAX_STEPS = 10_000
 """A limit, since the steps grow exponentially if each of many subgraphs refers to the next one twice."""
@@ -49,8 +50,9 @@ def interpret(
 ) -> CompoundPlan:
     """Return the plan by NNAPI's rule. ``dimensions`` are those of the operands of each subgraph, main first.
 
-    Candidates need their refusals for the referenced subgraphs. A pin by name applies to main only; pinned control flow
-    is not walked. Raises PlacementError if no device takes an operation, StepError if a step cannot be made.
+    Candidates need their refusals for the referenced subgraphs. A pin by name or number applies to main only; pinned
+    control flow is not walked. Raises PlacementError if no device takes an operation, StepError if a step cannot be
+    made.
     """
     require_pins(model, names, candidates, pins)
     return _Interpretation(model, candidates, dimensions, pins, cpu, preference).plan(names)
@@ -79,16 +81,18 @@ class _Interpretation:
 
     def plan(self, names: Sequence[Sequence[str]]) -> CompoundPlan:
         """Return the plan of the whole model."""
-        queues = self._queues(self._model, names, self._candidates)
+        queues = self._queues(self._model, names, self._candidates, self._pins)
         if len(set(queues)) == 1 and queues[0] != self._interpreter:
             return CompoundPlan((whole(self._model, self._order[queues[0]]),), (0,))
         self._scopes.append(0)
         self._grow(self._model, queues, 0)
         return CompoundPlan(tuple(self._steps), tuple(self._scopes))
 
-    def _queues(self, model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate]) -> list[int]:
-        devices = best_devices(model, names, candidates, self._pins, self._cpu, self._preference)
-        pinned = pinned_devices(model, names, self._pins)
+    def _queues(
+        self, model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate], pins: Sequence[Pin]
+    ) -> list[int]:
+        devices = best_devices(model, names, candidates, pins, self._cpu, self._preference)
+        pinned = holding_pins(model, names, pins)
         return [
             self._interpreter
             if device == self._cpu
@@ -126,7 +130,8 @@ class _Interpretation:
             replace(c, refusals=c.referenced[referenced] if referenced < len(c.referenced) else unasked)
             for c in self._candidates
         ]
-        self._grow(model, self._queues(model, [()] * len(operations), candidates), scope)
+        pins = [pin for pin in self._pins if not pin.is_of_main]
+        self._grow(model, self._queues(model, [()] * len(operations), candidates, pins), scope)
         return scope
 
     def _if(self, model: Model, number: int, scope: int) -> None:

@@ -3,6 +3,9 @@
 The steps run in turn. Their time is the sum of a launch and the operations of each step, of passing each value that a
 step takes from the client or from another step, and of passing each output of the model to the client. Two steps on
 one device also pass values through memory.
+
+What comes over a network from a device comes once, for all readers; the first of them pays for that, or the client for
+an output. What such a device keeps comes for nobody else: a value that others read too is sent back to the device.
 """
 
 from __future__ import annotations
@@ -57,15 +60,24 @@ def cost_of(problem: Problem, groups: Sequence[Group]) -> PlanCost:
     writer = {operand: number for number, written in enumerate(problem.writes) for operand in written}
     steps = []
     edges = []
+    left = {operand for operand, value in problem.values.items() if value.is_output}
     for step, (device, operations) in enumerate(groups):
         compute = sum(problem.operation_ns[number][device] for number in operations)
         steps.append(StepCost(problem.devices[device], operations, problem.step_ns[device], compute))
         for operand in dict.fromkeys(operand for number in operations for operand in problem.reads[number]):
             value = problem.values[operand]
             source = place[writer[operand]] if operand in writer else None
-            if source != step:
-                origin = 0 if source is None else groups[source][0] + 1
-                edges.append(EdgeCost(operand, source, step, value.bytes, value.edge_ns[origin][device]))
+            if source is None:
+                edges.append(EdgeCost(operand, None, step, value.bytes, value.edge_ns[0][device]))
+            elif source != step:
+                home = groups[source][0]
+                price, after = value.edge_ns[home + 1][device], value.edge_ns[value.left(home + 1)][device]
+                shared = home == device and any(groups[place[number]][0] != home for number in value.readers)
+                edges.append(
+                    EdgeCost(operand, source, step, value.bytes, after if shared or operand in left else price)
+                )
+                if after < price:
+                    left.add(operand)
         for operand in (operand for number in operations for operand in problem.writes[number]):
             value = problem.values[operand]
             if value.is_output:

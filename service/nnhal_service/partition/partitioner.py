@@ -10,12 +10,13 @@ from math import inf
 from nnhal.types import NO_DEADLINE, NO_HINTS, ExecutionPreference, Hints, Model, Priority
 from nnhal.types.layout import Dimensions, is_extension
 from nnhal_service.partition.assign import best_devices
-from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
+from nnhal_service.partition.candidate import Candidate, PlacementError
 from nnhal_service.partition.compound_plan import interpret
 from nnhal_service.partition.control_flow import is_control_flow
 from nnhal_service.partition.grow import Group, dependencies, grow
 from nnhal_service.partition.merge import merge_small
 from nnhal_service.partition.objective import all_connected, cost_of
+from nnhal_service.partition.pins import Pin
 from nnhal_service.partition.plan import CompoundPlan, Fallback, Plan
 from nnhal_service.partition.problem import EdgeNs, Problem, modelled_ns, problem_of
 from nnhal_service.partition.report import Partitioning, PlanReport
@@ -75,6 +76,8 @@ class Task:
     """Bytes of an element of each extension type."""
     referenced: Sequence[Sequence[Dimensions]] = ()
     """The dimensions of the operands of each referenced subgraph; empty if they have not been propagated."""
+    left_ns: EdgeNs | None = None
+    """The cost of passing a value that has left its device already, if that is another than ``edge_ns``."""
 
 
 def partition(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
@@ -189,7 +192,7 @@ def _costed(candidate: Candidate, operations: int) -> Candidate:
 
 
 def _problem(task: Task, candidates: Sequence[Candidate], allowed: Sequence[Sequence[Candidate]]) -> Problem:
-    return problem_of(task.model, candidates, allowed, task.dimensions, task.edge_ns, task.element_sizes)
+    return problem_of(task.model, candidates, allowed, task.dimensions, task.edge_ns, task.element_sizes, task.left_ns)
 
 
 def _whole(problem: Problem, device: str) -> Sequence[Group]:
@@ -222,12 +225,14 @@ def _report(
     if cost.total_ns == inf:
         return None
     free = _problem(task, candidates, [[c for c in candidates if n not in c.refusals] for n in range(len(task.names))])
-    alone = {name: cost_of(free, _whole(free, name)).total_ns for name in free.devices}
+    costs = {name: cost_of(free, _whole(free, name)) for name in free.devices}
+    alone = {name: cost for name, cost in costs.items() if cost.total_ns < inf}
     by_rule = _grown(task, candidates, options)
     return PlanReport(
         chosen,
         cost,
-        {name: total for name, total in alone.items() if total < inf},
+        {name: cost.total_ns for name, cost in alone.items()},
+        {name: cost.total_ns - sum(step.compute_ns for step in cost.steps) for name, cost in alone.items()},
         cost_of(problem, by_rule).total_ns if _is_feasible(problem, by_rule) else None,
         min(found.lower_bound_ns, cost.total_ns),
         found.evaluated,

@@ -29,9 +29,17 @@ class ProblemValue:
     bytes: int
     """0 if the size is unknown."""
     edge_ns: tuple[tuple[float, ...], ...]
-    """The cost of passing it to a step, by source and destination. Source 0 is the client, n + 1 is device n."""
+    """The cost of passing it to a step, by source and destination.
+
+    Source 0 is the client, n + 1 is device n, and after those of all devices come the same devices once more, for a
+    value that has left its device already.
+    """
     export_ns: tuple[float, ...]
     """The cost of passing it to the client, by source."""
+
+    def left(self, source: int) -> int:
+        """Return the source that stands for a device from which the value has been passed on."""
+        return source + len(self.edge_ns) // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +68,12 @@ def problem_of(
     dimensions: Sequence[Dimensions],
     edge_ns: EdgeNs,
     element_sizes: Mapping[int, int],
+    left_ns: EdgeNs | None = None,
 ) -> Problem:
-    """Return the figures of a model. ``allowed`` are the candidates that may take each operation."""
+    """Return the figures of a model. ``allowed`` are the candidates that may take each operation.
+
+    ``left_ns`` is the cost of passing a value that has left its device already, if that is another than ``edge_ns``.
+    """
     graph = model.main
     readers: dict[int, list[int]] = {}
     for number, operation in enumerate(graph.operations):
@@ -77,7 +89,7 @@ def problem_of(
     for operand in sorted(moving):
         size = size_in_bytes(graph.operands[operand].type, dimensions[operand], element_sizes)
         if size not in tables:
-            tables[size] = _edges(names, edge_ns, size)
+            tables[size] = _edges(names, edge_ns, left_ns or edge_ns, size)
         values[operand] = ProblemValue(tuple(readers.get(operand, ())), operand in outputs, size, *tables[size])
     return Problem(
         tuple(names),
@@ -101,9 +113,15 @@ def modelled_ns(candidate: Candidate, operation: int) -> float:
     return (candidate.operation_ns[operation] if candidate.operation_ns else None) or inf
 
 
-def _edges(names: Sequence[str], edge_ns: EdgeNs, size: int) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
+def _edges(
+    names: Sequence[str], edge_ns: EdgeNs, left_ns: EdgeNs, size: int
+) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
     sources = (None, *names)
     return (
-        tuple(tuple(edge_ns(source, name, size) for name in names) for source in sources),
+        tuple(
+            tuple(cost(source, name, size) for name in names)
+            for cost, origins in ((edge_ns, sources), (left_ns, names))
+            for source in origins
+        ),
         tuple(edge_ns(source, None, size) if source is not None else 0.0 for source in sources),
     )

@@ -2,9 +2,10 @@
 
 A plan is built operation by operation: each one either joins the open step or opens one on another device. The cost of
 the rest then depends on which operations are done, on the device of the open step, and for each value that is still to
-be read, on its source and on whether the open step has it. Partial plans that agree in these are the same state, of
-which the cheapest is kept. Level n has the states with n operations done. On a chain there is one state for each device
-and level; on trees and series-parallel graphs the number of states is multiplied by the open branches.
+be read, on its source, on whether it has left that, and on whether the open step has it. Partial plans that agree in
+these are the same state, of which the cheapest is kept. Level n has the states with n operations done. On a chain there
+is one state for each device and level; on trees and series-parallel graphs the number of states is multiplied by the
+open branches.
 
 Two kinds of states cannot become the best, and are left out without loss. The cost of the first, with a lower bound of
 the rest (each operation on the device that is fastest for it), reaches the cost of a known plan. The second is no
@@ -14,17 +15,20 @@ launch and the difference of its values' sources.
 Beyond that a level evaluates at most ``width`` transitions, those of the states with the lowest bounds, so that time is
 linear in the number of operations. No plan takes less than the lowest bound among the states that are left out for
 lack of width. The result contains this bound.
+
+One thing costs less here than by the objective: a device that keeps its values is taken to keep one for its own steps
+until another device reads it. The bound holds all the same, since it is too low, if anything.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from nnhal_service.partition.grow import Group
-from nnhal_service.partition.problem import Problem
+from nnhal_service.partition.problem import Problem, ProblemValue
 
 _PASSED = 16
 """The fields of values that are no longer read are dropped when there are this many of them."""
@@ -101,15 +105,45 @@ class _Front:
 
 
 @dataclass(frozen=True, slots=True)
+class _Table:
+    """The costs of passing values of one size. Sources are numbered as in ProblemValue."""
+
+    edge_ns: tuple[tuple[float, ...], ...]
+    origins: list[int]
+    """For each source the first one with the same costs, since states need not tell such sources apart."""
+    after_export: list[int]
+    """The source after the client has the value, by the one before."""
+    after: list[list[int]]
+    """The source after a device has read the value, by the one before and the device."""
+    excess: list[list[float]]
+    """The largest extra cost of passing a value from one source rather than another, over all devices."""
+
+    @classmethod
+    def of(cls, value: ProblemValue) -> _Table:
+        """Return the costs of values such as this one."""
+        rows = value.edge_ns
+        origins = [rows.index(row) for row in rows]
+        left = [value.left(source) if 1 <= source <= len(rows) // 2 else source for source in range(len(rows))]
+        exported = [origins[source] for source in left]
+        after = [
+            [exported[source] if rows[left[source]][device] < price else source for device, price in enumerate(row)]
+            for source, row in enumerate(rows)
+        ]
+        ways = [{rows[source], rows[left[source]]} for source in range(len(rows))]
+        excess = [[max(_excess(row, other) for row in mine for other in theirs) for theirs in ways] for mine in ways]
+        return cls(rows, origins, exported, after, excess)
+
+
+@dataclass(frozen=True, slots=True)
 class _Transition:
     """An operation that leads from one front to another."""
 
     operation: int
     target: _Front
-    reads: tuple[tuple[int, int, bool], ...]
-    """The values that it reads, the first bit of their fields, and whether they are read again."""
-    writes: tuple[tuple[int, int], ...]
-    """The values that it writes, and the first bit of their fields."""
+    reads: tuple[tuple[_Table, int, bool], ...]
+    """The costs of the values that it reads, the first bit of their fields, and whether they are read again."""
+    writes: tuple[tuple[_Table, int, bool], ...]
+    """The costs of the values that it writes, the first bit of their fields, and whether the client reads them."""
 
 
 class _Round:
@@ -128,10 +162,8 @@ class _Round:
                 self._consumers[producer].append(number)
         self._base_ns = [self._with_exports(number) for number in range(len(problem.reads))]
         self._least_ns = [min(figures) for figures in self._base_ns]
-        tables = {id(value.edge_ns): value.edge_ns for value in problem.values.values()}
-        self._origins = {key: _origins(table) for key, table in tables.items()}
-        self._excess = {key: _excess(table) for key, table in tables.items()}
-        self._bits = 1 + len(problem.devices).bit_length()
+        self._tables = {id(value.edge_ns): _Table.of(value) for value in problem.values.values()}
+        self._bits = 1 + max((max(table.origins) for table in self._tables.values()), default=0).bit_length()
         self._field = (1 << self._bits) - 1
         self._operands = list(problem.values)
         self._places = {operand: place for place, operand in enumerate(self._operands)}
@@ -213,28 +245,26 @@ class _Round:
 
     def _follow(self, transition: _Transition, state: _State, device: int) -> None:
         self.evaluated += 1
-        values = self._problem.values
         opens = device != state.device
         codes, cost = state.codes, state.cost + self._base_ns[transition.operation][device]
         if opens:
             codes &= self._sources
             cost += self._problem.step_ns[device]
-        for operand, shift, lives in transition.reads:
+        for table, shift, lives in transition.reads:
             code = codes >> shift & self._field
-            price = values[operand].edge_ns[code >> 1][device]
             if not code & 1:
-                cost += price
+                cost += table.edge_ns[code >> 1][device]
             if not lives:
                 codes ^= code << shift
-            elif price:
-                codes |= 1 << shift
+            elif not code & 1:
+                origin = table.after[code >> 1][device]
+                codes ^= (code ^ (origin << 1 | (table.edge_ns[origin][device] > 0))) << shift
         target = transition.target
         if cost + target.rest_ns >= self._limit:
             return
-        for operand, shift in transition.writes:
-            table = values[operand].edge_ns
-            origin = self._origins[id(table)][device + 1]
-            codes |= (origin << 1 | (table[origin][device] > 0)) << shift
+        for table, shift, is_output in transition.writes:
+            origin = (table.after_export if is_output else table.origins)[device + 1]
+            codes |= (origin << 1 | (table.edge_ns[origin][device] > 0)) << shift
         known = target.states.get((device, codes))
         if known is None or cost < known.cost:
             target.states[device, codes] = _State(cost, device, codes, transition.operation, state)
@@ -256,15 +286,22 @@ class _Round:
             operation,
             target,
             tuple(
-                (operand, self._bits * (self._places[operand] - self._first), self._lives(operand, target))
+                (self._table(operand), self._shift(operand), self._lives(operand, target))
                 for operand in problem.reads[operation]
             ),
             tuple(
-                (operand, self._bits * (self._places[operand] - self._first))
+                (self._table(operand), self._shift(operand), problem.values[operand].is_output)
                 for operand in problem.writes[operation]
                 if problem.values[operand].readers
             ),
         )
+
+    def _table(self, operand: int) -> _Table:
+        return self._tables[id(self._problem.values[operand].edge_ns)]
+
+    def _shift(self, operand: int) -> int:
+        """Return the first bit of a value's field."""
+        return self._bits * (self._places[operand] - self._first)
 
     def _lives(self, operand: int, front: _Front) -> bool:
         """Return whether a value is still to be read. The last reader comes first, as the likeliest to be left."""
@@ -293,7 +330,7 @@ class _Round:
             value = self._problem.values[self._operands[self._first + place]]
             if code >> 1 != wanted >> 1:
                 left = sum(not front.has_done(number) for number in value.readers)
-                total += left * self._excess[id(value.edge_ns)][code >> 1][wanted >> 1]
+                total += left * self._tables[id(value.edge_ns)].excess[code >> 1][wanted >> 1]
             if wanted & 1 and not code & 1:
                 total += value.edge_ns[code >> 1][theirs.device]
         return total
@@ -307,20 +344,9 @@ class _Round:
         ]
 
 
-def _origins(edge_ns: tuple[tuple[float, ...], ...]) -> list[int]:
-    """Return, for each source, the first one with the same costs, since states need not tell such sources apart."""
-    return [edge_ns.index(row) for row in edge_ns]
-
-
-def _excess(edge_ns: tuple[tuple[float, ...], ...]) -> list[list[float]]:
-    """Return the largest extra cost of passing a value from one source rather than another, over all devices."""
-    return [
-        [
-            max(ours - theirs if ours > theirs else 0.0 for ours, theirs in zip(row, other, strict=True))
-            for other in edge_ns
-        ]
-        for row in edge_ns
-    ]
+def _excess(row: Sequence[float], other: Sequence[float]) -> float:
+    """Return how much more one row of costs has than another, at most."""
+    return max((ours - theirs if ours > theirs else 0.0 for ours, theirs in zip(row, other, strict=True)), default=0.0)
 
 
 def _groups(end: _State) -> tuple[Group, ...]:

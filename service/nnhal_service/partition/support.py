@@ -6,8 +6,9 @@ from collections.abc import Container, Sequence
 
 from nnhal.resolved import describe_operation
 from nnhal.types import Model
-from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
+from nnhal_service.partition.candidate import Candidate, PlacementError
 from nnhal_service.partition.control_flow import has_unknown_size, is_control_flow, refers_to_unknown_rank
+from nnhal_service.partition.pins import Pin, holding_pins
 
 CPU = "cpu_ref"
 """The device that acts as NNAPI's CPU unless another is named."""
@@ -53,16 +54,6 @@ def _refusing_all(model: Model, candidate: Candidate) -> Candidate:
     return candidate
 
 
-def pinned_devices(model: Model, names: Sequence[Sequence[str]], pins: Sequence[Pin]) -> dict[int, str]:
-    """Return the device of each pinned operation; of several pins the last counts."""
-    return {
-        index: pin.device
-        for pin in pins
-        for index, operation in enumerate(model.main.operations)
-        if pin.covers(operation, names[index])
-    }
-
-
 def require_pins(
     model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate], pins: Sequence[Pin]
 ) -> None:
@@ -71,7 +62,7 @@ def require_pins(
     for pin in pins:
         if pin.device not in known:
             raise PlacementError(f"pin {pin.match!r}: no device {pin.device!r}; there are {', '.join(sorted(known))}")
-        if not pinned_devices(model, names, [pin]):
+        if not holding_pins(model, names, [pin]):
             raise PlacementError(f"pin {pin.match!r} matches no node of the model")
 
 
@@ -79,13 +70,15 @@ def supporting(
     model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate], pins: Sequence[Pin]
 ) -> list[list[Candidate]]:
     """Return the candidates that may take each operation, in order. Raises PlacementError if there are none."""
-    pinned = pinned_devices(model, names, pins)
+    pinned = holding_pins(model, names, pins)
     able = []
     for index, operation in enumerate(model.main.operations):
-        asked = [c for c in candidates if pinned.get(index, c.name) == c.name]
+        pin = pinned.get(index)
+        asked = [c for c in candidates if pin is None or pin.device == c.name]
         able.append([candidate for candidate in asked if index not in candidate.refusals])
         if not able[-1]:
-            said = "; ".join(f"{c.name}: {c.refusals[index]}" for c in asked)
+            said = "; ".join(f"{c.name}: {c.refusals[index]}" for c in asked) or "there are no devices"
+            asks = "" if pin is None else f"; pin {pin.match!r} asks for {pin.device}"
             what = ", node ".join((describe_operation(operation, index), *filter(None, [" + ".join(names[index])])))
-            raise PlacementError(f"no device takes {what}: {said or 'there are no devices'}")
+            raise PlacementError(f"no device takes {what}: {said}{asks}")
     return able

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from nnhal_service.repository.ready import Lease, ReadyVersion, S
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -34,6 +34,14 @@ class ModelIndex:
     reason: str = ""
 
 
+class Standing(NamedTuple):
+    """What an entry says of versions that do not serve and of its last load."""
+
+    others: Mapping[str, tuple[ModelState, str]]
+    failure: str
+    tried: object
+
+
 class RepositoryEntry(Generic[S]):
     """One model name. ``changing`` is held while it is loaded or unloaded; everything else may be used at any time."""
 
@@ -42,6 +50,8 @@ class RepositoryEntry(Generic[S]):
         self.changing = threading.Lock()
         self.tried: object = None
         """The fingerprint of the files of the last load, whether it succeeded or failed."""
+        self.is_given = False
+        """Whether the versions that serve came with a request, and not from a repository's folder."""
         self._lock = threading.Lock()
         self._ready: dict[int, ReadyVersion[S]] = {}
         self._others: dict[str, tuple[ModelState, str]] = {}
@@ -85,14 +95,24 @@ class RepositoryEntry(Generic[S]):
         with self._lock:
             self._others = {str(v): (ModelState.LOADING, "") for v in versions if v not in self._ready}
 
-    def failed(self, versions: Collection[int], reason: str) -> None:
-        """Note that loading versions has failed; those that serve keep serving."""
+    def failed(self, reason: str) -> None:
+        """Note that the versions that were being loaded cannot be; those that serve keep serving."""
         with self._lock:
             self._failure = reason
-            missing = [str(v) for v in versions if v not in self._ready]
+            missing = [version for version, (state, _) in self._others.items() if state is ModelState.LOADING]
             if not missing and not self._ready:
                 missing = [""]
             self._others = dict.fromkeys(missing, (ModelState.UNAVAILABLE, reason))
+
+    def standing(self) -> Standing:
+        """Return what the index says beside the versions that serve."""
+        with self._lock:
+            return Standing(self._others, self._failure, self.tried)
+
+    def restore(self, standing: Standing) -> None:
+        """Have the index say what it said before a load that failed."""
+        with self._lock:
+            self._others, self._failure, self.tried = dict(standing.others), standing.failure, standing.tried
 
     def replace(self, versions: Mapping[int, ReadyVersion[S]]) -> dict[int, ReadyVersion[S]]:
         """Serve these versions and no others. Returns those to be closed, which get no more leases."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Generic, NoReturn
@@ -22,8 +22,10 @@ from nnhal_service.repository.serving_config import serving_config_of
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.repository.tensors import inputs_of, outputs_of
 from nnhal_service.repository.warmup import warmup_requests
-from nnhal_service.runtime import CacheDirectory, Fleet, load_model
+from nnhal_service.runtime import CacheDirectory, Fleet, LoadedModel, load_model
+from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.request import InferenceRequest
 
 _FORMATS = {".onnx": ModelFormat.ONNX, ".tflite": ModelFormat.TFLITE}
 _FILES = ("model.onnx", "model.tflite")
@@ -68,12 +70,45 @@ class Opener(Generic[S]):
         undo.callback(loaded.close)
         inputs, outputs = inputs_of(loaded.prepared), outputs_of(loaded.prepared)
         whole = complete(config, name, file, inputs, outputs)
-        serving = serving_config_of(whole, source)
-        requests = warmup_requests(whole, inputs, source)
+        serving, requests = serving_config_of(whole, source), warmup_requests(whole, inputs, source)
+        served = self._served(name, version, loaded, serving, requests, undo)
+        return Opened(name, version, served, whole, source.path(f"{version}/{file}"))
+
+    def reopen(
+        self,
+        opened: Opened[S],
+        load: Callable[[], LoadedModel],
+        config: wire.ModelConfig,
+        serving: ServingConfig,
+        source: ModelSource,
+    ) -> Opened[S]:
+        """Serve a version by another plan, which ``load`` prepares, and run its warm-up.
+
+        ``config`` is complete, and ``serving`` what was made of it. Warm-up requests with data from files that came
+        with a request are left out: the files are not kept. Raises as ``open``.
+        """
+        with _named(opened.name, opened.version), ExitStack() as undo:
+            self._require_devices(placement_parameters(config).devices)
+            loaded = load()
+            undo.callback(loaded.close)
+            requests = warmup_requests(config, inputs_of(loaded.prepared), source, skip_files=not opened.file)
+            served = self._served(opened.name, opened.version, loaded, serving, requests, undo)
+            undo.pop_all()
+            return Opened(opened.name, opened.version, served, config, opened.file)
+
+    def _served(
+        self,
+        name: str,
+        version: int,
+        loaded: LoadedModel,
+        serving: ServingConfig,
+        requests: Sequence[InferenceRequest],
+        undo: ExitStack,
+    ) -> S:
         served = self._serve(name, str(version), loaded, serving)
         undo.callback(served.close)
         served.warm_up(requests)
-        return Opened(name, version, served, whole)
+        return served
 
     def _require_devices(self, names: Sequence[str]) -> None:
         known = ", ".join(self._fleet.names) or "none"

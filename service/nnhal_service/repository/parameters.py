@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
 from typing import NoReturn, TypeVar
 
+from google.protobuf import text_format
+
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
+from nnhal_service.repository.placement import pins_of, text_of
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _PREFIX = "nnhal."
@@ -43,7 +46,7 @@ def placement_parameters(config: wire.ModelConfig) -> PlacementParameters:
         _refuse(_PREFIX + unknown[0], "is not known", ", ".join(_PREFIX + key for key in sorted(_KEYS)))
     options = Options(
         strategy=_member(given, "partitioner", Strategy, Strategy.LEAST_TIME),
-        pins=tuple(_pins(given.get("placement", ""))),
+        pins=pins_of(given.get("placement", "")),
         min_nodes_per_partition=_count(given, "min_nodes_per_partition"),
         fallback=_member(given, "fallback", Fallback, Fallback.ALLOW),
         preference=_choice(given, "preference", _PREFERENCES, ExecutionPreference.FAST_SINGLE_ANSWER),
@@ -53,6 +56,24 @@ def placement_parameters(config: wire.ModelConfig) -> PlacementParameters:
     if "devices" in given and not devices:
         _refuse("nnhal.devices", "names none", "names of devices with commas between them")
     return PlacementParameters(devices, options, _token(given))
+
+
+def set_placement(config: wire.ModelConfig, pins: Sequence[Pin], devices: Sequence[str]) -> None:
+    """Have a configuration keep these pins and no others; over these devices, if some are given."""
+    for key, value in (("placement", text_of(pins)), ("devices", ", ".join(devices))):
+        if value:
+            config.parameters[_PREFIX + key].string_value = value
+    if not pins:
+        config.parameters.pop(_PREFIX + "placement", None)
+
+
+def placement_lines(config: wire.ModelConfig) -> str:
+    """The lines of a configuration file that have the pins and the devices of a configuration; none without either."""
+    lines = wire.ModelConfig()
+    for key in (_PREFIX + "placement", _PREFIX + "devices"):
+        if key in config.parameters:
+            lines.parameters[key].string_value = config.parameters[key].string_value
+    return text_format.MessageToString(lines, as_utf8=True)
 
 
 _KEYS = {
@@ -87,19 +108,6 @@ def _count(given: Mapping[str, str], key: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**31):
         _refuse(_PREFIX + key, f"is {text!r}", "a number from 1 on")
     return int(text)
-
-
-def _pins(text: str) -> list[Pin]:
-    pins = []
-    for entry in re.split(r"[;\n]", text):
-        if not entry.strip():
-            continue
-        match, _, device = (part.strip() for part in entry.rpartition("="))
-        kind, _, pattern = match.partition(":")
-        if not (kind in ("name", "op") and pattern and device):
-            _refuse("nnhal.placement", f"has {entry.strip()!r}", "name:GLOB=DEVICE or op:TYPE=DEVICE, with ';' between")
-        pins.append(Pin(match, device))
-    return pins
 
 
 def _token(given: Mapping[str, str]) -> bytes:

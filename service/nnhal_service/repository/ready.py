@@ -43,10 +43,19 @@ class Opened(Generic[S]):
     version: int
     served: S
     config: wire.ModelConfig
+    file: str = ""
+    """Where the model's file lies; empty if it came with a request."""
 
 
 Open = Callable[[str, int, wire.ModelConfig, ModelSource], Opened[S]]
 """Loads a version of a model from its files, by its configuration, and runs its warm-up.
+
+Raises ServingError, and then leaves nothing behind.
+"""
+
+
+Reopen = Callable[[Opened[S], ModelSource], Opened[S]]
+"""Makes a version anew of one that serves. The source has the model's files, or none if they came with a request.
 
 Raises ServingError, and then leaves nothing behind.
 """
@@ -79,6 +88,11 @@ class Lease(Generic[S]):
         """The complete configuration."""
         return self._opened.config
 
+    @property
+    def file(self) -> str:
+        """Where the model's file lies, for operators; empty if it came with a request."""
+        return self._opened.file
+
     def release(self) -> None:
         """Release the version; harmless when repeated."""
         release, self._release = self._release, None
@@ -99,7 +113,7 @@ class ReadyVersion(Generic[S]):
 
     def __init__(self, opened: Opened[S], fingerprint: object) -> None:
         """``fingerprint`` changes if the version would have to be loaded again."""
-        self._opened = opened
+        self.opened = opened
         self.serial = next(_serials)
         """Tells it from another load of the same version."""
         self.fingerprint = fingerprint
@@ -112,16 +126,16 @@ class ReadyVersion(Generic[S]):
         """Hold it. May not be called once ``close`` has been."""
         with self._lock:
             self._leases += 1
-        return Lease(self._opened, self.serial, self._release)
+        return Lease(self.opened, self.serial, self._release)
 
     def close(self, drain_seconds: float) -> None:
         """Wait up to ``drain_seconds`` for the leases to be released, then free everything."""
         with self._lock:
             self._closing = True
             if not self._ended.wait_for(lambda: self._leases == 0, drain_seconds):
-                name, version = self._opened.name, self._opened.version
+                name, version = self.opened.name, self.opened.version
                 _log.warning("a model is closed while requests hold it", model=name, version=version)
-        self._opened.served.close()
+        self.opened.served.close()
 
     def _release(self) -> None:
         with self._lock:

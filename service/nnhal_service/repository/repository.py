@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from types import TracebackType
 from typing import Generic
 
@@ -22,11 +23,13 @@ from nnhal_service.repository.layout import (
 from nnhal_service.repository.limits import VersionLimit
 from nnhal_service.repository.names import require_model_name, version_of
 from nnhal_service.repository.options import ALL, ControlMode, RepositoryOptions
-from nnhal_service.repository.ready import Lease, Open, ReadyVersion, S
+from nnhal_service.repository.ready import Lease, Open, ReadyVersion, Reopen, S
 from nnhal_service.repository.source import GivenSource, ModelSource
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _FILE = "file:"
+Make = Callable[[RepositoryEntry[S]], dict[int, ReadyVersion[S]]]
+"""Makes the versions of a model that are to serve. Raises ServingError, and then leaves nothing behind."""
 _log = get_logger(__name__)
 
 
@@ -139,27 +142,43 @@ class Repository(Generic[S]):
         entry = self._get(name)
         return [] if entry is None else entry.index()
 
-    def load(self, name: str, config: str | None = None, files: Mapping[str, bytes] | None = None) -> None:
+    def load(
+        self,
+        name: str,
+        config: str | None = None,
+        files: Mapping[str, bytes] | None = None,
+        by_operator: bool = False,
+    ) -> None:
         """Load a model, or load it again if its files have changed; it is ready when this returns.
 
         ``config``, in JSON, replaces the configuration in the model's folder. ``files`` replace the whole folder: they
-        map ``file:VERSION/NAME`` to content. Raises ServingError: UNAVAILABLE if clients may not load, NOT_FOUND if no
+        map ``file:VERSION/NAME`` to content. An operator may load in every control mode, and leaves no trace in the
+        index if ``files`` cannot be loaded. Raises ServingError: UNAVAILABLE if clients may not load, NOT_FOUND if no
         repository has the model, RESOURCE_EXHAUSTED if too much is loaded, and others if something is wrong with it.
         """
-        self._require_explicit()
+        self._require_explicit(by_operator)
         require_model_name(name)
         given = GivenSource({key.removeprefix(_FILE): content for key, content in files.items()}) if files else None
         if given is None and self._get(name) is None:
             the_source(self._options.paths, name)
-        self._load(name, given, config)
+        self._load(name, partial(self._opened, given=given, config=config), by_operator and given is not None)
 
-    def unload(self, name: str, unload_dependents: bool = False) -> None:
+    def load_again(self, name: str, reopen: Reopen[S]) -> None:
+        """Serve each version of a model as ``reopen`` makes it of what serves by now; it is ready when this returns.
+
+        For operators, in every control mode. No file is read but what ``reopen`` reads, and the next load of the model
+        reads all of them. A failure changes nothing. Raises as ``model`` and ``load``.
+        """
+        self.model(name).release()
+        self._load(name, partial(self._reopened, reopen=reopen), is_trial=True)
+
+    def unload(self, name: str, unload_dependents: bool = False, by_operator: bool = False) -> None:
         """Unload all versions of a model; its requests have ended and its memory is free when this returns.
 
-        No model depends on another here, so ``unload_dependents`` makes no difference. Raises UNAVAILABLE if clients
-        may not unload, NOT_FOUND if the model is unknown.
+        No model depends on another here, so ``unload_dependents`` makes no difference. An operator may unload in every
+        control mode. Raises UNAVAILABLE if clients may not unload, NOT_FOUND if the model is unknown.
         """
-        self._require_explicit()
+        self._require_explicit(by_operator)
         require_model_name(name)
         if self._get(name) is None and not sources(self._options.paths, name):
             raise unknown_model(name)
@@ -173,7 +192,8 @@ class Repository(Generic[S]):
         with self._polling:
             there = model_names(self._options.paths)
             self._each([name for name in there if self._has_changed(name)], self._load_quietly)
-            self._each([entry.name for entry in self._all() if entry.name not in there], self._remove)
+            gone = [entry.name for entry in self._all() if entry.name not in there and not entry.is_given]
+            self._each(gone, self._remove)
 
     def _keep_polling(self) -> None:
         while not self._stopped.wait(self._options.poll_seconds):
@@ -189,43 +209,46 @@ class Repository(Generic[S]):
         with suppress(ServingError):
             self._load(name)
 
-    def _load(self, name: str, given: ModelSource | None = None, config: str | None = None) -> None:
+    def _load(self, name: str, make: Make[S] | None = None, is_trial: bool = False) -> None:
+        """Serve what ``make`` returns, by default the folder's versions. A trial that fails leaves the index as it was.
+
+        Raises ServingError.
+        """
         entry = self._entry(name)
         with entry.changing:
+            before = entry.standing()
             try:
                 try:
                     with self._slots:
-                        old = self._replaced(entry, given, config)
+                        old = self._replaced(entry, make or self._opened)
+                except ServingError:
+                    if is_trial:
+                        entry.restore(before)
+                    raise
                 finally:
                     self._changed(name)
                 self._close(entry, old)
             finally:
                 self._limit.keep(name, len(entry.ready))
 
-    def _replaced(
-        self, entry: RepositoryEntry[S], given: ModelSource | None, config: str | None
-    ) -> dict[int, ReadyVersion[S]]:
-        """Replace the versions that serve by those to be loaded, and return the old ones. Raises ServingError."""
-        name, versions = entry.name, dict[int, object]()
+    def _replaced(self, entry: RepositoryEntry[S], make: Make[S]) -> dict[int, ReadyVersion[S]]:
+        """Replace the versions that serve by those that ``make`` returns. Returns the old ones. Raises ServingError."""
+        name = entry.name
         if self._stopped.is_set():
             raise ServingError(ErrorKind.UNAVAILABLE, "the server is stopping")
         try:
-            entry.tried = None if given else fingerprint_of(sources(self._options.paths, name))
-            wanted = self._wanted(name, given, config)
-            versions = wanted.versions
-            self._limit.take(name, len(versions))
-            entry.loading(versions)
-            old = entry.replace(self._opened(entry, wanted))
+            versions = make(entry)
+            old = entry.replace(versions)
         except ServingError as error:
             _log.warning("a model cannot be loaded", model=name, reason=error.message)
-            entry.failed(versions, error.message)
+            entry.failed(error.message)
             if error.kind == ErrorKind.RESOURCE_EXHAUSTED:
                 entry.tried = None  # so that the next poll tries again, when there may be room
             raise
         except Exception as error:
             # A file that makes its reader fail must not stop other models, and the client is told nothing internal.
             _log.exception("a model cannot be loaded", model=name)
-            entry.failed(versions, f"failed to load '{name}': internal error")
+            entry.failed(f"failed to load '{name}': internal error")
             raise ServingError(ErrorKind.INTERNAL, f"failed to load '{name}': internal error") from error
         _log.info("a model is loaded", model=name, versions=list(versions))
         return old
@@ -239,23 +262,38 @@ class Repository(Generic[S]):
                 raise
             raise ServingError(error.kind, f"failed to load '{name}': {error.message}") from error
 
-    def _opened(self, entry: RepositoryEntry[S], wanted: VersionsToLoad) -> dict[int, ReadyVersion[S]]:
+    def _opened(
+        self, entry: RepositoryEntry[S], given: ModelSource | None = None, config: str | None = None
+    ) -> dict[int, ReadyVersion[S]]:
         """Return the versions that are to serve: unchanged ones as they are, others loaded. Raises ServingError."""
-        serving = entry.ready
+        entry.tried = fingerprint_of(sources(self._options.paths, entry.name))
+        wanted, serving = self._wanted(entry.name, given, config), entry.ready
+        self._limit.take(entry.name, len(wanted.versions))
+        entry.loading(wanted.versions)
+
         versions: dict[int, ReadyVersion[S]] = {}
-        new: list[ReadyVersion[S]] = []
-        try:
+        with ExitStack() as undo:
             for version, fingerprint in wanted.versions.items():
                 if version in serving and serving[version].fingerprint == fingerprint:
                     versions[version] = serving[version]
                     continue
                 opened = self._open_version(entry.name, version, wanted.config, wanted.source)
-                new.append(ReadyVersion(opened, fingerprint))
-                versions[version] = new[-1]
-        except BaseException:
-            for ready in new:
-                ready.close(0)
-            raise
+                versions[version] = ReadyVersion(opened, fingerprint)
+                undo.callback(versions[version].close, 0)
+            undo.pop_all()
+        entry.is_given = given is not None
+        return versions
+
+    def _reopened(self, entry: RepositoryEntry[S], reopen: Reopen[S]) -> dict[int, ReadyVersion[S]]:
+        """Return the versions that serve as ``reopen`` makes them anew. Raises ServingError."""
+        entry.lease(None).release()
+        source = GivenSource({}) if entry.is_given else the_source(self._options.paths, entry.name)
+        versions: dict[int, ReadyVersion[S]] = {}
+        with ExitStack() as undo:
+            for version, serving in entry.ready.items():
+                versions[version] = ReadyVersion(reopen(serving.opened, source), object())  # no folder is like it
+                undo.callback(versions[version].close, 0)
+            undo.pop_all()
         return versions
 
     def _unload(self, name: str) -> None:
@@ -263,6 +301,7 @@ class Repository(Generic[S]):
         with entry.changing:
             try:
                 old = entry.replace({})
+                entry.is_given = False
                 self._changed(name)
                 self._close(entry, old)
             finally:
@@ -285,8 +324,8 @@ class Repository(Generic[S]):
         with ThreadPoolExecutor(self._options.load_threads, "repository") as pool:
             list(pool.map(action, names))
 
-    def _require_explicit(self) -> None:
-        if self._options.mode != ControlMode.EXPLICIT:
+    def _require_explicit(self, by_operator: bool) -> None:
+        if not by_operator and self._options.mode != ControlMode.EXPLICIT:
             raise ServingError(
                 ErrorKind.UNAVAILABLE,
                 f"explicit model load / unload is not allowed in model control mode {self._options.mode.value}",

@@ -40,6 +40,9 @@ class ModelSource(Protocol):
     def fingerprint(self, folder: str) -> Fingerprint:
         """Return the fingerprint of the files in a folder."""
 
+    def path(self, name: str) -> str:
+        """Return where a file lies, for operators; empty if it came with a request."""
+
 
 class FolderSource:
     """A model's folder. Symbolic links may lead anywhere in its repository, but not out of it."""
@@ -78,6 +81,9 @@ class FolderSource:
                 continue
             found.append((name, status.st_ino, status.st_size, status.st_mtime_ns))
         return tuple(found)
+
+    def path(self, name: str) -> str:
+        return str(self._folder / name)
 
     def _names(self, folder: str, wanted: Callable[[Path], bool]) -> list[str]:
         """List what a folder contains of one kind."""
@@ -133,6 +139,9 @@ class GivenSource:
     def fingerprint(self, folder: str) -> Fingerprint:
         prefix = f"{folder}/" if folder else ""
         return tuple((name, sha256(self._files[prefix + name]).hexdigest()) for name in self.files(folder))
+
+    def path(self, name: str) -> str:
+        return ""
 
 
 def _unreadable(name: str, path: Path, error: Exception) -> ServingError:

@@ -21,11 +21,16 @@ _MAX_BYTES = 2**31 - 1
 
 
 def warmup_requests(
-    config: wire.ModelConfig, inputs: Sequence[ModelTensor], source: ModelSource
+    config: wire.ModelConfig, inputs: Sequence[ModelTensor], source: ModelSource, skip_files: bool = False
 ) -> list[InferenceRequest]:
-    """Make the requests in order, one for each run. Raises ServingError if data does not fit the model."""
+    """Make the requests in order, one for each run; with ``skip_files`` those without data from files only.
+
+    Raises ServingError if data does not fit the model.
+    """
     requests = []
     for number, warmup in enumerate(config.model_warmup):
+        if skip_files and any(entry.HasField("input_data_file") for entry in warmup.inputs.values()):
+            continue
         try:
             request = _request(warmup, config.max_batch_size, inputs, source)
         except ServingError as error:

@@ -5,6 +5,7 @@ from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
 from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.plan.sketch import SketchedPlan
 from nnhal_service.runtime.run.context import ExecutionContext
 from nnhal_service.runtime.run.loaded_model import LoadedModel, load_model
 from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError, RunReport
@@ -19,6 +20,7 @@ __all__ = [
     "OutputTooSmallError",
     "PreparedPlan",
     "RunReport",
+    "SketchedPlan",
     "TensorBinding",
     "load_model",
     "prepare",

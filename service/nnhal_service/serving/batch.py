@@ -33,13 +33,29 @@ class BatchRun(NamedTuple):
     run_ended_ns: int
 
 
+def copied_bytes_of(run: BatchRun) -> int:
+    """The bytes that a run has copied, into the instance's memory and by devices: those by plan, unless it measured."""
+    steps = run.report.steps
+    return run.filled_bytes + (sum(step.copied_bytes for step in steps) if steps else run.planned.copied_bytes)
+
+
+def wire_bytes_of(run: BatchRun) -> int:
+    """The bytes of a run that went over networks: those by plan, unless it measured."""
+    steps = run.report.steps
+    if not steps:
+        return run.planned.wire_bytes
+    return sum(copy.bytes for step in steps for copy in step.copies if copy.is_wire)
+
+
 class QueuedRequest(Ticket):
     """A request as the queue's ticket, and its result: outputs and a run, or the ticket's error."""
 
     __slots__ = (
         "arrays",
+        "client",
         "context",
         "is_measured",
+        "number",
         "output_places",
         "outputs",
         "reached_device",
@@ -56,13 +72,19 @@ class QueuedRequest(Ticket):
         size: int,
         key: Hashable,
         is_measured: bool = False,
+        client: str = "",
     ) -> None:
-        """``arrays`` are its inputs as they lie in memory; if ``is_measured``, the run reports its steps."""
+        """``arrays`` are its inputs as they lie in memory; if ``is_measured``, the run reports its steps. ``client`` is
+        who asked for it.
+        """
         deadline = NEVER
         if request.deadline_ns != NO_DEADLINE:
             deadline = time.monotonic_ns() + request.deadline_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         super().__init__(size, key, request.priority, request.timeout_ns, deadline)
         self.request = request
+        self.client = client
+        self.number = 0
+        """Names it when it is listed among those that wait and run; 0 until then."""
         self.run_deadline_ns = request.deadline_ns
         """The HAL's deadline of the run, an instant of CLOCK_BOOTTIME: the request's own, or its timeout if sooner."""
         if request.timeout_ns:

@@ -80,6 +80,12 @@ class Batcher(Generic[T]):
         if ticket.error is not None:
             raise ticket.error
 
+    def drain(self, drain: bool) -> None:
+        """Have batches wait for no more requests, or wait for them again."""
+        if not self._closed:
+            self._queue.drains = drain
+            self._dispatch()
+
     async def close(self) -> None:
         """Refuse new tickets, and return when all others have run; harmless when repeated."""
         self._closed = True

@@ -64,6 +64,11 @@ def serving_error(name: str, error: Exception) -> ServingError:
     return ServingError(ErrorKind.INTERNAL, f"model '{name}': the request failed; the log of the server says why")
 
 
+def draining() -> ServingError:
+    """A new error for a request that comes while the server drains."""
+    return ServingError(ErrorKind.UNAVAILABLE, "the server drains: it takes no new requests")
+
+
 def _hidden(found: re.Match[str]) -> str:
     """Hide a path of this host; a name of a model's node that looks like a path stays."""
     text = found.group()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from asyncio import CancelledError
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
-from nnhal_service.serving.batch import BatchRun, QueuedRequest
+from nnhal_service.serving.batch import BatchRun, QueuedRequest, copied_bytes_of, wire_bytes_of
 from nnhal_service.serving.batch_run import BatchRunner
 from nnhal_service.serving.batcher import Batcher
 from nnhal_service.serving.bound import BindableModel
 from nnhal_service.serving.config import Priorities, ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError, serving_error
 from nnhal_service.serving.instance import InstancePool
+from nnhal_service.serving.live_requests import LiveRequests
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP, LoopRunner, bytes_of
 from nnhal_service.serving.observer import Executed, FailureReason, Finished, Observer, Sampler
@@ -46,11 +48,11 @@ class RequestServer:
         config: ServingConfig,
         loop: ServingLoop,
         observers: Sequence[Observer] = (),
-        sampler: Sampler | None = None,
+        samplers: Sequence[Sampler] = (),
         measure: bool = False,
     ) -> None:
         """If ``measure``, each run reports its steps, which takes time; else the bytes that devices copy are those of
-        the plan. ``sampler`` is one more observer.
+        the plan. ``samplers`` are further observers.
 
         Raises INVALID_ARGUMENT if the configuration wants no instances.
         """
@@ -61,8 +63,8 @@ class RequestServer:
         self.version = version
         self.config = config
         self.signature = signature
-        self._sampler = sampler
-        self._observers = tuple(observers) if sampler is None else (*observers, sampler)
+        self._samplers = tuple(samplers)
+        self._observers = (*observers, *samplers)
         self._statistics = StatisticsRecorder()
         self._instances = InstancePool(
             model,
@@ -74,6 +76,7 @@ class RequestServer:
             loop,
         )
         priorities = Priorities(config, model.priority)
+        self._live = LiveRequests(name, version, priorities, model.priority)
         self._placing = Placing(model.plan, signature.inputs, signature.outputs)
         runner = BatchRunner(name, signature, self._instances, self._placing, priorities, self._executed)
         self._loop = loop
@@ -110,12 +113,23 @@ class RequestServer:
         """Whether ``take_counts`` has something to take."""
         return self._statistics.has_counted
 
+    @property
+    def counts(self) -> RequestCounts:
+        """What was counted so far, and not taken."""
+        return self._statistics.counts
+
+    @property
+    def live(self) -> LiveRequests:
+        """The requests that wait and run. May be used from any thread."""
+        return self._live
+
     def take_counts(self) -> RequestCounts:
         """What was counted since the last call, which is forgotten here."""
         return self._statistics.take()
 
-    async def infer(self, request: InferenceRequest) -> InferenceResponse:
-        """Run a request; returns when it has run. Release the response when its outputs have been read.
+    async def infer(self, request: InferenceRequest, client: str = "") -> InferenceResponse:
+        """Run a request; returns when it has run. Release the response when its outputs have been read. ``client`` says
+        who asked for it.
 
         A task that is cancelled meanwhile cancels the request, and ends with CancelledError when the request has ended.
 
@@ -125,7 +139,9 @@ class RequestServer:
         """
         arrived = request.arrived_ns or time.monotonic_ns()
         queued: QueuedRequest | None = None
-        is_measured = self._sampler is not None and self._sampler.began(self.name, self.version, request)
+        is_measured, live = False, self._live.requests
+        for sampler in self._samplers:
+            is_measured |= sampler.began(self.name, self.version, request)
         try:
             if self._placing.must_read(request):
                 request = await self._loop.compute(self._placing.read, request)
@@ -134,7 +150,8 @@ class RequestServer:
             else:
                 size, arrays = self.signature.check(request)
             key = tuple([array.shape[1:] for array in arrays]) if self._has_batches else None
-            queued = QueuedRequest(request, arrays, size, key, is_measured)
+            queued = QueuedRequest(request, arrays, size, key, is_measured, client)
+            live.add(queued)
             if request.cancellation.cancelled:
                 raise ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
             await self._batcher.submit(queued, request.cancellation)
@@ -142,10 +159,13 @@ class RequestServer:
         except (Exception, CancelledError) as error:  # a defect too: observers were told of the beginning
             if queued is not None and queued.release is not None:
                 queued.release()
-            self._failed(request, queued, arrived, error)
+            self._failed(request, queued, arrived, error, client)
             if queued is not None:
                 queued.error = None  # its frames hold the request: the cycle would keep a region of the client open
             raise
+        finally:
+            if queued is not None:
+                live.discard(queued)
 
     def infer_and_wait(self, request: InferenceRequest) -> InferenceResponse:
         """Run a request from another thread than the loop's. Raises as ``infer``."""
@@ -153,13 +173,17 @@ class RequestServer:
 
     def warm_up(self, requests: Iterable[InferenceRequest]) -> None:
         """Run requests before the model serves; they are not counted, and no observer is told. Raises as ``infer``."""
-        statistics, observers, sampler = self._statistics, self._observers, self._sampler
-        self._statistics, self._observers, self._sampler = StatisticsRecorder(), (), None
+        statistics, observers, samplers = self._statistics, self._observers, self._samplers
+        self._statistics, self._observers, self._samplers = StatisticsRecorder(), (), ()
         try:
             for request in requests:
                 self.infer_and_wait(request).release()
         finally:
-            self._statistics, self._observers, self._sampler = statistics, observers, sampler
+            self._statistics, self._observers, self._samplers = statistics, observers, samplers
+
+    def drain(self, drain: bool) -> None:
+        """Have batches wait for no more requests, since none come; or wait for them again."""
+        self._loop.call(partial(self._batcher.drain, drain))
 
     def close(self) -> None:
         """Finish the accepted requests, then free all memory; harmless when repeated.
@@ -185,7 +209,16 @@ class RequestServer:
             run.run_ended_ns,
             time.monotonic_ns(),
         )
-        self._statistics.succeeded(timing, queued.size)
+        report, parameters, devices, copied_bytes = run.report, dict[str, Parameter](), "", 0
+        # Both are unknown if the run fell back without being measured.
+        if report.steps or not report.fell_back:
+            devices = run.planned.devices_of(report) if report.steps else run.planned.devices
+            copied_bytes = copied_bytes_of(run)
+            parameters = {"nnhal_devices": devices, "nnhal_bytes_copied": copied_bytes}
+            if run.planned.wire_bytes:
+                parameters["nnhal_bytes_on_wire"] = wire_bytes_of(run)
+        parameters["nnhal_fell_back"] = report.fell_back
+        self._statistics.succeeded(timing, queued.size, run.report.fell_back)
         if self._observers:
             self._notify_finished(
                 Finished(
@@ -200,30 +233,20 @@ class RequestServer:
                     arrived,
                     timing.output_ended_ns,
                     queued.outputs,
+                    queued.client,
+                    devices,
+                    copied_bytes,
                 )
             )
-        return InferenceResponse(self.name, self.version, queued.outputs, self._parameters(run), timing, release)
-
-    def _parameters(self, run: BatchRun) -> Mapping[str, Parameter]:
-        """The devices that ran it, and the bytes that were copied: into the devices' memory, and by the devices.
-
-        Both are unknown if the run fell back without being measured.
-        """
-        steps = run.report.steps
-        if run.report.fell_back and not steps:
-            return {"nnhal_fell_back": True}
-        devices, copied = run.planned.devices, run.planned.copied_bytes
-        if steps:
-            copied = sum(step.copied_bytes for step in steps)
-            devices = run.planned.devices_of(run.report)
-        return {
-            "nnhal_devices": devices,
-            "nnhal_bytes_copied": run.filled_bytes + copied,
-            "nnhal_fell_back": run.report.fell_back,
-        }
+        return InferenceResponse(self.name, self.version, queued.outputs, parameters, timing, release)
 
     def _failed(
-        self, request: InferenceRequest, queued: QueuedRequest | None, arrived: int, error: Exception | CancelledError
+        self,
+        request: InferenceRequest,
+        queued: QueuedRequest | None,
+        arrived: int,
+        error: Exception | CancelledError,
+        client: str,
     ) -> None:
         if isinstance(error, CancelledError):
             error = ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
@@ -233,12 +256,18 @@ class RequestServer:
             size = queued.size if queued is not None else 0
             failure = error if isinstance(error, ServingError) else serving_error(self.name, error)
             self._notify_finished(
-                Finished(self.name, self.version, request, size, None, None, failure, reason, arrived, ended)
+                Finished(
+                    self.name, self.version, request, size, None, None, failure, reason, arrived, ended, client=client
+                )
             )
 
     def _executed(self, run: BatchRun, output_ns: int) -> None:
         self._statistics.executed(
-            run.batch_size, run.run_started_ns - run.input_started_ns, run.run_ended_ns - run.run_started_ns, output_ns
+            run.batch_size,
+            run.run_started_ns - run.input_started_ns,
+            run.run_ended_ns - run.run_started_ns,
+            output_ns,
+            copied_bytes_of(run),
         )
         if self._observers:
             planned = run.planned

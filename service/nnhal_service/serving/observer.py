@@ -48,6 +48,12 @@ class Finished(NamedTuple):
     ended_ns: int
     outputs: Mapping[str, TensorData] = MappingProxyType({})
     """Views of memory that is used again; an observer must not keep them."""
+    client: str = ""
+    """Who asked for it: the address of a connection; empty if that is unknown."""
+    devices: str = ""
+    """Operations by device, such as ``cpu_acc:3,cpu_ref:1``; empty if it failed, or if that is unknown."""
+    copied_bytes: int = 0
+    """The bytes that were copied in its run; 0 if it failed, or if that is unknown."""
 
 
 class Executed(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from nnhal_service.fallback import CLIENT, Edge, PassedValue, Side, connect
@@ -36,14 +36,18 @@ class PlannedRun(NamedTuple):
     """The edges of a run."""
     copied_bytes: int
     """The bytes that devices copy in a run."""
+    wire_bytes: int = 0
+    """Those of them that go over networks, to devices on other hosts and from them."""
 
     @classmethod
     def of(cls, prepared: PreparedPlan, kinds: Mapping[int, str], sizes: Mapping[int, int]) -> PlannedRun:
         """What a run does by a plan, in memory as ``planned_edges`` has it."""
         operations = [(step.device, len(step.operations)) for step in prepared.plan.steps]
-        edges = planned_edges(prepared, kinds, sizes)
-        copied = sum(edge.copied_bytes for edge in edges)
-        return cls(operations, _counted(operations), planned_steps(prepared), edges, copied)
+        uses = list(_uses(prepared, kinds, sizes))
+        copied = sum(edge.copied_bytes for _, edge in uses)
+        sent = sum(edge.wire_up_bytes + edge.wire_down_bytes for _, edge in uses)
+        edges = tuple(planned for planned, _ in uses)
+        return cls(operations, _counted(operations), planned_steps(prepared), edges, copied, sent)
 
     def devices_of(self, report: RunReport) -> str:
         """All operations by the devices that ran them in a run that was measured."""
@@ -66,20 +70,24 @@ def planned_edges(
     ``kinds`` and ``sizes`` are the kinds of memory that the model's inputs and outputs lie in, ashmem if it is not
     said, and their bytes, by operand.
     """
+    return tuple(planned for planned, _ in _uses(prepared, kinds, sizes))
+
+
+def _uses(
+    prepared: PreparedPlan, kinds: Mapping[int, str], sizes: Mapping[int, int]
+) -> Iterator[tuple[PlannedEdge, Edge]]:
+    """Yield what ``planned_edges`` returns, with the edges of the fallback."""
 
     def name(step: int | None) -> str:
         return "" if step is None else prepared.plan.steps[step].device
 
-    return tuple(
-        PlannedEdge(name(value.writer), name(reader), edge.strategy.value, size, edge.copied_bytes)
-        for value in prepared.values.values()
-        for size in [value.size or sizes.get(value.operand, 0)]
-        for reader, edge in zip(
-            value.destinations,
-            _edges_of(prepared, value, size, value.kind if value.is_ours else kinds.get(value.operand, ASHMEM)),
-            strict=True,
-        )
-    )
+    for value in prepared.values.values():
+        size = value.size or sizes.get(value.operand, 0)
+        kind = value.kind if value.is_ours else kinds.get(value.operand, ASHMEM)
+        edges = _edges_of(prepared, value, size, kind)
+        for reader, edge in zip(value.destinations, edges, strict=True):
+            strategy = edge.strategy.value
+            yield PlannedEdge(name(value.writer), name(reader), strategy, size, edge.copied_bytes), edge
 
 
 def copies_nothing(prepared: PreparedPlan, operand: int, kind: str) -> bool:

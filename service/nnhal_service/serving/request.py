@@ -64,7 +64,8 @@ class InferenceResponse:
     outputs: Mapping[str, TensorData]
     """Views of memory that is used again once the response has been released."""
     parameters: Mapping[str, Parameter]
-    """Which devices ran the request and how many bytes were copied: ``nnhal_devices``, ``nnhal_bytes_copied``."""
+    """Which devices ran the request and how many bytes were copied: ``nnhal_devices``, ``nnhal_bytes_copied``; and if a
+    device is on another host, how many of these went over the network: ``nnhal_bytes_on_wire``."""
     timing: RequestTiming
     release: Callable[[], None]
 

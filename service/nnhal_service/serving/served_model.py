@@ -8,9 +8,11 @@ from nnhal_service.runtime import LoadedModel
 from nnhal_service.serving.bound import BindableLoadedModel
 from nnhal_service.serving.client_runs import ClientRuns
 from nnhal_service.serving.config import ServingConfig
+from nnhal_service.serving.ended_run import RunKeeper
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.model import RequestServer
 from nnhal_service.serving.observer import Observer, Sampler
+from nnhal_service.serving.register import ServedModelRegister
 from nnhal_service.serving.signature import ModelSignature
 from nnhal_service.serving.statistics import ModelStatistics, RequestCounts
 
@@ -26,10 +28,13 @@ class ServedModel(RequestServer):
         config: ServingConfig,
         loop: ServingLoop,
         observers: Sequence[Observer] = (),
-        sampler: Sampler | None = None,
+        samplers: Sequence[Sampler] = (),
         measure: bool = False,
+        register: ServedModelRegister[ServedModel] | None = None,
+        keeper: RunKeeper | None = None,
     ) -> None:
-        """Takes ``loaded`` over: it is closed with the served model. The rest is as RequestServer has it.
+        """Takes ``loaded`` over: it is closed with the served model. ``register`` knows the model until then. The
+        ``keeper`` is told of runs of native clients. The rest is as RequestServer has it.
 
         Raises ServingError: UNSUPPORTED if the protocol has no datatype for a tensor, INVALID_ARGUMENT if the
         configuration wants batches of a model that has no batch axis, or no instances.
@@ -37,10 +42,15 @@ class ServedModel(RequestServer):
         signature = ModelSignature.of(name, loaded.original, config.max_batch_size)
         self.bindable = BindableLoadedModel(loaded)
         """The model, to be bound to memory."""
-        super().__init__(name, version, signature, self.bindable, config, loop, observers, sampler, measure)
+        super().__init__(name, version, signature, self.bindable, config, loop, observers, samplers, measure)
         self._loaded = loaded
-        self._client_runs = ClientRuns(name, version, config.max_batch_size > 0, self._statistics, self._observers)
+        self._client_runs = ClientRuns(
+            name, version, config.max_batch_size > 0, self._statistics, self._observers, keeper
+        )
         self._pending_elsewhere: dict[object, int] = {}
+        self._register = register
+        if register is not None:
+            register.add(self)
 
     @property
     def arena_bytes(self) -> int:
@@ -56,7 +66,12 @@ class ServedModel(RequestServer):
         """All requests since it was loaded; direct runs as last counted, unless devices are asked for them."""
         if ask_devices:
             self._loaded.count_direct_runs()
-        return self._statistics.snapshot(self.pending + sum(list(self._pending_elsewhere.values())))
+        return self._statistics.snapshot(self.queued)
+
+    @property
+    def queued(self) -> int:
+        """How many requests wait, here and in other processes."""
+        return self.pending + sum(list(self._pending_elsewhere.values()))
 
     def add_counts(self, counts: RequestCounts) -> None:
         """Add what another process has counted of its own requests."""
@@ -69,13 +84,15 @@ class ServedModel(RequestServer):
         else:
             self._pending_elsewhere.pop(process, None)
 
-    def open(self) -> LoadedModel:
+    def open(self, client: str = "") -> LoadedModel:
         """The model for a native client, which closes it; it is of no use once the served model is closed.
 
-        Raises HalError with DEVICE_UNAVAILABLE if the served model is closed.
+        ``client`` names the client. Raises HalError with DEVICE_UNAVAILABLE if the served model is closed.
         """
-        return self._loaded.share(self._client_runs)
+        return self._loaded.share(self._client_runs.of(client))
 
     def close(self) -> None:
         super().close()
         self._loaded.close()
+        if self._register is not None:
+            self._register.remove(self)

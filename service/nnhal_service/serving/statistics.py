@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.types import RunUsage
 from nnhal_service.serving.observer import FailureReason
 from nnhal_service.serving.request import RequestTiming
@@ -71,6 +73,12 @@ class RequestCounts:
     failures: dict[FailureReason, int] = field(default_factory=lambda: dict.fromkeys(FailureReason, 0))
     batches: dict[int, list[int]] = field(default_factory=dict)
     """By batch size: the runs, and the nanoseconds of their inputs, their inference and their outputs."""
+    copied_bytes: int = 0
+    """Bytes that were copied in all runs: into the instances' memory, and by devices."""
+    fell_back: int = 0
+    """Requests whose run fell back."""
+    durations: list[int] = field(default_factory=lambda: [0] * (len(DURATION_BOUNDS_NS) + 1))
+    """Requests that succeeded: how many took less than each of DURATION_BOUNDS_NS, and how many took longer."""
 
     def batch(self, size: int) -> list[int]:
         """The row of a batch size."""
@@ -89,6 +97,17 @@ class RequestCounts:
         for size, numbers in more.batches.items():
             row = self.batch(size)
             row[:] = map(sum, zip(row, numbers, strict=True))
+        self.durations[:] = map(sum, zip(self.durations, more.durations, strict=True))
+
+    def copy(self) -> RequestCounts:
+        """Return the same counts, which stay as they are."""
+        batches = {size: list(row) for size, row in self.batches.items()}
+        return replace(self, failures=dict(self.failures), batches=batches, durations=list(self.durations))
+
+    @property
+    def failed(self) -> int:
+        """Requests that failed."""
+        return sum(self.failures.values())
 
 
 _SUMS = (
@@ -101,6 +120,8 @@ _SUMS = (
     "infer_ns",
     "output_ns",
     "fail_ns",
+    "copied_bytes",
+    "fell_back",
 )
 
 
@@ -111,32 +132,58 @@ class StatisticsRecorder:
         self._lock = threading.Lock()
         self._counts = RequestCounts()
 
-    def executed(self, batch_size: int, input_ns: int, infer_ns: int, output_ns: int) -> None:
+    def executed(self, batch_size: int, input_ns: int, infer_ns: int, output_ns: int, copied_bytes: int = 0) -> None:
         """Count a run that has succeeded."""
         with self._lock:
-            self._counts.executions += 1
-            batch = self._counts.batch(batch_size)
+            counts = self._counts
+            counts.executions += 1
+            counts.copied_bytes += copied_bytes
+            batch = counts.batch(batch_size)
             batch[0] += 1
             batch[1] += input_ns
             batch[2] += infer_ns
             batch[3] += output_ns
 
-    def succeeded(self, timing: RequestTiming, size: int) -> None:
+    def succeeded(self, timing: RequestTiming, size: int, fell_back: bool = False) -> None:
         """Count a request of ``size`` items that has succeeded."""
         now = time.time_ns()
+        duration_ns = timing.output_ended_ns - timing.arrived_ns
         with self._lock:
             counts = self._counts
             counts.last_inference_ns = now
             counts.inferences += size
             counts.successes += 1
-            counts.success_ns += timing.output_ended_ns - timing.arrived_ns
+            counts.success_ns += duration_ns
+            counts.durations[bisect_right(DURATION_BOUNDS_NS, duration_ns)] += 1
+            counts.fell_back += fell_back
             counts.queue_ns += timing.input_started_ns - timing.queued_ns
             counts.input_ns += timing.run_started_ns - timing.input_started_ns
             counts.infer_ns += timing.run_ended_ns - timing.run_started_ns
             counts.output_ns += timing.output_ended_ns - timing.run_ended_ns
 
-    def counted(self, usage: RunUsage, size: int) -> None:
-        """Count direct runs of ``size`` items each, each of them a run and a request."""
+    def ran(self, duration_ns: int, size: int, copied_bytes: int, fell_back: bool) -> None:
+        """Count a run of ``size`` items that is a request as a whole: it has waited for nothing, and succeeded."""
+        now = time.time_ns()
+        with self._lock:
+            counts = self._counts
+            counts.last_inference_ns = now
+            counts.inferences += size
+            counts.executions += 1
+            counts.successes += 1
+            counts.success_ns += duration_ns
+            counts.infer_ns += duration_ns
+            counts.copied_bytes += copied_bytes
+            counts.fell_back += fell_back
+            counts.durations[bisect_right(DURATION_BOUNDS_NS, duration_ns)] += 1
+            batch = counts.batch(size)
+            batch[0] += 1
+            batch[2] += duration_ns
+
+    def counted(self, usage: RunUsage, size: int, copied_bytes: int = 0) -> None:
+        """Count direct runs of ``size`` items each, each of them a run and a request, that have copied so much.
+
+        Of their durations only the sum is known: each counts with the mean.
+        """
         now = time.time_ns()
         with self._lock:
             counts = self._counts
@@ -148,6 +195,8 @@ class StatisticsRecorder:
             counts.inferences += usage.runs * size
             counts.successes += usage.runs
             counts.success_ns += usage.duration_ns
+            counts.durations[bisect_right(DURATION_BOUNDS_NS, usage.duration_ns // usage.runs)] += usage.runs
+            counts.copied_bytes += copied_bytes
             counts.infer_ns += usage.duration_ns
             batch = counts.batch(size)
             batch[0] += usage.runs
@@ -175,6 +224,12 @@ class StatisticsRecorder:
         """Add what was counted elsewhere."""
         with self._lock:
             self._counts.add(counts)
+
+    @property
+    def counts(self) -> RequestCounts:
+        """A copy of what was counted so far."""
+        with self._lock:
+            return self._counts.copy()
 
     def snapshot(self, pending: int) -> ModelStatistics:
         """All counts so far."""

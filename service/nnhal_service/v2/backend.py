@@ -74,8 +74,8 @@ class ModelBackend(Protocol):
     def labels(self) -> Mapping[str, Sequence[str]]:
         """The names of classes, by output."""
 
-    async def infer(self, request: InferenceRequest) -> InferenceResponse:
-        """Run it once; returns when it has run."""
+    async def infer(self, request: InferenceRequest, client: str = "") -> InferenceResponse:
+        """Run it once for a client, by its address; returns when it has run."""
 
 
 class ModelLease(Protocol):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.model_config_pb2 import ModelConfig
-from nnhal_service.repository import ModelIndex, Repository
+from nnhal_service.repository import Lease, ModelIndex, Repository
 from nnhal_service.serving import ServedModel
-from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.errors import ErrorKind, ServingError, draining
 from nnhal_service.serving.statistics import DurationStatistics, ModelStatistics
 from nnhal_service.v2.backend import IndexEntry, ModelDescription, RepositoryParameter
 
@@ -23,13 +24,22 @@ class ServedRepository:
         """``collect`` is called before statistics are read, to have other processes add what they have counted."""
         self._repository = repository
         self._collect = collect
-        self.model = repository.model
+        self._drains = False
+        self.model: Callable[[str, str], Lease[ServedModel]] = repository.model
+
+    def drain(self, drain: bool) -> None:
+        """Hand out no models, and be not ready; or be as before again."""
+        self._drains = drain
+        if drain:
+            self.model = _refuse
+        else:
+            self.model = self._repository.model
 
     def ready(self) -> bool:
-        return self._repository.ready
+        return self._repository.ready and not self._drains
 
     def is_ready(self, name: str, version: str) -> bool:
-        return self._repository.is_ready(name, version)
+        return self._repository.is_ready(name, version) and not self._drains
 
     def description(self, name: str, version: str) -> ModelDescription:
         with self._repository.model(name, version) as lease:
@@ -69,6 +79,10 @@ class ServedRepository:
 
     def unload(self, name: str, unload_dependents: bool) -> None:
         self._repository.unload(name, unload_dependents)
+
+
+def _refuse(*_: str) -> NoReturn:
+    raise draining()
 
 
 def _entries(rows: Sequence[ModelIndex]) -> list[IndexEntry]:

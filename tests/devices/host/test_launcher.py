@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
-from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.fence import Fence, FenceState, create_fence
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionConfig, ExecutionResult
@@ -19,8 +17,9 @@ from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation
-from nnhal_devices.host.launch import LaunchCount
+from nnhal_devices.host.interrupt import Interrupt
 from nnhal_devices.host.launcher import Launcher
+from nnhal_devices.host.launches import Launches
 from nnhal_devices.host.models import ValidModel
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.settings import DeviceSettings
@@ -36,8 +35,8 @@ class Nobody:
     """A session without buffers, which launches."""
 
     def __init__(self) -> None:
-        self.launched = LaunchCount()
-        self.ended = Descriptor(os.eventfd(0))
+        self.launched = Launches()
+        self.interrupt = Interrupt()
 
     def buffer(self, token: int) -> DeviceBuffer:
         invalid_argument(f"device buffer {token} does not exist")
@@ -85,7 +84,7 @@ def launch(execution: Execution, client: Nobody) -> Iterator[Callable[..., Answe
         return answered
 
     yield start
-    os.eventfd_write(client.ended.fileno(), 1)
+    client.interrupt.end()
 
 
 @pytest.mark.parametrize(
@@ -142,12 +141,12 @@ def test_without_a_thread_to_be_had_the_execution_has_failed(
     assert launched.fence.state is FenceState.ERROR
     assert launched.callback.info().status == EXHAUSTED
     assert "can't start new thread" in launched.callback.info().message
-    assert client.launched.value == 0
+    assert len(client.launched) == 0
     addition.fill(1, 2)
     launch().fence.wait()
     assert launched.callback.info().status == EXHAUSTED
     np.testing.assert_array_equal(addition.total(), np.float32(3))
-    assert client.launched.value == 0
+    assert len(client.launched) == 0
 
 
 def test_without_a_fence_to_be_had_nothing_is_launched(
@@ -159,7 +158,7 @@ def test_without_a_fence_to_be_had_nothing_is_launched(
     with monkeypatch.context() as without_descriptors:
         without_descriptors.setattr(launching, "create_fence", none)
         refusal(launch, EXHAUSTED, "Too many open files")
-    assert client.launched.value == 0
+    assert len(client.launched) == 0
     launch().fence.wait()
 
 
@@ -170,7 +169,7 @@ def test_what_cannot_be_answered_is_not_launched(execution: Execution, client: N
     addition.fill(1, 2)
     launcher = Launcher()
     refusal(lambda: launcher.launch(execution, (), NO_DEADLINE, NO_DEADLINE, client, refuse), EXHAUSTED, "full")
-    assert client.launched.value == 0
+    assert len(client.launched) == 0
     answered, launched = launcher.launch(execution, (), NO_DEADLINE, NO_DEADLINE, client, Answered)
     assert launched is not None
     launched.run()
@@ -189,7 +188,7 @@ def test_a_driver_that_breaks_is_a_general_failure(
     with pytest.raises(Exception, match="in error"):
         launched.fence.wait()
     assert launched.callback.info().status == FAILURE
-    assert client.launched.value == 0
+    assert len(client.launched) == 0
 
 
 def test_whoever_is_told_of_the_end_can_launch_again(launch: Callable[..., Answered]) -> None:

@@ -8,13 +8,14 @@ from nnhal.operations._types import F16
 from nnhal.resolved import ResolvedModel
 from nnhal_devices.mlip.artifact import fingerprint, read_artifact, write_artifact
 from nnhal_devices.mlip.compilation import FED, CompilationChoices, CompiledModel, CompiledStep, ValuePlace
+from nnhal_devices.mlip.compiler.memory_map import TileMemoryRange
 from nnhal_devices.mlip.timing.profile import read_profile
 from tests.support.mlip_hal import mlip_examples
 
 ORIGIN = bytes(range(32))
 CHOICES = CompilationChoices(read_profile(), 8, False)
 STEPS = (
-    CompiledStep(b"first", (ValuePlace(FED, 1),)),
+    CompiledStep(b"first", (ValuePlace(FED, 1),), (TileMemoryRange(3, 0, 128, 0, 2, 0, 1, "value a", False),)),
     CompiledStep(b"", (ValuePlace(0, 0), ValuePlace(FED, 0))),
     CompiledStep(b"the third", (ValuePlace(1, 0),)),
 )
@@ -44,14 +45,26 @@ def test_a_value_of_no_earlier_step_is_not_read(place: ValuePlace) -> None:
     assert read_artifact(write_artifact(CompiledModel(steps, ()), ORIGIN), ORIGIN) is None
 
 
-def test_damage_is_never_taken_for_another_compiled_model_without_a_binary_that_is_checked() -> None:
+@pytest.mark.parametrize(
+    "held",
+    [
+        TileMemoryRange(-1, 0, 128, 0, 2, 0, 1, "value a", False),
+        TileMemoryRange(0, 0, 128, 0, 2, 0, 1, 7, False),  # type: ignore[arg-type]
+    ],
+    ids=["no tile", "no text"],
+)
+def test_a_memory_map_that_makes_no_sense_is_not_read(held: TileMemoryRange) -> None:
+    steps = (replace(STEPS[0], memory=(held,)),)
+    assert read_artifact(write_artifact(CompiledModel(steps, ()), ORIGIN), ORIGIN) is None
+
+
+def test_only_damage_of_a_binary_is_left_to_who_loads_it() -> None:
     whole = write_artifact(COMPILED, ORIGIN)
+    binaries = sum(len(step.binary) for step in STEPS)
     for position in range(len(whole)):
         damaged = bytearray(whole)
         damaged[position] ^= 1
-        found = read_artifact(bytes(damaged), ORIGIN)
-        if found is not None:
-            assert len(found.steps) == len(STEPS)
+        assert (read_artifact(bytes(damaged), ORIGIN) is None) == (position < len(whole) - binaries)
 
 
 def model(name: str) -> ResolvedModel:

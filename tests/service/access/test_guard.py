@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nnhal_service.access import AccessRole, Guard, Rate, RateLimits, read_tokens
-from nnhal_service.access.roles import role_for_call, role_for_path
-from nnhal_service.access.tokens import TokenFileError
+from nnhal_hosting.access import AccessRole, read_tokens
+from nnhal_service.access import Guard, Rate, RateLimits
+from nnhal_service.access.roles import role_for_call, role_for_request
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from tests.support.tokens import token_file
 
@@ -17,7 +17,7 @@ PEER = "ipv4:127.0.0.1:4000"
 
 @pytest.fixture
 def guard(tmp_path: Path) -> Guard:
-    return Guard(read_tokens(token_file(tmp_path, ci="infer", boss="admin")))
+    return Guard(read_tokens(token_file(tmp_path, eye="view", ci="infer", boss="admin")))
 
 
 def refusal(guard: Guard, needed: AccessRole, authorization: str) -> ServingError:
@@ -30,6 +30,7 @@ def test_a_token_lets_in_for_what_its_role_allows(guard: Guard) -> None:
     assert guard.admit(AccessRole.INFER, "Bearer ci-token", PEER).name == "ci"
     assert guard.admit(AccessRole.INFER, "bearer boss-token", PEER).name == "boss"
     assert guard.admit(AccessRole.ADMIN, "Bearer boss-token", PEER).role == AccessRole.ADMIN
+    assert guard.admit(AccessRole.VIEW, "Bearer eye-token", PEER).role == AccessRole.VIEW
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer ", "Bearer nobody", "Basic ci-token", "ci-token"])
@@ -43,6 +44,13 @@ def test_a_role_that_is_too_low_is_an_error_that_says_so(guard: Guard) -> None:
     error = refusal(guard, AccessRole.ADMIN, "Bearer ci-token")
     assert error.kind == ErrorKind.PERMISSION_DENIED
     assert error.message == "token 'ci' has role infer, expected admin"
+    assert refusal(guard, AccessRole.INFER, "Bearer eye-token").message == "token 'eye' has role view, expected infer"
+
+
+def test_what_a_token_allows_beyond_a_call_can_be_asked(guard: Guard) -> None:
+    tokens = ("eye-token", "ci-token", "boss-token", "nobody")
+    assert [guard.allows(AccessRole.INFER, f"Bearer {token}") for token in tokens] == [False, True, True, False]
+    assert Guard().allows(AccessRole.ADMIN, "")
 
 
 def test_health_is_for_everybody(guard: Guard) -> None:
@@ -62,36 +70,18 @@ def test_a_client_that_calls_too_often_is_told_to_come_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("", "token"),
-        ("[[token]]\nname = 'x'\nrole = 'god'\nsha256 = '" + "0" * 64 + "'", "token.0.role"),
-        ("[[token]]\nname = 'x'\nrole = 'infer'\nsha256 = 'secret'", "token.0.sha256"),
-        ("[[token]", "line 1"),
-    ],
-)
-def test_a_token_file_that_is_wrong_says_where(tmp_path: Path, content: str, problem: str) -> None:
-    path = tmp_path / "tokens.toml"
-    path.write_text(content)
-    with pytest.raises(TokenFileError, match=problem):
-        read_tokens(path)
-
-
-def test_a_token_file_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(TokenFileError, match="No such file"):
-        read_tokens(tmp_path / "none")
-
-
-@pytest.mark.parametrize(
     ("call", "role"),
     [
         ("/grpc.health.v1.Health/Check", AccessRole.NOBODY),
         ("/inference.GRPCInferenceService/ServerReady", AccessRole.NOBODY),
         ("/inference.GRPCInferenceService/ModelInfer", AccessRole.INFER),
-        ("/inference.GRPCInferenceService/RepositoryIndex", AccessRole.INFER),
+        ("/inference.GRPCInferenceService/ModelStreamInfer", AccessRole.INFER),
+        ("/inference.GRPCInferenceService/SystemSharedMemoryRegister", AccessRole.INFER),
+        ("/inference.GRPCInferenceService/ServerMetadata", AccessRole.VIEW),
+        ("/inference.GRPCInferenceService/RepositoryIndex", AccessRole.VIEW),
         ("/inference.GRPCInferenceService/RepositoryModelLoad", AccessRole.ADMIN),
         ("/inference.GRPCInferenceService/TraceSetting", AccessRole.ADMIN),
-        ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", AccessRole.INFER),
+        ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", AccessRole.VIEW),
     ],
 )
 def test_what_calls_need(call: str, role: AccessRole) -> None:
@@ -99,18 +89,24 @@ def test_what_calls_need(call: str, role: AccessRole) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "role"),
+    ("method", "path", "role"),
     [
-        ("/v2/health/live", AccessRole.NOBODY),
-        ("/v2", AccessRole.INFER),
-        ("/v2/models/m/infer", AccessRole.INFER),
-        ("/v2/models/m/trace/setting", AccessRole.ADMIN),
-        ("/v2/repository/index", AccessRole.INFER),
-        ("/v2/repository/models/m/unload", AccessRole.ADMIN),
-        ("/v2/logging", AccessRole.ADMIN),
-        ("/metrics", AccessRole.INFER),
-        ("/admin/anything", AccessRole.ADMIN),
+        ("GET", "/v2/health/live", AccessRole.NOBODY),
+        ("GET", "/v2", AccessRole.VIEW),
+        ("GET", "/v2/models/m/versions/1/stats", AccessRole.VIEW),
+        ("GET", "/v2/systemsharedmemory/status", AccessRole.VIEW),
+        ("POST", "/v2/systemsharedmemory/region/r/register", AccessRole.INFER),
+        ("POST", "/v2/models/m/infer", AccessRole.INFER),
+        ("GET", "/v2/models/m/trace/setting", AccessRole.VIEW),
+        ("POST", "/v2/models/m/trace/setting", AccessRole.ADMIN),
+        ("POST", "/v2/trace/setting", AccessRole.ADMIN),
+        ("POST", "/v2/repository/index", AccessRole.VIEW),
+        ("POST", "/v2/repository/models/m/unload", AccessRole.ADMIN),
+        ("GET", "/v2/logging", AccessRole.VIEW),
+        ("POST", "/v2/logging", AccessRole.ADMIN),
+        ("GET", "/metrics", AccessRole.VIEW),
+        ("GET", "/admin/anything", AccessRole.ADMIN),
     ],
 )
-def test_what_paths_need(path: str, role: AccessRole) -> None:
-    assert role_for_path(path) == role
+def test_what_requests_need(method: str, path: str, role: AccessRole) -> None:
+    assert role_for_request(method, path) == role

@@ -92,6 +92,31 @@ def test_a_device_is_taken_by_the_first_of_its_factories_that_imports() -> None:
     assert side == Side("gpu0", ALL, BLOB, 128, True, True, TransferCosts(1, 2, 3, 4))
 
 
+def test_a_device_keeps_values_if_one_of_its_factories_says_so() -> None:
+    own = TensorHandleFactory("far/own", relaxed_as_float16=True, keeps=True)
+    importing = TensorHandleFactory("far/import", BLOB, BLOB)
+    costs = TransferCosts(1, 2, 3, 4)
+    for factories, expected in (
+        ((own,), Side("far", frozenset(), frozenset(), costs=costs, relaxed_as_float16=True, keeps=True)),
+        ((own, importing), Side("far", BLOB, BLOB, costs=costs, keeps=True)),
+        ((importing,), Side("far", BLOB, BLOB, costs=costs)),
+    ):
+        description = DeviceDescription("far", ALL, 1, False, 1, factories, False, costs, "a test")
+        assert Side.of("far", description) == expected
+
+
+def test_what_a_remote_device_copies_goes_over_the_wire() -> None:
+    costs = TransferCosts(1, 0, 0, 2, is_wire=True)
+    keeping = TensorHandleFactory("r/own", keeps=True)
+    side = Side.of("npu-7", DeviceDescription("r", ALL, 1, False, 1, (keeping,), False, costs, "elsewhere"))
+    assert side == Side("npu-7", frozenset(), frozenset(), costs=costs, keeps=True)
+    first, second, back = connect(side, [CPU, GPU, side], 8)
+    assert [(edge.wire_up_bytes, edge.wire_down_bytes) for edge in (first, second, back)] == [(0, 8), (0, 0), (8, 0)]
+    assert first.reason == "it lies in ashmem, and npu-7 sends its results over a network"
+    (there,) = connect(NPU, [side], 8, (ASHMEM,))
+    assert (there.copied_bytes, there.wire_up_bytes, there.wire_down_bytes) == (16, 8, 0)
+
+
 @pytest.mark.parametrize(("maps", "kinds", "copied"), [(True, ALL, 0), (False, ALL, 8), (True, BLOB, 8)])
 def test_files_that_may_shrink_are_copied_unless_the_device_maps_them(
     maps: bool, kinds: frozenset[str], copied: int

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from nnhal_service.access import TcpListener
+from nnhal_hosting.access import TcpListener
 from nnhal_service.front_workers.ports import SharedPort
 
 

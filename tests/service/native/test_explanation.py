@@ -1,4 +1,4 @@
-"""The explanation of a plan in which the framework walks control flow."""
+"""The explanations of plans, above all of one in which the framework walks control flow."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.runtime import PreparedPlan
 from tests.support.picky import CPU, Picky, serving
 from tests.support.subgraphs import I32, Program
+from tests.support.three_steps import add_mul_tanh, one_device_each
 
 
 @pytest.fixture
@@ -54,3 +55,26 @@ def test_an_explanation_has_those_of_main_first_and_says_what_is_walked(prepared
     assert {(edge.source, edge.destination) for edge in story.edges} == {("client", "npu"), ("npu", "client")}
     assert story.client_bytes == 3 * 4
     assert story.fallback_bytes == story.fallback_bytes_unaligned == 0
+
+
+def test_the_values_of_subgraphs_are_told_from_those_of_main(prepared: PreparedPlan) -> None:
+    story = explanation_to_wire(prepared)
+    walked, last, less, advance = story.operations
+    (result,) = walked.outputs
+    assert list(last.inputs) == [result, walked.inputs[1]]
+    assert len({*walked.inputs, *walked.outputs, *last.outputs}) == 4
+    assert not any("subgraph" in value for value in (*walked.inputs, *last.inputs, *last.outputs))
+    assert all(value.endswith(" of subgraph 1") for value in (*less.inputs, *less.outputs))
+    assert all(value.endswith(" of subgraph 2") for value in (*advance.inputs, *advance.outputs))
+    assert not any(operation.costs for operation in (less, advance))
+
+
+def test_the_arena_has_a_place_for_each_value_between_steps(short_path: Path) -> None:
+    with serving(short_path, *one_device_each()) as load:
+        story = explanation_to_wire(load(add_mul_tanh()))
+    places = [(value.value, value.bytes, value.first_step, value.last_step) for value in story.arena_values]
+    doubled, product = (operation.outputs[0] for operation in story.operations[:2])
+    assert sorted(places) == sorted([(doubled, 8, 0, 1), (product, 8, 1, 2)])
+    first, second = story.arena_values
+    assert first.offset + first.bytes <= second.offset  # both live during step 1
+    assert second.offset + second.bytes <= story.fallback_bytes

@@ -8,6 +8,7 @@ import pytest
 
 from nnhal_hosting.logs import get_logger
 from nnhal_service.observability import RequestLog, RuntimeLogSettings
+from nnhal_service.observability.log_settings import LogChanges
 from nnhal_service.serving import InferenceRequest, ServingError
 from nnhal_service.serving.errors import ErrorKind
 from nnhal_service.v2.backend import LogSetting, LogSettings
@@ -37,6 +38,17 @@ def test_settings_are_those_of_the_process(output: io.StringIO) -> None:
     assert shown(output) == ["warning", "error", "critical"]
     assert RuntimeLogSettings("debug").update({}) == {**START, "log_info": True, "log_verbose_level": 1}
     assert RuntimeLogSettings("error").update({}) == {**START, "log_warning": False}
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
+def test_a_level_sets_what_clients_see_and_keeps_the_format(output: io.StringIO, level: str) -> None:
+    told: list[LogChanges] = []
+    settings = RuntimeLogSettings("info", changed=told.append)
+    settings.update({"log_format": "ISO8601"})
+    settings.set_level(level)
+    assert settings.update({}) == {**RuntimeLogSettings(level).update({}), "log_format": "ISO8601"}
+    assert told[1:] == [settings.update({})]
+    assert shown(output)[0] == level
 
 
 @pytest.mark.parametrize(

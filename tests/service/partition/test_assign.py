@@ -211,6 +211,12 @@ def test_a_pin_overrides_the_cost() -> None:
     assert assign(chain(), NAMES, candidates, [Pin("op:add", "slow")]) == ("slow",) * 3
 
 
+def test_operations_are_pinned_by_their_numbers() -> None:
+    candidates = [candidate("fast", 0.5), candidate("slow")]
+    assert assign(chain(), NAMES, candidates, [Pin("index:0", "slow")]) == ("slow", "fast", "fast")
+    assert assign(chain(), NAMES, candidates, [Pin("index:1-2", "slow")]) == ("fast", "slow", "slow")
+
+
 def test_the_last_of_the_pins_that_cover_an_operation_counts() -> None:
     pins = [Pin("op:ADD", "slow"), Pin("name:conv1", "fast")]
     assert assign(chain(), NAMES, [candidate("fast", 0.5), candidate("slow")], pins) == ("fast", "slow", "slow")
@@ -222,9 +228,12 @@ def test_the_last_of_the_pins_that_cover_an_operation_counts() -> None:
         (Pin("name:conv1", "npu"), "pin 'name:conv1': no device 'npu'; there are fast, slow"),
         (Pin("name:CONV1", "slow"), "pin 'name:CONV1' matches no node of the model"),
         (Pin("op:MUL", "slow"), "pin 'op:MUL' matches no node of the model"),
-        (Pin("conv1", "slow"), "pin 'conv1': expected name:GLOB or op:TYPE"),
-        (Pin("name:", "slow"), "pin 'name:': expected name:GLOB or op:TYPE"),
-        (Pin("node:conv1", "slow"), "pin 'node:conv1': expected name:GLOB or op:TYPE"),
+        (Pin("conv1", "slow"), "pin 'conv1': expected name:GLOB, op:TYPE, index:N or index:N-M"),
+        (Pin("index:3", "slow"), "pin 'index:3' matches no node of the model"),
+        (Pin("index:2-1", "slow"), "pin 'index:2-1' matches no node of the model"),
+        (Pin("index:-1", "slow"), "pin 'index:-1': expected name:GLOB, op:TYPE, index:N or index:N-M"),
+        (Pin("name:", "slow"), "pin 'name:': expected name:GLOB, op:TYPE, index:N or index:N-M"),
+        (Pin("node:conv1", "slow"), "pin 'node:conv1': expected name:GLOB, op:TYPE, index:N or index:N-M"),
     ],
 )
 def test_a_pin_that_cannot_be_kept_is_an_error(pin: Pin, message: str) -> None:
@@ -259,7 +268,9 @@ def test_a_pin_to_a_device_that_refuses_is_an_error_with_what_that_device_said()
     candidates = [candidate("npu", refusals={0: "KERNEL: got 7, allowed 3"}), candidate("cpu")]
     with pytest.raises(PlacementError) as error:
         assign(chain(), NAMES, candidates, [Pin("name:conv1", "npu")])
-    assert str(error.value) == "no device takes operation 0 (ADD), node conv1: npu: KERNEL: got 7, allowed 3"
+    assert str(error.value) == (
+        "no device takes operation 0 (ADD), node conv1: npu: KERNEL: got 7, allowed 3; pin 'name:conv1' asks for npu"
+    )
 
 
 def test_without_devices_nothing_is_placed() -> None:

@@ -108,8 +108,8 @@ def test_a_model_runs_its_warm_up_before_it_is_there(opened: Open) -> None:
     requests: list[InferenceRequest] = []
 
     class Watched(ServedModel):
-        async def infer(self, request: InferenceRequest) -> Any:
-            response = await super().infer(request)
+        async def infer(self, request: InferenceRequest, client: str = "") -> Any:
+            response = await super().infer(request, client)
             requests.append(request)
             return response
 
@@ -130,7 +130,7 @@ def test_a_model_runs_its_warm_up_before_it_is_there(opened: Open) -> None:
         'max_batch_size: 4 model_warmup { name: "zeros" count: 2 batch_size: 4'
         ' inputs { key: "x" value { data_type: TYPE_FP32 dims: 8 zero_data: true } } }'
         ' model_warmup { inputs { key: "x" value { data_type: TYPE_FP32 dims: 8 input_data_file: "x" } } }',
-        serve=partial(Watched, loop=shared_loop(), sampler=Untold()),
+        serve=partial(Watched, loop=shared_loop(), samplers=[Untold()]),
     )
     assert [request.inputs["x"].shape for request in requests] == [(4, 8), (4, 8), (1, 8)]
     statistics = model.served.statistics()

@@ -67,7 +67,7 @@ def test_keys_of_others_are_theirs() -> None:
         ("preference", "fast", "nnhal.preference is 'fast', expected one of low_power"),
         ("min_nodes_per_partition", "0", "is '0', expected a number from 1 on"),
         ("min_nodes_per_partition", "two", "is 'two', expected a number from 1 on"),
-        ("placement", "conv=npu", "has 'conv=npu', expected name:GLOB=DEVICE or op:TYPE=DEVICE"),
+        ("placement", "conv=npu", "has 'conv=npu', expected MATCH=DEVICE with ';' between; MATCH is name:GLOB"),
         ("placement", "op:CONV_2D", "has 'op:CONV_2D', expected"),
         ("caching", "perhaps", "nnhal.caching is 'perhaps', expected one of on, true, off, false"),
         ("cache_token", "abc", "nnhal.cache_token is 'abc', expected 64 hexadecimal digits"),

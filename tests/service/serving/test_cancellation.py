@@ -214,7 +214,7 @@ def test_a_client_over_http_that_hangs_up(rig: Rig) -> None:
         url = front.client.base_url
         entry = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}
         body = json.dumps({"inputs": [entry]}).encode()
-        head = f"POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        head = f"POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         with socket.create_connection((url.host, url.port or 0)) as connection:
             connection.sendall(head + body)
             execution = rig.begun()

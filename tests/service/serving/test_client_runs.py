@@ -7,7 +7,7 @@ from onnx import helper
 
 from nnhal.errors import HalError
 from nnhal.memory import create_ashmem
-from nnhal.types import DataLocation, RunUsage
+from nnhal.types import DataLocation, ErrorStatus, RunUsage
 from nnhal_service.runtime import ExecutionContext, LoadedModel, RunReport, TensorBinding
 from nnhal_service.serving import ClientModelRuns, Executed, FailureReason, Finished, InferenceRequest, ServedModel
 from nnhal_service.serving.client_runs import ClientRuns
@@ -52,11 +52,11 @@ def bound(model: LoadedModel, measure: bool = False) -> ExecutionContext:
 @pytest.mark.parametrize("has_batches", [False, True])
 def test_each_run_is_a_request_and_an_execution(served: ServedModel, has_batches: bool) -> None:
     recorder, items = StatisticsRecorder(), ROWS if has_batches else 1
-    runs, model = ClientRuns("m", "1", has_batches, recorder), served.open()
+    runs, model = ClientRuns("m", "1", has_batches, recorder).of("c"), served.open()
     context = bound(model)
     runs.ran(context, RunReport(1000, 0))
     runs.ran(context, RunReport(3000, 0))
-    runs.failed(context, 500)
+    runs.failed(context, 500, HalError(ErrorStatus.GENERAL_FAILURE, "no"))
     runs.ran_directly(context, RunUsage(10, 2, 5000))
     seen = recorder.snapshot(0)
     assert (seen.inference_count, seen.execution_count) == (12 * items, 12)
@@ -70,7 +70,7 @@ def test_each_run_is_a_request_and_an_execution(served: ServedModel, has_batches
 
 def test_what_was_lent_counts_when_it_is_known(served: ServedModel) -> None:
     recorder, model, noted = StatisticsRecorder(), served.open(), Noted()
-    runs, context = ClientRuns("m", "1", False, recorder, [noted]), bound(model)
+    runs, context = ClientRuns("m", "1", False, recorder, [noted]).of("c"), bound(model)
     runs.ran_directly(context, RunUsage(0, 2, 0))
     assert recorder.snapshot(0).last_inference_ms == 0
     assert not noted.runs
@@ -86,7 +86,7 @@ def test_what_was_lent_counts_when_it_is_known(served: ServedModel) -> None:
 @pytest.mark.parametrize("measure", [False, True])
 def test_observers_are_told_of_each_run_as_it_was_or_as_it_was_planned(serve: Serve, measure: bool) -> None:
     noted = Noted()
-    served = serve(onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (ROWS, 3)}, ["y"]), sampler=noted)
+    served = serve(onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (ROWS, 3)}, ["y"]), samplers=[noted])
     model = served.open()
     context = bound(model, measure)
     report = context.run()
@@ -107,13 +107,14 @@ def test_observers_are_told_of_each_run_as_it_was_or_as_it_was_planned(serve: Se
 @pytest.mark.parametrize("measure", [False, True])
 def test_runs_of_models_that_clients_have_loaded_count_by_device(served: ServedModel, measure: bool) -> None:
     runs, model = ClientModelRuns(), served.open()
-    model.watch(runs)
+    watcher = runs.of("m", "c")
+    model.watch(watcher)
     context = bound(model, measure)
     report = context.run()
     with pytest.raises(HalError):
         context.run(LONG_AGO_NS)
-    runs.ran_directly(context, RunUsage(3, 1, 100))
-    runs.ran(context, RunReport(7, 0, fell_back=True))
+    watcher.ran_directly(context, RunUsage(3, 1, 100))
+    watcher.ran(context, RunReport(7, 0, fell_back=True))
     usage = runs.usage()
     assert usage.runs == RunUsage(5, 2, report.duration_ns + 107)
     assert usage.steps == {"cpu_acc": 4}

@@ -319,7 +319,7 @@ def test_requests_that_are_late_or_cancelled_fail_and_are_counted(serve: Serve) 
         def finished(self, finished: Finished) -> None:
             seen.append(finished)
 
-    served = serve(relu((1,)), sampler=Observed())
+    served = serve(relu((1,)), samplers=[Observed()])
     request = InferenceRequest({"x": np.zeros(1, np.float32)}, id="7")
     cancelled = replace(request, cancellation=Cancellation())
     cancelled.cancellation.cancel()
@@ -559,7 +559,7 @@ class Counted:
 
 def test_a_defect_is_counted_and_told_as_a_failure(serve: Serve) -> None:
     counted = Counted()
-    served = serve(relu(), sampler=counted)
+    served = serve(relu(), samplers=[counted])
     no_array: Any = "no array"
     with pytest.raises(AttributeError):
         served.infer_and_wait(InferenceRequest({"x": no_array}))

@@ -33,7 +33,7 @@ COMING = "comes_and_goes"
 # The fork server has imported everything: the imports would otherwise be most of the cost of a process that dies.
 _FORKS = get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.support.shm_clients"])
-_HTTP = b"POST /v2/models/tanh/infer HTTP/1.1\r\nHost: x\r\n"
+_HTTP = b"POST /v2/models/tanh/infer HTTP/1.1\r\nHost: localhost\r\n"
 _PROTOCOL_ERRORS = {"INVALID_ARGUMENT", "NOT_FOUND", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"}
 """The statuses that a client which misbehaves may get."""
 

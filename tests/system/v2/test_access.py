@@ -65,7 +65,7 @@ def closed(device_processes: Devices, repository: Path, tmp_path_factory: pytest
         device_processes,
         repository,
         "--tokens",
-        str(token_file(tmp_path_factory.mktemp("tokens"), ci="infer", boss="admin")),
+        str(token_file(tmp_path_factory.mktemp("tokens"), eye="view", ci="infer", boss="admin")),
     ) as process:
         yield process
 
@@ -84,9 +84,34 @@ def test_a_token_lets_in_for_what_its_role_allows(guarded: Triton) -> None:
     assert refused(lambda: client.load_model("tanh", headers=bearer("ci"))) == denied
     assert refused(lambda: client.unload_model("tanh", headers=bearer("ci"))) == denied
     assert refused(lambda: client.update_log_settings({"log_info": True}, headers=bearer("ci"))) == denied
-    assert refused(lambda: client.update_trace_settings(settings={}, headers=bearer("ci"))) == denied
+    change = {"trace_rate": "1"}
+    assert refused(lambda: client.update_trace_settings(settings=change, headers=bearer("ci"))) == denied
     client.load_model("tanh", headers=bearer("boss"))
     infer(client, guarded.api, headers=bearer("boss"))
+
+
+def test_whoever_may_view_sees_everything_and_changes_nothing(guarded: Triton) -> None:
+    client, eye = guarded.client, bearer("eye")
+    for read in (
+        client.get_server_metadata,
+        client.get_model_repository_index,
+        client.get_inference_statistics,
+        client.get_trace_settings,
+        client.get_log_settings,
+    ):
+        assert read(headers=eye)
+    assert client.get_model_config("tanh", headers=eye)
+    denied = "PERMISSION_DENIED" if guarded.name == "grpc" else "403"
+    assert refused(lambda: infer(client, guarded.api, headers=eye)) == denied
+    assert refused(lambda: client.load_model("tanh", headers=eye)) == denied
+    assert refused(lambda: client.register_system_shared_memory("r", "/k", 1, headers=eye)) == denied
+    assert refused(lambda: client.update_log_settings({"log_info": True}, headers=eye)) == denied
+
+
+def test_whoever_may_view_reads_the_metrics(closed: Served) -> None:
+    metrics = f"http://{addresses(closed.child)['metrics']}/metrics"
+    assert httpx.get(metrics).status_code == 401
+    assert "nv_inference_request_success" in httpx.get(metrics, headers=bearer("eye")).text
 
 
 def test_whoever_has_no_token_learns_only_whether_the_server_lives(guarded: Triton) -> None:
@@ -153,6 +178,28 @@ def test_whoever_begins_a_request_and_does_not_go_on_is_not_waited_for(
                 assert fourth.recv(65536).startswith(b"HTTP/1.1 503 ")
             assert held[0].recv(65536).startswith(b"HTTP/1.1 408 ")
             assert held[1].recv(65536) == b""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_page_of_a_stranger_is_refused_whatever_its_name_has_come_to_mean(
+    device_processes: Devices, repository: Path, workers: str
+) -> None:
+    options = ("--front-workers", workers, "--allowed-host", "npu.example")
+    with front_door(device_processes, repository, *options) as served, httpx.Client() as browser:
+        port, load = served.port, f"http://{served.http}/v2/repository/models/tanh/load"
+        for host in ("evil.example", f"evil.example:{port}"):
+            answer = browser.post(load, headers={"Host": host, "Origin": f"http://{host}"})
+            assert answer.status_code == 403
+            assert "--allowed-host" in answer.json()["error"]
+        metrics = f"http://{addresses(served.child)['metrics']}/metrics"
+        assert browser.get(metrics, headers={"Host": "evil.example"}).status_code == 403
+        assert browser.get(metrics).status_code == 200
+        assert browser.post(load, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+        for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"npu.example:{port}"):
+            assert browser.post(load, headers={"Host": host, "Origin": f"http://{host}"}).status_code == 200
+        with Triton("http", tritonclient.http, served.http) as triton:
+            triton.client.load_model("tanh")
+            np.testing.assert_allclose(infer(triton.client, triton.api), np.tanh(numbers()), atol=1e-5)
 
 
 @needs_openssl
@@ -234,6 +281,7 @@ def gets_in_by_http(secure: Served, context: ssl.SSLContext) -> bool:
         (("--tls-certificate", "nothing.pem", "--tls-key", "nothing.key"), "nothing.pem"),
         (("--tokens", "nothing.toml"), "nothing.toml"),
         (("--rate-limit", "-1"), "rate_limit"),
+        (("--allowed-host", "http://npu.example"), "without scheme and port"),
         (("--http-max-input-size", "0"), "http_max_input_size"),
         (("--request-memory", "-1"), "request_memory"),
         (("--max-models", "-1"), "max_models"),
@@ -254,4 +302,7 @@ def test_settings_that_are_not_safe_or_not_right_are_refused_at_the_start(
 def test_insecure_says_that_it_is_meant(device_processes: Devices, repository: Path) -> None:
     with front_door(device_processes, repository, "--http-host", "0.0.0.0", "--insecure") as open_to_all:
         port = open_to_all.port
-        assert httpx.get(f"http://127.0.0.1:{port}/v2/health/live").json() == {"live": True}
+        live = f"http://127.0.0.1:{port}/v2/health/live"
+        assert httpx.get(live).json() == {"live": True}
+        assert httpx.get(live, headers={"Host": f"framework:{port}"}).json() == {"live": True}
+        assert httpx.get(live, headers={"Host": "evil.example"}).status_code == 403

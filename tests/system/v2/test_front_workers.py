@@ -22,6 +22,7 @@ import tritonclient.grpc
 import tritonclient.utils.shared_memory as shm
 from onnx import helper
 
+from nnhal.remote.admin import FrameworkAdmin
 from nnhal_service.serving import ErrorKind
 from nnhal_service.v2.http.statuses import STATUS
 from tests.support.certificates import authority, signed
@@ -326,6 +327,10 @@ def test_what_is_logged_is_changed_for_all_workers(device_processes: Devices, re
         for number, connection in enumerate((first, second)):
             connection.infer(request_id=f"request-{number}")
             wait_until(partial(has_said, process, f"request-{number}"), "the request is logged")
+        with FrameworkAdmin(process.endpoint, process.child.admin_key) as operator:
+            operator.set_log_level("error")
+        for connection in (first, second):
+            assert {"log_verbose_level": 0, "log_warning": False}.items() <= connection.ask("/v2/logging")[1].items()
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
@@ -358,7 +363,7 @@ def test_tokens_rates_and_limits_are_one_for_all_workers(
         address = ("127.0.0.1", process.port)
         held = [stack.enter_context(socket.create_connection(address, 60)) for _ in range(4)]
         for end in held:
-            end.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            end.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert end.recv(65536).startswith(b"HTTP/1.1 200 ")
         with socket.create_connection(address, 60) as seventh:
             assert seventh.recv(65536).startswith(b"HTTP/1.1 503 ")

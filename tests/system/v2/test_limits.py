@@ -102,7 +102,7 @@ def test_a_native_client_loads_no_more_models_than_it_may(limited: Served) -> No
 
 
 def test_what_one_front_holds_the_other_cannot(limited: Served) -> None:
-    head = f"POST /v2/models/one/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {MEMORY}\r\n\r\n".encode()
+    head = f"POST /v2/models/one/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MEMORY}\r\n\r\n".encode()
     with Triton("grpc", tritonclient.grpc, limited.grpc) as triton:
         with closing(socket.create_connection(("127.0.0.1", limited.port), 60)) as half:
             half.sendall(head + bytes(MEMORY - 400))

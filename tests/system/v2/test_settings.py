@@ -11,6 +11,7 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 
+from nnhal.remote.admin import FrameworkAdmin
 from tests.support.front_door import Devices, Served, front_door
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.tritonclients import Triton
@@ -105,3 +106,23 @@ def test_the_log_is_verbose_as_soon_as_a_client_wants_it_and_no_longer(triton: T
     assert f"seen-{triton.name}" in said
     assert f"before-{triton.name}" not in said
     assert f"after-{triton.name}" not in said
+
+
+def test_operators_and_clients_change_the_same_level(triton: Triton, observed: Served) -> None:
+    def shown() -> dict[str, Any]:
+        return log_settings(triton.shown("get_log_settings"), triton)
+
+    before, request_id = shown(), f"operated-{triton.name}"
+    with FrameworkAdmin(observed.endpoint, observed.child.admin_key) as operator:
+        assert operator.process().log_level == "warning"
+        operator.set_log_level("debug")
+        assert shown() == before | {"log_verbose_level": 1, "log_info": True}
+        infer(triton, request_id)
+        wait_until(
+            lambda: [line.level for line in operator.log_lines().lines if line.request_id == request_id] == ["debug"],
+            "the request is in the log",
+        )
+        triton.client.update_log_settings({"log_verbose_level": 0})
+        assert operator.process().log_level == "info"
+        operator.set_log_level("warning")
+        assert shown() == before

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from nnhal_tools.cascade.lives import lives
+from nnhal_devices.ethos_u.cascader.schedule.lives import lives
+from nnhal_pages.svg import drawing_style
 from nnhal_tools.cascade.page import page, page_style
-from nnhal_tools.cascade.pictures.svg import drawing_style
 from nnhal_tools.cascade.story import CascadeStory
 from tests.support.cascades import replays, schedule, story
 from tests.support.html import Page, parsed

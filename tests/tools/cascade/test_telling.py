@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
-from nnhal_tools.cascade.replay import replay
-from nnhal_tools.cascade.telling import tell, tensor_names
-from tests.support.cascades import GRAPH, PEAK, SIDE, schedule, story
+from nnhal_devices.ethos_u.cascader.schedule.replay import replay
+from nnhal_tools.cascade.telling import tell
+from tests.support.cascades import PEAK, SIDE, schedule, story
 
 
 def test_the_plan_is_told_with_its_parts() -> None:
@@ -59,12 +58,6 @@ def test_the_frontier_tells_overheads_and_marks_the_chosen() -> None:
     assert points[0].overhead == 0
     assert points[1].overhead == chosen.cycles / fast.cycles - 1
     assert points[1].cascades == ((0, 2),)
-
-
-def test_tensors_of_one_name_are_told_apart() -> None:
-    tensors = tuple(replace(tensor, name="same" if tensor.index < 2 else tensor.name) for tensor in GRAPH.tensors)
-    names = tensor_names(CascaderGraph(GRAPH.parts, tensors))
-    assert names == ["same (tensor 0)", "same (tensor 1)", "b", "c", "d"]
 
 
 def test_the_story_is_an_object_of_json() -> None:

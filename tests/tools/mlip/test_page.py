@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from nnhal_tools.cascade.pictures.svg import drawing_style
+from nnhal_pages.svg import drawing_style
 from nnhal_tools.mlip.folder import CompiledFolder
 from nnhal_tools.mlip.page import page_style, perf_page
 from nnhal_tools.mlip.perf_story import tell_perf

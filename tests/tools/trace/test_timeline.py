@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,6 +54,13 @@ def test_a_run_has_a_row_for_client_framework_and_each_device() -> None:
         ("npu", "copy in", 200, 10),
         ("cpu", "step 1", 320, 80),
     ]
+
+
+def test_what_goes_over_a_network_has_slices_of_its_own() -> None:
+    copies = (Copy(False, 1_234_567, 200, 240, True), Copy(False, 8, 240, 241), Copy(True, 40, 280, 290, True))
+    events = events_of(report(replace(FIRST, copies=copies), SECOND))
+    spans = [(e["name"], e["at"], round(e["dur"] * 1e3)) for e in events if e["ph"] == "X" and e["row"] == "npu"]
+    assert spans[1:] == [("up 1.23 MB", 200, 40), ("copy in", 240, 1), ("down 40 B", 280, 10)]
 
 
 def test_steps_say_what_they_are() -> None:

@@ -50,6 +50,14 @@ def test_the_options_of_the_framework_are_those_of_its_command_line(tmp_path: Pa
     assert topology.serving(Path("/c")).framework_options == more
 
 
+def test_a_topology_has_a_dashboard_if_it_is_asked_for(tmp_path: Path) -> None:
+    topology = read_topology(written(tmp_path, ONE + '[dashboard]\nport = 9000\nallowed_host = ["a", "b"]\n'))
+    assert topology.dashboard_options == ["--port=9000", "--allowed-host=a", "--allowed-host=b"]
+    assert topology.shown(0).dashboard_options == ["--port=0", "--allowed-host=a", "--allowed-host=b"]
+    assert topology.hidden().dashboard is None
+    assert (DEFAULT_TOPOLOGY.dashboard, DEFAULT_TOPOLOGY.shown().dashboard) == (None, {})
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [
@@ -66,6 +74,9 @@ def test_the_options_of_the_framework_are_those_of_its_command_line(tmp_path: Pa
         ("devices = 3\n" + ONE, "devices: Extra inputs are not permitted"),
         (ONE + ONE, "the file: Value error, device names ['cpu_ref', 'cpu_ref']: expected distinct ones"),
         (ONE + 'name = "framework"', "the file: Value error, device names ['framework']: expected distinct ones"),
+        (ONE + 'name = "dashboard"', "the file: Value error, device names ['dashboard']: expected distinct ones"),
+        (ONE + 'name = "supervisor"', "the file: Value error, device names ['supervisor']: expected distinct ones"),
+        (ONE + "[dashboard]\ndirectory = 'x'", "the file: Value error, dashboard has directory: expected only options"),
         (ONE + "name = \n", "Invalid value (at line 3, column"),
         (ONE + "[framework]\nendpoint = 'x'", "the file: Value error, framework has endpoint: expected only options"),
         (ONE + "[framework]\n'--x' = 1", "framework.--x.[key]: String should match pattern"),
@@ -93,3 +104,30 @@ def test_a_file_that_is_missing_or_no_text_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(TopologyError, match=r"bytes\.toml: 'utf-8' codec can't decode"):
         read_topology(tmp_path / "bytes.toml")
+
+
+def test_a_device_on_another_host_is_named_by_its_address(tmp_path: Path) -> None:
+    text = '[[device]]\nname = "npu-7"\nendpoint = "tcp://npu-host:9000"\ntoken_file = "t"\ninsecure = true\n' + ONE
+    far, here = read_topology(written(tmp_path, text)).device
+    assert (far.driver, far.title) == ("remote", "npu-7")
+    assert far.driver_options == [
+        "--option=endpoint=tcp://npu-host:9000",
+        "--option=token_file=t",
+        "--option=insecure=true",
+        "--option=name=npu-7",
+    ]
+    assert here.driver_options == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ('driver = "cpu_ref"\nendpoint = "tcp://a:1"\n', "driver 'cpu_ref' and endpoint 'tcp://a:1'"),
+        ('driver = "cpu_ref"\ntoken_file = "t"\n', "token_file: expected only with an endpoint"),
+        ('endpoint = "npu-host:9000"\n', "endpoint"),
+        ('endpoint = "tcp://a:1"\noptions = { endpoint = "tcp://b:2" }\n', "options has endpoint"),
+    ],
+)
+def test_a_device_that_is_here_and_there_is_refused(tmp_path: Path, lines: str, reason: str) -> None:
+    with pytest.raises(TopologyError, match=reason):
+        read_topology(written(tmp_path, "[[device]]\n" + lines))

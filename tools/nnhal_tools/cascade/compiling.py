@@ -17,10 +17,10 @@ from nnhal_devices.ethos_u.cascader.hardware.accelerators import accelerator
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import read_system, system_for
 from nnhal_devices.ethos_u.cascader.hardware.sizes import parse_size
+from nnhal_devices.ethos_u.cascader.schedule.replay import replay
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_tools.cascade import words
 from nnhal_tools.cascade.network import Network
-from nnhal_tools.cascade.replay import replay
 from nnhal_tools.cascade.settings import changed
 from nnhal_tools.cascade.story import MisfitStory
 from nnhal_tools.cascade.telling import system_story, tell

@@ -8,15 +8,16 @@ from html import escape
 from importlib.resources import files
 from itertools import groupby
 
+from nnhal_devices.ethos_u.cascader.schedule.lives import TensorLife
+from nnhal_devices.ethos_u.cascader.schedule.replay import PlanReplay
+from nnhal_pages.document import document, style
+from nnhal_pages.svg import Drawing, drawing_style
+from nnhal_pages.tables import short_name, stacking_table, table
 from nnhal_tools.cascade import words
-from nnhal_tools.cascade.lives import TensorLife
 from nnhal_tools.cascade.pictures.cascades import cascade_drawing
 from nnhal_tools.cascade.pictures.frontier import frontier_drawing
 from nnhal_tools.cascade.pictures.memory import memory_drawing
-from nnhal_tools.cascade.pictures.svg import Drawing, drawing_style
-from nnhal_tools.cascade.replay import PlanReplay
 from nnhal_tools.cascade.story import CascadeStory, PartStory, PlanStory
-from nnhal_tools.pages import document, short_name, stacking_table, style, table
 
 
 def page(story: CascadeStory, replays: Sequence[PlanReplay], lives: Sequence[TensorLife]) -> str:

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Interval
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Part
+from nnhal_devices.ethos_u.cascader.graph.tensor_names import tensor_names
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan
+from nnhal_devices.ethos_u.cascader.schedule.replay import PlanReplay
 from nnhal_devices.ethos_u.cascader.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
-from nnhal_tools.cascade.replay import PlanReplay
 from nnhal_tools.cascade.story import (
     BufferStory,
     CascadeStory,
@@ -67,14 +68,6 @@ def tell(
 def _spilled(schedule: Schedule) -> dict[str, int]:
     spill = schedule.system.spill
     return {spill.name: schedule.spill_peak} if spill is not None and schedule.spill_peak else {}
-
-
-def tensor_names(graph: CascaderGraph) -> list[str]:
-    """Return the name of each tensor, with its number if another one has the same name."""
-    uses = Counter(tensor.name for tensor in graph.tensors)
-    return [
-        tensor.name if uses[tensor.name] == 1 else f"{tensor.name} (tensor {tensor.index})" for tensor in graph.tensors
-    ]
 
 
 def figures(

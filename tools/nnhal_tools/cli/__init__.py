@@ -15,6 +15,10 @@ def main() -> None:
     command, *arguments = sys.argv[1:] or [""]
     if command in PROGRAMS:
         become(command, arguments)
+    if command == "health":
+        from nnhal_tools.health.command import main as health
+
+        sys.exit(health(arguments))
     require_extra("tools", "nnhal")
     from nnhal_tools.cli import app
 

@@ -74,7 +74,7 @@ COMMANDS = {
     ),
     "up": LazyCommand(
         "nnhal_tools.cli.processes:up",
-        "Start devices and a framework, watch over them, and stop them all on SIGINT or SIGTERM.",
+        "Start devices, a framework and a dashboard, watch over them, and stop them all on SIGINT or SIGTERM.",
     ),
     "serve": LazyCommand(
         "nnhal_tools.cli.processes:serve",
@@ -85,6 +85,67 @@ COMMANDS = {
         "nnhal_tools.cli.processes:device",
         "Serve one emulated accelerator: nnhal device NAME --endpoint DIR.",
         passes_through=True,
+    ),
+    "dashboard": LazyCommand(
+        "nnhal_tools.cli.processes:dashboard",
+        "Serve the pages for operators: nnhal dashboard --directory DIR.",
+        passes_through=True,
+    ),
+    "health": LazyCommand(
+        "nnhal_tools.cli.processes:health",
+        "Ask processes whether they serve, cheaply, for containers: nnhal health DIR, a socket, or a URL.",
+        passes_through=True,
+    ),
+    "secrets": LazyCommand(
+        "nnhal_tools.cli.secrets:secrets",
+        "Make an admin key, tokens and a certificate for a testbed where there are none, and print where they are.",
+    ),
+    "ps": LazyCommand(
+        "nnhal_tools.cli.ps:ps",
+        "List the processes of a testbed, or what they hold. Ids are those that 'nnhal kill' takes.",
+    ),
+    "devices": LazyCommand(
+        "nnhal_tools.cli.devices:devices",
+        "List devices; or show one: its performance table, memory rules, figures, and the limits of its operations.",
+    ),
+    "events": LazyCommand(
+        "nnhal_tools.cli.happenings:events",
+        "List what has happened: processes that died, devices lost and back, models planned again, fallbacks.",
+    ),
+    "runs": LazyCommand(
+        "nnhal_tools.cli.happenings:runs",
+        "List runs that have ended, the newest last. Those that wait or run are in 'nnhal ps --executions'.",
+    ),
+    "recordings": LazyCommand(
+        "nnhal_tools.cli.happenings:recordings",
+        "List the recordings of runs that the framework keeps, whoever made them, or write one's timeline to a file.",
+    ),
+    "top": LazyCommand(
+        "nnhal_tools.cli.top:top", "Show how busy devices are, and how fast models answer, until interrupted."
+    ),
+    "logs": LazyCommand(
+        "nnhal_tools.cli.logs:logs",
+        "Show what processes have logged, dead ones too, or set the level from which on a process logs.",
+    ),
+    "models": LazyCommand(
+        "nnhal_tools.cli.models:app", "List, load, unload, upload and plan the models of a running framework."
+    ),
+    "start": LazyCommand(
+        "nnhal_tools.cli.steering:start",
+        "Start a process that was stopped, let one that was drained take work again, or start one more device.",
+    ),
+    "stop": LazyCommand("nnhal_tools.cli.steering:stop", "Stop a process until 'nnhal start NAME'."),
+    "restart": LazyCommand(
+        "nnhal_tools.cli.steering:restart",
+        "Stop a process and start it again. Under systemd or in a container it exits, and is started by those.",
+    ),
+    "drain": LazyCommand(
+        "nnhal_tools.cli.steering:drain",
+        "Have a device or the framework take no new work, and wait until it is idle. 'nnhal start NAME' undoes it.",
+    ),
+    "kill": LazyCommand(
+        "nnhal_tools.cli.kill:kill",
+        "Kill a process, end a session, or cancel an execution. A process that is killed is started again.",
     ),
     "bench": LazyCommand("nnhal_tools.cli.bench:app", "Measure, against a named floor, in one run."),
 }
@@ -159,6 +220,9 @@ def _describe(error: Exception) -> str:
 def _hint(error: Exception) -> str:
     from nnhal.errors import DeadObjectError
 
+    told = getattr(error, "hint", "")
+    if told:
+        return str(told)
     if isinstance(error, DeadObjectError):
         return "is it running? 'nnhal up' starts devices and a framework"
     if isinstance(error, FileNotFoundError):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from nnhal_devices.ethos_u.cascader.schedule.replay import PlanReplay
     from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
     from nnhal_tools.cascade.network import Network
-    from nnhal_tools.cascade.replay import PlanReplay
     from nnhal_tools.cascade.story import CascadeStory, RunFigures
 
 
@@ -61,6 +61,7 @@ def cascade(
 
     If the budget is too small, the least size is told, and the exit status is 1.
     """
+    from nnhal_devices.ethos_u.cascader.schedule.replay import replay
     from nnhal_tools.cascade.compiling import (
         CascadeRequest,
         MisfitError,
@@ -69,7 +70,6 @@ def cascade(
         compile_network,
     )
     from nnhal_tools.cascade.network import read_network
-    from nnhal_tools.cascade.replay import replay
     from nnhal_tools.cascade.telling import tell
 
     system = chosen_system(device, memory, settings or [])
@@ -112,14 +112,14 @@ def _listing(schedule: Schedule) -> str:
 
 
 def _page(schedule: Schedule, replays: Sequence[PlanReplay], story: CascadeStory) -> str:
-    from nnhal_tools.cascade.lives import lives
+    from nnhal_devices.ethos_u.cascader.schedule.lives import lives
     from nnhal_tools.cascade.page import page
 
     return page(story, replays, lives(schedule, replays))
 
 
 def _write_pictures(schedule: Schedule, replays: Sequence[PlanReplay], story: CascadeStory, directory: Path) -> None:
-    from nnhal_tools.cascade.lives import lives
+    from nnhal_devices.ethos_u.cascader.schedule.lives import lives
     from nnhal_tools.cascade.pictures.drawings import drawings
 
     directory.mkdir(parents=True, exist_ok=True)

@@ -16,12 +16,14 @@ from rich.console import Console
 
 from nnhal.arrays import Array
 from nnhal.tensors import Tensor
+from nnhal_client.explanation import Measured
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
+from nnhal_pages.explanation.page import page
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.run import pins_from
-from nnhal_tools.explain import Measured, page, show
+from nnhal_tools.explain import show
 from nnhal_tools.terminal import output_console
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Topology, read_topology
@@ -40,7 +42,8 @@ def explain(
     devices: Annotated[str, typer.Option(help="Drivers, separated by commas, in order of preference.")] = "",
     topology: Annotated[Path | None, typer.Option(help="A topology file (TOML) instead of --devices.")] = None,
     pin: Annotated[
-        list[str] | None, typer.Option(help="name:GLOB=DEVICE or op:TYPE=DEVICE; may be given several times.")
+        list[str] | None,
+        typer.Option(help="name:GLOB=DEVICE, op:TYPE=DEVICE or index:N=DEVICE; may be given several times."),
     ] = None,
     partitioner: Annotated[
         Partitioner, typer.Option(help="The plan of least modelled time, of NNAPI's rule, or all on the CPU.")
@@ -50,7 +53,7 @@ def explain(
     ] = False,
     runs: Annotated[int, typer.Option(help="Runs to measure, with random inputs; 0 for none.", min=0)] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page with a picture to FILE.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with the plan's graph to FILE.")] = None,
     trace: Annotated[
         Path | None, typer.Option("--trace", help="Write the timeline of the measured runs to FILE, for Perfetto.")
     ] = None,

@@ -1,13 +1,18 @@
-"""``nnhal device``, ``nnhal serve`` and ``nnhal up``."""
+"""``nnhal device``, ``nnhal serve``, ``nnhal dashboard`` and ``nnhal up``."""
 
 from __future__ import annotations
 
+import os
+import select
+import signal
+import threading
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nnhal_tools.cli.programs import become
+from nnhal_tools.health.command import main as check_health
 
 
 def device(context: typer.Context) -> None:
@@ -20,6 +25,16 @@ def serve(context: typer.Context) -> None:
     become("serve", context.args)
 
 
+def dashboard(context: typer.Context) -> None:
+    """Serve the pages for operators: nnhal dashboard --directory DIR."""
+    become("dashboard", context.args)
+
+
+def health(context: typer.Context) -> None:
+    """Ask processes whether they serve, cheaply, for containers: nnhal health DIR, a socket, or a URL."""
+    raise typer.Exit(check_health(context.args))
+
+
 def up(
     topology: Annotated[
         Path | None, typer.Argument(help="A topology file (TOML); cpu_acc and cpu_ref without one.")
@@ -30,24 +45,56 @@ def up(
     model_repository: Annotated[
         Path | None, typer.Option(help="A folder of models to serve over HTTP (port 8000) and gRPC (port 8001).")
     ] = None,
+    dashboard_port: Annotated[
+        int | None, typer.Option(help="The port of the dashboard, 8003 by default; 0 for any that is free.", min=0)
+    ] = None,
+    no_dashboard: Annotated[bool, typer.Option("--no-dashboard", help="Start no dashboard.")] = False,
+    supervisor: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Start devices and a framework, watch over them, and stop them all on SIGINT or SIGTERM.
+    """Start devices, a framework and a dashboard, watch over them, and stop them all on SIGINT or SIGTERM.
 
-    A process that dies is started again. The framework is reached at DIRECTORY/framework.
+    A process that dies is started again. The framework is reached at DIRECTORY/framework, the supervisor itself, for
+    'nnhal ps' and the like, at DIRECTORY/supervisor.
     """
     from rich.console import Console
 
+    from nnhal_hosting.logs import configure_logs
     from nnhal_hosting.supervision import Supervision
     from nnhal_tools.settings import ClientSettings
     from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed, read_topology
+    from nnhal_tools.up.control import controlled
 
     chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
     if model_repository is not None:
         chosen = chosen.serving(model_repository.resolve())
+    chosen = chosen.hidden() if no_dashboard else chosen.shown(dashboard_port)
     root = (directory or ClientSettings().directory).resolve()
     console = Console(stderr=True, soft_wrap=True, highlight=False)
-    supervision = Supervision(None)
-    with Testbed(chosen, root, lambda line: console.print(line, markup=False)) as testbed:
-        console.print(f"ready: {testbed.framework}", markup=False)
-        supervision.wait()
-        console.print("stopping", markup=False)
+    configure_logs("supervisor", "warning", as_json=False)
+    testbed = Testbed(chosen, root, lambda line: console.print(line, markup=False))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)  # until all serve
+    if supervisor is not None:
+        threading.Thread(target=_end_with, args=(supervisor,), name="supervisor", daemon=True).start()
+    try:
+        with controlled(testbed):
+            supervision = Supervision(supervisor)
+            supervision.ready()
+            console.print(f"ready: {testbed.framework}", markup=False)
+            supervision.wait()
+            console.print("stopping", markup=False)
+    except KeyboardInterrupt:
+        console.print("stopped before all processes served", markup=False)
+        raise typer.Exit(1) from None
+
+
+def _end_with(supervisor: int) -> None:
+    """Interrupt this process if its supervisor ends, which may be before all serve."""
+    watched = select.poll()
+    watched.register(supervisor, 0)  # that the other end has closed is told without being asked for
+    watched.poll()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

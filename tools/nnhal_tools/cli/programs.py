@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-PROGRAMS = {"device": "nnhal_devices", "serve": "nnhal_service"}
+PROGRAMS = {"device": "nnhal_devices", "serve": "nnhal_service", "dashboard": "nnhal_dashboard"}
 """The package of each."""
 
 

@@ -40,7 +40,8 @@ def run(
         Path | None, typer.Option(help="A topology file (TOML); cpu_acc and cpu_ref without one.")
     ] = None,
     pin: Annotated[
-        list[str] | None, typer.Option(help="name:GLOB=DEVICE or op:TYPE=DEVICE; may be given several times.")
+        list[str] | None,
+        typer.Option(help="name:GLOB=DEVICE, op:TYPE=DEVICE or index:N=DEVICE; may be given several times."),
     ] = None,
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
@@ -79,7 +80,7 @@ def pins_from(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         match, separator, device = text.rpartition("=")
         if not separator:
-            raise ValueError(f"pin {text!r}: expected name:GLOB=DEVICE or op:TYPE=DEVICE")
+            raise ValueError(f"pin {text!r}: expected name:GLOB=DEVICE, op:TYPE=DEVICE or index:N=DEVICE")
         pins[match] = device
     return pins
 

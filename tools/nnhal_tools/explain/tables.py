@@ -9,7 +9,8 @@ from rich.table import Column, Table
 
 from nnhal.reports import LedgerEntry
 from nnhal_client.explanation import EdgeStory, Explanation
-from nnhal_tools.explain.units import duration, median_of, place
+from nnhal_pages.units import duration, median_of, place
+from nnhal_pages.wires import link_words, sent_words, whole_model_words, wire_total
 from nnhal_tools.terminal import Footnotes, Name, show_table
 
 
@@ -23,12 +24,17 @@ def show(explanation: Explanation, console: Console) -> None:
         show_ledger(measured.ledger, console)
     for device in explanation.devices:
         times = "modelled" if device.modelled_timing else "measured"
-        console.print(f"{device.name}: {device.realisation or 'not described'}; its times are {times}", markup=False)
+        link = device.link
+        where = f"; on another host: {link_words(link.round_trip_ns, link.ns_per_byte)}" if link else ""
+        told = f"{device.name}: {device.realisation or 'not described'}; its times are {times}{where}"
+        console.print(told, markup=False)
     console.print(
         f"memory: {explanation.fallback_bytes:,} bytes between steps ({explanation.fallback_bytes_unaligned:,} without "
         f"alignment), {explanation.constant_bytes:,} of constants, "
         f"{explanation.client_bytes:,} of the client's; copied in a run, by plan: {explanation.copied_bytes:,} bytes",
     )
+    if sent := wire_total(explanation):
+        console.print(f"wire: {sent}; constants were sent when the model was prepared")
     if measured is not None:
         console.print(
             f"modelled {duration(explanation.modelled_ns)}; measured {duration(measured.duration_ns)} "
@@ -37,7 +43,7 @@ def show(explanation: Explanation, console: Console) -> None:
     else:
         console.print(f"modelled {duration(explanation.modelled_ns)}")
     for other in explanation.counterfactuals:
-        told = f"would be {duration(other.modelled_ns)}" if other.modelled_ns else f"is not possible: {other.reason}"
+        told = f"would be {whole_model_words(other)}" if other.modelled_ns else f"is not possible: {other.reason}"
         console.print(f"all on {other.device} {told}", markup=False)
 
 
@@ -49,14 +55,16 @@ def show_ledger(ledger: Sequence[LedgerEntry], console: Console) -> None:
         table.add_row(
             Name(entry.value or "-"),
             _edge(entry.source, entry.source_step, entry.destination, entry.destination_step),
-            entry.strategy,
+            ", ".join(filter(None, (entry.strategy, sent_words(entry)))),
             reasons.number(entry.reason),
             f"{entry.bytes:,}",
             f"{entry.copied_bytes:,}",
         )
     show_table(table, console)
     reasons.show(console)
-    console.print(f"copied in all: {sum(entry.copied_bytes for entry in ledger):,} bytes")
+    up, down = sum(entry.wire_up_bytes for entry in ledger), sum(entry.wire_down_bytes for entry in ledger)
+    sent = f", of which {up:,} up and {down:,} down the wire" if up or down else ""
+    console.print(f"copied in all: {sum(entry.copied_bytes for entry in ledger):,} bytes{sent}")
 
 
 def _show_operations(explanation: Explanation, console: Console) -> None:
@@ -86,7 +94,7 @@ def _show_edges(edges: Sequence[EdgeStory], console: Console) -> None:
     table = Table("value", "edge", "how", *_numbers("why", "bytes", "copied"), title="Edges")
     reasons = Footnotes()
     for edge in edges:
-        layers = [edge.strategy, edge.layer, "sync" if edge.sync else ""]
+        layers = [edge.strategy, edge.layer, "sync" if edge.sync else "", sent_words(edge)]
         table.add_row(
             Name(edge.value),
             _edge(edge.source, edge.source_step, edge.destination, edge.destination_step),

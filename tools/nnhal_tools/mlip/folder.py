@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from nnhal_devices.mlip.compiler.memory_map import TileMemoryRange
 from nnhal_devices.mlip.flow.flow_partition import FlowPartition
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_tools.mlip.model_file import FlowModel, flow_model
@@ -51,10 +51,9 @@ class CompiledFolder:
             )
         return model, found
 
-    def memory(self, subgraph: PlannedSubgraph) -> list[dict[str, Any]]:
+    def memory(self, subgraph: PlannedSubgraph) -> list[TileMemoryRange]:
         """Return the memory map of a subgraph. Raises as ``simulators``."""
-        found: list[dict[str, Any]] = json.loads(read_checked(self.path, subgraph.memory))
-        return found
+        return [TileMemoryRange(**each) for each in json.loads(read_checked(self.path, subgraph.memory))]
 
     def ranges(self) -> Mapping[str, tuple[float, float]]:
         """Return the ranges that int8 has its scales from; none if the network was not calibrated."""

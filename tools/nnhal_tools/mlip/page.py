@@ -7,19 +7,22 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
+from nnhal_devices.mlip.compiler.memory_map import TileMemoryRange
+from nnhal_devices.mlip.compiler.memory_uses import alike_tiles, uses_by_tile
 from nnhal_devices.mlip.simulator.report import LayerPerf, PerfReport
 from nnhal_devices.mlip.simulator.simulator import Simulator
-from nnhal_tools.cascade.pictures.svg import Drawing, drawing_style
+from nnhal_pages.document import document, style
+from nnhal_pages.svg import Drawing, drawing_style
+from nnhal_pages.tables import short_name, stacking_table
 from nnhal_tools.mlip.compile_tables import split_word
 from nnhal_tools.mlip.layer_words import layer_title
 from nnhal_tools.mlip.perf_story import BinaryPerf, NetworkPerf
 from nnhal_tools.mlip.perf_tables import bounds
 from nnhal_tools.mlip.pictures.roofline import roofline_drawing
-from nnhal_tools.mlip.pictures.tile_memory import tile_memory_drawing, tiles_word, uses_by_tile
+from nnhal_tools.mlip.pictures.tile_memory import tile_memory_drawing, tiles_word
 from nnhal_tools.mlip.pictures.tile_time import tile_time_drawing
-from nnhal_tools.pages import document, short_name, stacking_table, style
 
-MemoryMaps = Mapping[str, Sequence[Mapping[str, object]]]
+MemoryMaps = Mapping[str, Sequence[TileMemoryRange]]
 """The memory map of each binary, by its symbol."""
 
 
@@ -128,12 +131,14 @@ def _tiles(report: PerfReport) -> str:
     return _scroll(f"Time of the tiles of {report.program}", tile_time_drawing(report)) + table
 
 
-def _memory(simulator: Simulator, ranges: Sequence[Mapping[str, object]]) -> str:
-    groups = list(uses_by_tile(ranges, simulator.timeline).items())
+def _memory(simulator: Simulator, ranges: Sequence[TileMemoryRange]) -> str:
+    groups = list(alike_tiles(uses_by_tile(ranges, simulator.timeline)).items())
     if not groups:
         return "<p class='note'>Nothing lies in the tiles' memory.</p>"
     pictures = [
-        _scroll(f"Memory of {tiles_word(tiles)}", tile_memory_drawing(uses, tiles, simulator.timeline))
+        _scroll(
+            f"Memory of {tiles_word(tiles)}", tile_memory_drawing(uses, tiles, f"{simulator.program.name}-{tiles[0]}")
+        )
         for uses, tiles in groups
     ]
     parts = [f"<h3>{tiles_word(groups[0][1]).capitalize()}</h3>{pictures[0]}"]

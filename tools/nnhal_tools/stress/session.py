@@ -6,6 +6,7 @@ The same seed makes the same choices; only the order of the threads differs from
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
 import signal
 import sys
@@ -144,6 +145,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=3)
     parser.add_argument("--ending", type=SessionEnding, default=SessionEnding.RELEASE)
     arguments = parser.parse_args()
+    faulthandler.enable()  # a crash of the client's own says where
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end if the supervisor is gone
     writer = Writer(arguments.pipe)
     with RemoteDevice(Endpoint(arguments.endpoint), f"nnhal-stress-{arguments.seed}") as device:

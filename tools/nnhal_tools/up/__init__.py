@@ -4,4 +4,12 @@ from nnhal_tools.up.single import single_device
 from nnhal_tools.up.testbed import Testbed
 from nnhal_tools.up.topology import DEFAULT_TOPOLOGY, DeviceEntry, Topology, TopologyError, read_topology
 
-__all__ = ["DEFAULT_TOPOLOGY", "DeviceEntry", "Testbed", "Topology", "TopologyError", "read_topology", "single_device"]
+__all__ = [
+    "DEFAULT_TOPOLOGY",
+    "DeviceEntry",
+    "Testbed",
+    "Topology",
+    "TopologyError",
+    "read_topology",
+    "single_device",
+]

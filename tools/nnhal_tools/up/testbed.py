@@ -2,81 +2,156 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from nnhal.endpoint import Endpoint
-from nnhal_hosting.keeper import Keeper
-from nnhal_hosting.supervision import Child, stop_all
-from nnhal_tools.up.topology import FRAMEWORK, DeviceEntry, Topology
+from nnhal.errors import general_failure, invalid_argument
+from nnhal_hosting.admin.keys import new_admin_key
+from nnhal_hosting.supervision import Child, StartError, stop_all
+from nnhal_tools.up.journal import ProcessJournal
+from nnhal_tools.up.log_tail import LogTail
+from nnhal_tools.up.topology import DASHBOARD, FRAMEWORK, DeviceEntry, Topology
+from nnhal_tools.up.watched import ProcessIdentity, WatchedProcess
 
 _LOADING_SECONDS = 600.0
 """Time that the framework has to load its models."""
+_STARTING_SECONDS = 60.0
+"""Time that other processes have until they serve."""
 
 
 class Testbed:
     """The processes of a topology under one directory. Use as a context.
 
     ``tell`` is called with a line whenever a process starts, dies or is restarted. The processes of a testbed end with
-    the process that holds it, however that ends.
+    the process that holds it, however that ends. Safe to use from several threads.
     """
 
     __test__ = False  # not a test class, though pytest takes the name for one
 
     def __init__(self, topology: Topology, directory: Path, tell: Callable[[str], None] = lambda _: None) -> None:
+        self.directory = directory
+        self.admin_key = new_admin_key()
+        """What the admin services of the processes ask for."""
+        self.journal = ProcessJournal(tell)
+        self.logs = LogTail()
         self._topology = topology
-        self._directory = directory
-        self._tell = tell
-        self._keepers: dict[str, Keeper] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+        self._devices = {entry.title: self._device(entry, is_added=False) for entry in topology.device}
+        self._framework = self._process(
+            ProcessIdentity(FRAMEWORK, FRAMEWORK, directory=self.framework),
+            "nnhal_service",
+            lambda: ["--endpoint", str(self.framework), *self._device_options(), *topology.framework_options],
+            _LOADING_SECONDS,
+        )
+        words = ["--directory", str(directory), *topology.dashboard_options]
+        shown = self._process(ProcessIdentity(DASHBOARD, DASHBOARD), "nnhal_dashboard", lambda: words)
+        self._dashboard = shown if topology.dashboard is not None else None
 
     @property
     def framework(self) -> Path:
         """The directory of the framework process."""
-        return self._directory / FRAMEWORK
+        return self.directory / FRAMEWORK
+
+    @property
+    def processes(self) -> list[WatchedProcess]:
+        """The devices in order of preference, the framework, and the dashboard if there is one."""
+        with self._lock:
+            devices = list(self._devices.values())
+        return [*devices, self._framework, *([] if self._dashboard is None else [self._dashboard])]
 
     def endpoint(self, device: str) -> Endpoint:
         """The endpoint of a device."""
-        return Endpoint(self._directory / device)
+        return Endpoint(self.directory / device)
 
     def pid(self, name: str) -> int:
-        """The process of a device, or of the framework."""
-        return self._keepers[name].child.pid
+        """The process of a device, or of the framework. Raises INVALID_ARGUMENT for an unknown name."""
+        return self.process(name).pid
+
+    def process(self, name: str) -> WatchedProcess:
+        """The process of a name. Raises INVALID_ARGUMENT for an unknown one."""
+        processes = {process.name: process for process in self.processes}
+        if name not in processes:
+            invalid_argument(f"no process is called {name!r}; there are {', '.join(processes)}")
+        return processes[name]
+
+    def add_device(self, entry: DeviceEntry) -> WatchedProcess:
+        """Add a device, which the caller starts. The framework knows it when it is started again.
+
+        Raises INVALID_ARGUMENT if its name is taken, and GENERAL_FAILURE if the testbed ends.
+        """
+        added = self._device(entry, is_added=True)
+        with self._lock:
+            if added.name in self._devices:
+                invalid_argument(f"device name {added.name!r}: expected another than {', '.join(self._devices)}")
+            if self._closed:
+                general_failure(f"{added.name} is not started: the supervisor ends")
+            self._devices[added.name] = added
+        return added
+
+    def forget_device(self, name: str) -> None:
+        """Forget a device, which has been stopped."""
+        with self._lock:
+            self._devices.pop(name, None)
 
     def __enter__(self) -> Testbed:
         try:
-            for entry in self._topology.device:
-                self._launch(entry.title, partial(self._device, entry))
-            for entry in self._topology.device:
-                self._keepers[entry.title].keep()
-                self._tell(f"{entry.title}: driver {entry.driver}, process {self.pid(entry.title)}")
-            self._launch(FRAMEWORK, self._framework)
-            self._keepers[FRAMEWORK].keep(_LOADING_SECONDS)
-            self._tell(f"{FRAMEWORK}: process {self.pid(FRAMEWORK)}")
+            devices = list(self._devices.values())
+            for process in devices:
+                process.launch()
+            for process in devices:
+                process.await_ready()
+            self._framework.launch()
+            if self._dashboard is not None:
+                threading.Thread(target=self._show, args=(self._dashboard,), name="start-dashboard").start()
+            self._framework.await_ready()
         except BaseException:
-            self._stop()
+            self.stop()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop()
+        self.stop()
 
-    def _launch(self, name: str, launch: Callable[[], Child]) -> None:
-        self._keepers[name] = Keeper(name, launch, self._tell)
+    def stop(self) -> None:
+        """End all processes. None is started again; starts that are waited for fail."""
+        with self._lock:
+            self._closed = True
+        children = [process.leave() for process in self.processes]
+        stop_all([child for child in children if child is not None])
 
-    def _stop(self) -> None:
-        stop_all([keeper.leave() for keeper in self._keepers.values()])
+    def _show(self, dashboard: WatchedProcess) -> None:
+        """Start the dashboard. Without one, everything else goes on."""
+        try:
+            dashboard.start()
+        except (OSError, StartError) as error:
+            if self._closed:
+                return
+            self.journal.say(dashboard.name, f"goes without: {error}")
 
-    def _framework(self) -> Child:
-        devices = [f"--device={e.title}={self._directory / e.title}" for e in self._topology.device]
-        return Child("nnhal_service", ["--endpoint", str(self.framework), *devices, *self._topology.framework_options])
+    def _device(self, entry: DeviceEntry, is_added: bool) -> WatchedProcess:
+        directory = self.directory / entry.title
+        words = [entry.driver, "--endpoint", str(directory), "--workers", str(entry.workers)]
+        words += ["--threads", str(entry.threads), *entry.driver_options]
+        identity = ProcessIdentity(entry.title, "device", entry.driver, directory, is_added)
+        return self._process(identity, "nnhal_devices", lambda: words)
 
-    def _device(self, entry: DeviceEntry) -> Child:
-        limits = ["--workers", str(entry.workers), "--threads", str(entry.threads)]
-        return Child(
-            "nnhal_devices",
-            [entry.driver, "--endpoint", str(self._directory / entry.title), *limits, *entry.driver_options],
-        )
+    def _device_options(self) -> list[str]:
+        with self._lock:
+            return [f"--device={name}={self.directory / name}" for name in self._devices]
+
+    def _process(
+        self, identity: ProcessIdentity, module: str, words: Callable[[], list[str]], seconds: float = _STARTING_SECONDS
+    ) -> WatchedProcess:
+        launch = partial(_launch, module, words, self.admin_key)
+        return WatchedProcess(identity, launch, self.journal, self.logs.add, seconds)
+
+
+def _launch(module: str, words: Callable[[], list[str]], admin_key: str, heard: Callable[[str], None]) -> Child:
+    return Child(module, words(), admin_key=admin_key, heard=heard)

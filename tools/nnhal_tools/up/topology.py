@@ -7,9 +7,18 @@ workers = 1          # executions that run at a time
 threads = 1          # threads that one execution may use
 options = { KEY = "VALUE" }  # the driver's own, which its README lists
 
+[[device]]           # a device on another host, where ``nnhal device … --listen`` serves it
+name = "npu-7"
+endpoint = "tcp://npu-host:9000"
+token_file = "/run/secrets/npu-token"
+tls_ca = "/etc/nnhal/authority.pem"
+
 [framework]          # options of ``nnhal serve``, by name
 model_repository = ["/srv/models"]
 http_port = 8000
+
+[dashboard]          # options of ``nnhal dashboard``, by name
+port = 8003
 """
 
 from __future__ import annotations
@@ -21,18 +30,28 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from nnhal.admin import SUPERVISOR
 from nnhal.errors import NnhalError
 
 FRAMEWORK = "framework"
 """The name of the framework's own directory."""
+DASHBOARD = "dashboard"
+"""The name of the dashboard's process."""
+_TAKEN = {FRAMEWORK, DASHBOARD, SUPERVISOR}
+"""Names of processes and directories that no device may have."""
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 """Names of devices, which are names of directories too."""
 _OPTION = r"^[a-z][a-z0-9_]*$"
-_NOT_OPTIONS = {"endpoint", "device", "supervisor"}
+_TCP = r"^(tcp://.+:[0-9]+)?$"
+REMOTE = "remote"
+"""The driver of devices on other hosts."""
+_WIRE = ("endpoint", "token_file", "tls_ca", "tls_certificate", "tls_key", "insecure")
+_NOT_OPTIONS = {FRAMEWORK: {"endpoint", "device", "supervisor"}, DASHBOARD: {"directory", "supervisor"}}
 """Options that the testbed sets itself."""
 
 
 Scalar = bool | int | float | str
+Options = Mapping[Annotated[str, Field(pattern=_OPTION)], Scalar | tuple[Scalar, ...]]
 
 
 class TopologyError(NnhalError):
@@ -49,11 +68,53 @@ class DeviceEntry(BaseModel):
     workers: int = Field(default=1, ge=1, le=256)
     threads: int = Field(default=1, ge=1, le=256)
     options: Mapping[Annotated[str, Field(pattern=_OPTION)], Scalar] = {}
+    endpoint: str = Field(default="", pattern=_TCP)
+    """Where the device listens on another host, as ``tcp://HOST:PORT``; empty if it is a process of this host."""
+    token_file: str = ""
+    """What it is shown: a file with the token, and nothing else."""
+    tls_ca: str = ""
+    """The authority that has signed its certificate."""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    insecure: bool = False
+    """Whether it is reached without TLS."""
 
     @property
     def driver_options(self) -> list[str]:
         """The driver's own options as words of a command line."""
-        return [f"--option={name}={_written(value)}" for name, value in self.options.items()]
+        options = {**self.options, **self._wire}
+        named = {"name": self.title} if self.endpoint else {}
+        return [f"--option={name}={_written(value)}" for name, value in {**options, **named}.items()]
+
+    @property
+    def _wire(self) -> dict[str, Scalar]:
+        """The options of the driver of a device on another host."""
+        given = {name: getattr(self, name) for name in _WIRE}
+        return {name: value for name, value in given.items() if value}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _implied(cls, given: object) -> object:
+        if isinstance(given, dict) and given.get("endpoint"):
+            return {"driver": REMOTE, **given}
+        return given
+
+    @model_validator(mode="after")
+    def _consistent(self) -> DeviceEntry:
+        wire = sorted(self._wire)
+        if not self.endpoint:
+            if wire:
+                raise ValueError(f"{', '.join(wire)}: expected only with an endpoint, tcp://HOST:PORT")
+            return self
+        if self.driver != REMOTE:
+            raise ValueError(
+                f"driver {self.driver!r} and endpoint {self.endpoint!r}: expected one of both, since the device's own "
+                "process, on its host, has the driver"
+            )
+        twice = sorted({*wire, "name"} & self.options.keys())
+        if twice:
+            raise ValueError(f"options has {', '.join(twice)}: expected it only beside the endpoint")
+        return self
 
     @property
     def title(self) -> str:
@@ -62,21 +123,23 @@ class DeviceEntry(BaseModel):
 
 
 class Topology(BaseModel):
-    """All devices, in order of preference, and the options of the framework."""
+    """All devices, in order of preference, and the options of the framework and of the dashboard."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     device: tuple[DeviceEntry, ...] = Field(min_length=1)
-    framework: Mapping[Annotated[str, Field(pattern=_OPTION)], Scalar | tuple[Scalar, ...]] = {}
+    framework: Options = {}
+    dashboard: Options | None = None
 
     @property
     def framework_options(self) -> list[str]:
         """The options as words of a command line."""
-        return [
-            f"--{name.replace('_', '-')}={_written(value)}"
-            for name, given in self.framework.items()
-            for value in (given if isinstance(given, tuple) else (given,))
-        ]
+        return _words(self.framework)
+
+    @property
+    def dashboard_options(self) -> list[str]:
+        """The options as words of a command line."""
+        return _words(self.dashboard or {})
 
     def serving(self, repository: Path) -> Topology:
         """A copy with one more model repository."""
@@ -84,20 +147,45 @@ class Topology(BaseModel):
         repositories = (*(given if isinstance(given, tuple) else (given,)), str(repository))
         return self.model_copy(update={"framework": {**self.framework, "model_repository": repositories}})
 
+    def shown(self, port: int | None = None) -> Topology:
+        """A copy with a dashboard, at a port if one is given: 0 lets the system choose."""
+        given = {} if port is None else {"port": port}
+        return self.model_copy(update={"dashboard": {**(self.dashboard or {}), **given}})
+
+    def hidden(self) -> Topology:
+        """A copy without a dashboard."""
+        return self.model_copy(update={"dashboard": None})
+
     @model_validator(mode="after")
     def _distinct(self) -> Topology:
         titles = [entry.title for entry in self.device]
-        if len(set(titles)) < len(titles) or FRAMEWORK in titles:
-            raise ValueError(f"device names {titles}: expected distinct ones, none of them {FRAMEWORK!r}")
-        own = sorted(_NOT_OPTIONS & self.framework.keys())
-        if own:
-            raise ValueError(
-                f"framework has {', '.join(own)}: expected only options that the testbed does not set itself"
-            )
+        if len(set(titles)) < len(titles) or _TAKEN & set(titles):
+            taken = ", ".join(map(repr, sorted(_TAKEN)))
+            raise ValueError(f"device names {titles}: expected distinct ones, none of them {taken}")
+        for name, options in ((FRAMEWORK, self.framework), (DASHBOARD, self.dashboard or {})):
+            own = sorted(_NOT_OPTIONS[name] & options.keys())
+            if own:
+                raise ValueError(
+                    f"{name} has {', '.join(own)}: expected only options that the testbed does not set itself"
+                )
         return self
 
 
 DEFAULT_TOPOLOGY = Topology(device=(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")))
+
+
+def is_taken(name: str) -> bool:
+    """Whether a name is that of a process which is no device."""
+    return name in _TAKEN
+
+
+def _words(options: Options) -> list[str]:
+    """Options as words of a command line."""
+    return [
+        f"--{name.replace('_', '-')}={_written(value)}"
+        for name, given in options.items()
+        for value in (given if isinstance(given, tuple) else (given,))
+    ]
 
 
 def _written(value: Scalar) -> str:
@@ -114,6 +202,11 @@ def read_topology(path: Path) -> Topology:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TopologyError(f"{path}: {error}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise TopologyError(f"{path}: {where}: {first['msg']}") from error
+        raise TopologyError(f"{path}: {first_problem(error, 'the file')}") from error
+
+
+def first_problem(error: ValidationError, whole: str) -> str:
+    """The first thing that is wrong, and where; ``whole`` is what it all is called."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or whole
+    return f"{where}: {first['msg']}"

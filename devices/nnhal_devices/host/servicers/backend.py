@@ -55,6 +55,8 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
                 sync_ns=driver.backend.transfer_costs.sync_ns,
                 import_ns=driver.backend.transfer_costs.import_ns,
                 copy_ns_per_byte=driver.backend.transfer_costs.copy_ns_per_byte,
+                is_wire=driver.backend.transfer_costs.is_wire,
+                round_trip_ns=driver.backend.transfer_costs.round_trip_ns,
             ),
             realisation=driver.backend.realisation,
             can_be_wired=self._can_be_wired,
@@ -131,8 +133,10 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
             buffers=sum(len(client.all(DeviceBuffer)) for client in clients),
             buffer_bytes=self._device.memory.used,
             buffer_copied_bytes=self._device.counters.buffer_copied_bytes,
-            launched=sum(client.launched.value for client in clients),
+            launched=sum(len(client.launched) for client in clients),
             stages=sum(len(client.all(Stage)) for client in clients),
+            wire_up_bytes=self._device.counters.wire_up_bytes,
+            wire_down_bytes=self._device.counters.wire_down_bytes,
         )
 
     @property
@@ -150,6 +154,7 @@ def _factory_to_wire(factory: TensorHandleFactory) -> wire.TensorHandleFactory:
         alignment=factory.alignment,
         fallback_import_memory_required=factory.fallback_import_memory_required,
         relaxed_as_float16=factory.relaxed_as_float16,
+        keeps=factory.keeps,
     )
 
 

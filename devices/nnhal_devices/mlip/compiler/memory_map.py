@@ -23,7 +23,7 @@ class TileMemoryRange:
     """The layer of that stage, an index of ``MlipProgram.layers``."""
     last_layer: int
     what: str
-    """``value conv1``, ``weights of conv1``, ``stripe of conv1``."""
+    """``result of conv1``, ``weights of conv1``, ``stripe of conv1``; ``value image`` if no layer here computes it."""
     pinned: bool
     """Whether it stays from run to run."""
 
@@ -31,18 +31,22 @@ class TileMemoryRange:
 def memory_map(plan: TilePlan) -> tuple[TileMemoryRange, ...]:
     """Return the memory map of a plan: tile by tile, in the order of time, then of addresses."""
     setting, stages = plan.setting, plan.buffers.stages
-    kernels = setting.housed.network.kernels
+    network = setting.housed.network
+    kernels = network.kernels
+    makers = {layer.output.value: layer.kernel for layer in network.layers}
+    makers |= {join.output: join.kernel for join in network.joins}
     last = len(stages) - 1
     ranges = []
     for buffer in plan.buffers.buffers():
         place = kernels[setting.layers[buffer.layer].kernel].place
+        made = kernels[makers[buffer.root]].place if buffer.root in makers else ""
         match buffer.use:
             case OcmBufferUse.WEIGHTS:
                 what = f"weights of {place}"
             case OcmBufferUse.VALUE:
-                what = f"value {buffer.root}"
+                what = f"result of {made}" if made else f"value {buffer.root}"
             case _:
-                what = f"stripe of {buffer.root}"
+                what = f"stripe of {made or buffer.root}"
         begin, end = (0, last) if buffer.pinned else (buffer.begin, buffer.end)
         address = plan.address(buffer)
         first_layer, last_layer = (setting.layers[stages[min(stage, last)].layer].kernel for stage in (begin, end))

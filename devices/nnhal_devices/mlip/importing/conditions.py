@@ -19,11 +19,11 @@ from nnhal_devices.mlip.importing.hal_values import is_symmetric
 from nnhal_devices.mlip.importing.rules import ImportRule
 from nnhal_devices.npu_support.rules import allowed_rank, channels_last, first_objection, known_dimensions
 
-_TYPES = (
+ACCEPTED_TYPES = (
     "TENSOR_FLOAT16, TENSOR_FLOAT32 of a relaxed model, or 8-bit values around 0 "
     "(TENSOR_QUANT8_ASYMM_SIGNED, TENSOR_QUANT8_ASYMM)"
 )
-_FLOATS = "TENSOR_FLOAT16, or TENSOR_FLOAT32 of a relaxed model"
+ACCEPTED_FLOATS = "TENSOR_FLOAT16, or TENSOR_FLOAT32 of a relaxed model"
 _ZERO_POINTS = "zero point 0 of signed values, 128 of unsigned ones"
 _RELAX = "relax the model's computation to float16 (relaxComputationFloat32toFloat16): the accelerator has no float32"
 _LARGEST_HALF = float(np.finfo(np.float16).max)
@@ -66,16 +66,16 @@ def _typed(name: str, operand: Operand, relaxed: bool) -> Support:
     if operand.type in QUANT8 or operand.type == F16 or (operand.type == F32 and relaxed):
         return SUPPORTED
     if operand.type == F32:
-        return Unsupported("DTYPE", f"{name} of TENSOR_FLOAT32 in a model that is not relaxed", _TYPES, _RELAX)
+        return Unsupported("DTYPE", f"{name} of TENSOR_FLOAT32 in a model that is not relaxed", ACCEPTED_TYPES, _RELAX)
     hint = "convert the tensor before, on a CPU or GPU device"
-    return Unsupported("DTYPE", f"{name} of {type_name(operand.type)}", _TYPES, hint)
+    return Unsupported("DTYPE", f"{name} of {type_name(operand.type)}", ACCEPTED_TYPES, hint)
 
 
 def _float(name: str, operand: Operand) -> Support:
     if operand.type in (F16, F32):
         return SUPPORTED
     hint = "quantise and dequantise on a CPU or GPU device"
-    return Unsupported("DTYPE", f"{name} of {type_name(operand.type)}", _FLOATS, hint)
+    return Unsupported("DTYPE", f"{name} of {type_name(operand.type)}", ACCEPTED_FLOATS, hint)
 
 
 def _symmetric(name: str, operand: Operand) -> Support:

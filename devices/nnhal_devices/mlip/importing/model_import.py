@@ -74,7 +74,7 @@ class _ModelImport:
         self._known: list[Dimensions] = [operand.dimensions for operand in self._main.operands]
         self._values: dict[int, str] = {}
         """The value that holds each operand."""
-        self._names = _unique_names(model)
+        self._names = _unique_names(model, origins)
         self._refusals: dict[int, Unsupported] = {}
 
     def run(self) -> ImportedHalModel:
@@ -165,12 +165,17 @@ class _ModelImport:
         return (SourceNode(origin, given or describe_operation(operation, origin), _kind(operation)),)
 
 
-def _unique_names(model: ResolvedModel) -> list[str]:
-    """The users' names of all operands, or such that tell their numbers."""
+def _unique_names(model: ResolvedModel, origins: Sequence[int | None]) -> list[str]:
+    """The users' names of all operands, or such that tell the input, the operation or the operand by its number."""
+    main = model.model.main
+    told = {index: f"input {position}" for position, index in enumerate(main.input_indexes)}
+    for operation, origin in zip(main.operations, origins, strict=True):
+        if origin is not None:
+            told |= dict.fromkeys(operation.outputs, describe_operation(operation, origin))
     taken: set[str] = set()
     names = []
-    for index in range(len(model.model.main.operands)):
-        name = model.names.get(index) or f"operand {index}"
+    for index in range(len(main.operands)):
+        name = model.names.get(index) or told.get(index, f"operand {index}")
         while name in taken:
             name = f"{name} ({index})"
         taken.add(name)

@@ -28,6 +28,8 @@ _GAUGES = {
     "buffer_bytes": ("nnhal_device_buffer_bytes", "Bytes that device buffers occupy"),
 }
 """Metrics by the field of the device's answer."""
+_WIRE = {"up": "wire_up_bytes", "down": "wire_down_bytes"}
+"""The fields of the bytes on networks by their direction."""
 
 
 class DeviceAnswer:
@@ -113,6 +115,15 @@ def device_families(answers: Mapping[str, DeviceAnswer]) -> Iterator[Metric]:
         for name, response in usages.items():
             counter.add_metric([name], getattr(response, field))
         yield counter
+    wire = CounterMetricFamily(
+        "nnhal_wire_bytes",
+        "Bytes of values that went over a network to the device (up) or came from it (down) since it started",
+        labels=["device", "direction"],
+    )
+    for name, response in usages.items():
+        for direction, field in _WIRE.items():
+            wire.add_metric([name, direction], getattr(response, field))
+    yield wire
     for field, (metric, text) in _GAUGES.items():
         gauge = GaugeMetricFamily(metric, text, labels=["device"])
         for name, response in usages.items():

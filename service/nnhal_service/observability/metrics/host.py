@@ -1,4 +1,4 @@
-"""The host's processors and memory, from /proc (proc(5))."""
+"""The host's processors and memory, from /proc (proc(5)), and the limit of the memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily, Metric
+
+from nnhal_service.observability.metrics.memory_limit import MemoryLimit
 
 _IDLE = (3, 4)
 """Columns idle and iowait of the line ``cpu`` in /proc/stat."""
@@ -16,9 +18,10 @@ _COUNTED = 8
 class Host:
     """Reads /proc. Utilisation is that since the last time it was read, or since the start."""
 
-    def __init__(self, proc: Path = Path("/proc")) -> None:
+    def __init__(self, proc: Path = Path("/proc"), limit: MemoryLimit | None = None) -> None:
         """Raises OSError if the directory does not exist."""
         self._proc = proc
+        self._limit = limit or MemoryLimit()
         self._last = self._times()
 
     def families(self) -> Iterator[Metric]:
@@ -32,6 +35,7 @@ class Host:
         yield GaugeMetricFamily("nv_cpu_memory_total_bytes", "CPU total memory (RAM), in bytes", memory["MemTotal"])
         used = memory["MemTotal"] - memory["MemAvailable"]
         yield GaugeMetricFamily("nv_cpu_memory_used_bytes", "CPU used memory (RAM), in bytes", used)
+        yield from self._limit.families(memory["MemTotal"], used)
 
     def _times(self) -> tuple[int, int]:
         """Return the busy ticks and all ticks."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from nnhal.reports import wire_bytes_of
 from nnhal_hosting.logs import get_logger
 from nnhal_service.observability.traces.request_trace import RequestTrace, SpanExporter
 
@@ -109,6 +110,9 @@ class _OtelExporter:
                     "nnhal.copied_bytes": step.copied_bytes,
                     "nnhal.time_on_device_ns": step.time_on_device_ns,
                 }
+                sent = wire_bytes_of(step.copies)
+                if any(sent):
+                    attributes |= {"nnhal.wire_up_bytes": sent.up, "nnhal.wire_down_bytes": sent.down}
                 name = f"step {step.step} on {step.device}"
                 span = self._tracer.start_span(name, inside, attributes=attributes, start_time=step.started_ns + shift)
                 span.end(step.ended_ns + shift)

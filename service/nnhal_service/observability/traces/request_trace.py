@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -10,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from nnhal.inference.datatypes import datatype_of
+from nnhal_hosting.clocks import boottime_shift
 from nnhal_service.observability.request_scope import TraceParent
 from nnhal_service.runtime import RunReport
 from nnhal_service.serving import Finished, RequestTiming
@@ -99,7 +99,7 @@ def request_trace(
     number: int, finished: Finished, parent: TraceParent | None, tensors: tuple[TensorTrace, ...]
 ) -> RequestTrace:
     """Make the trace of a request that has just ended."""
-    shift = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    shift = boottime_shift()
     timing = finished.timing
     return RequestTrace(
         number,

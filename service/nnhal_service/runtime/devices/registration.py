@@ -12,6 +12,7 @@ from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.remote import DeviceIdentity, RemoteDevice
 from nnhal.types import Capabilities, DeviceType, ErrorStatus, Extension
 from nnhal_hosting.logs import get_logger
+from nnhal_service.runtime.devices.notes import Note, no_note
 
 RETURN_SECONDS = 10.0
 """How long after its death a device is expected back."""
@@ -55,11 +56,14 @@ class FleetMember:
 class Registration:
     """One name: the process behind it, or why that is refused, and the identity that was registered."""
 
-    def __init__(self, name: str, endpoint: Endpoint, getter_seconds: float, patience: float) -> None:
+    def __init__(
+        self, name: str, endpoint: Endpoint, getter_seconds: float, patience: float, note: Note = no_note
+    ) -> None:
         self._name = name
         self._endpoint = endpoint
         self._getter_seconds = getter_seconds
         self._patience = patience
+        self._note = note
         self._lock = threading.Lock()
         self._closed = False
         self._attempt: _Attempt | None = None
@@ -68,6 +72,8 @@ class Registration:
         self._refusal = ""
         self._identity: DeviceIdentity | None = None
         self._died: float | None = None
+        self._is_lost = False
+        self._trouble = "it has not been connected yet"
         self._looked = 0.0
 
     @property
@@ -97,6 +103,28 @@ class Registration:
                 self._begin()
             return self._remote is not None and not self._refusal
 
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the device's process serves."""
+        return self._endpoint
+
+    @property
+    def trouble(self) -> str:
+        """Why it is not used at this moment; empty if it is. Starts to connect it, and does not wait for that.
+
+        A device that did not answer when it was last asked is asked again, for a moment.
+        """
+        if self.is_there():
+            remote = self._remote
+            is_silent = remote is not None and remote.is_silent and not remote.responds
+            return "it does not answer; it may have been stopped" if is_silent else ""
+        with self._lock:
+            return f"it is refused: {self._refusal}" if self._remote is not None else self._trouble
+
+    def take_over(self, earlier: Registration) -> None:
+        """Keep to the identity that was registered under the same name before."""
+        self._identity = earlier._identity
+
     def close(self) -> None:
         """End the session."""
         with self._lock:
@@ -106,7 +134,8 @@ class Registration:
     def _notice_death(self) -> None:
         if self._remote is not None and self._remote.gone:
             _log.warning("a device is gone", device=self._name)
-            self._died = time.monotonic()
+            self._died, self._is_lost, self._trouble = time.monotonic(), True, "its process is gone"
+            self._note("lost", self._name, f"device {self._name} is gone")
             self._disconnect()
 
     def _disconnect(self) -> None:
@@ -140,6 +169,8 @@ class Registration:
             with self._lock:
                 self._attempt = None
                 self._kept_waiting = time.monotonic() - attempt.started > self._patience
+                is_dead = isinstance(error, DeadObjectError)
+                self._trouble = "no process serves at its directory" if is_dead else str(error)
             attempt.outcome.set_exception(error)
             return
         with self._lock:
@@ -148,7 +179,16 @@ class Registration:
                 remote.close()
             else:
                 self._remote, self._refusal = remote, refusal
+                self._note_connected()
         attempt.outcome.set_result((remote, refusal))
+
+    def _note_connected(self) -> None:
+        """Note that the process answers; the lock is held."""
+        if self._refusal:
+            self._note("failed", self._name, f"device {self._name} is refused: {self._refusal}")
+        elif self._is_lost:
+            self._is_lost = False
+            self._note("back", self._name, f"device {self._name} is back")
 
     def _connect(self) -> tuple[RemoteDevice, str]:
         """Open a session. It stays open if the device is refused, so that its end is noticed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import validate_pool
@@ -11,8 +12,9 @@ from nnhal.types import DataLocation, ExecutionConfig, Memory
 from nnhal.types.layout import Dimensions
 from nnhal.types.memory import NOWHERE
 from nnhal_frontends.imported import ImportedTensor
-from nnhal_service.fallback import FallbackMemory, FallbackMemoryManager
-from nnhal_service.runtime.memory.domains import BoundMemory
+from nnhal_service.fallback import FallbackMemory, FallbackMemoryManager, PassedValues
+from nnhal_service.runtime.memory.domains import BoundMemory, allocate_kept
+from nnhal_service.runtime.memory.kept import KeptSlot
 from nnhal_service.runtime.memory.slots import DeviceSlot, Element, HostSlot, MemoryRange, OmittedSlot, Slot
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
@@ -106,6 +108,19 @@ def arena_slots(
             element, dimensions[operand], MemoryRange(memory.pools[place.kind], place.offset, size)
         )
     return slots
+
+
+def kept_slots(prepared: PreparedPlan, values: PassedValues, dimensions: Sequence[Dimensions]) -> dict[int, KeptSlot]:
+    """The slots of the values between steps that stay on a device, by operand of main."""
+    return {
+        operand: KeptSlot(
+            Element(prepared.type_of(operand), prepared.element_sizes),
+            dimensions[operand],
+            partial(allocate_kept, prepared, operand, dimensions[operand]),
+        )
+        for operand, value in values.items()
+        if value.is_kept
+    }
 
 
 def _in_memory(element: Element, stated: Dimensions, memory: BoundMemory, expected: Dimensions, name: str) -> Slot:

@@ -44,11 +44,14 @@ class Access(NamedTuple):
     start: int
     end: int
     is_write: bool
+    device: str = ""
+    """The device whose buffer the pool is, if it is one: tokens are unique on a device."""
 
     def conflicts(self, other: Access) -> bool:
         """Whether the order of the two matters."""
         return (
             self.pool == other.pool
+            and self.device == other.device
             and self.start < other.end
             and other.start < self.end
             and (self.is_write or other.is_write)
@@ -75,14 +78,15 @@ def dependencies(steps: Sequence[Sequence[Access]]) -> list[tuple[int, ...]]:
     return found
 
 
-def accesses_of(inputs: Sequence[Slot], outputs: Sequence[Slot]) -> list[Access]:
+def accesses_of(device: str, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> list[Access]:
     """What a step touches that reads and writes these slots on its own device. Raises HalError or TransportError."""
     return [
-        *(_access(slot.to_read(own=True), False) for slot in inputs if slot.has_value),
-        *(_access(slot.to_write(own=True), True) for slot in outputs),
+        *(_access(device, slot.to_read(own=True), False) for slot in inputs if slot.has_value),
+        *(_access(device, slot.to_write(own=True), True) for slot in outputs),
     ]
 
 
-def _access(place: MemoryRange, is_write: bool) -> Access:
+def _access(device: str, place: MemoryRange, is_write: bool) -> Access:
     """The bytes of one value. A device's own buffer counts as a whole, whatever its size."""
-    return Access(pool_key(place.pool), place.offset, place.offset + max(place.length, 1), is_write)
+    owner = device if isinstance(place.pool, int) else ""
+    return Access(pool_key(place.pool), place.offset, place.offset + max(place.length, 1), is_write, owner)

@@ -9,6 +9,7 @@ import numpy as np
 from nnhal.types import OperandLifeTime
 from nnhal.types.layout import Dimensions
 from nnhal_service.partition import SourceOperand
+from nnhal_service.runtime.memory.kept import KeptSlot
 from nnhal_service.runtime.memory.slots import Element, GrowingSlot, OmittedSlot, Slot
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
@@ -16,7 +17,7 @@ _CONSTANT = (OperandLifeTime.CONSTANT_COPY, OperandLifeTime.CONSTANT_POOL)
 
 
 class Values:
-    """``bound`` are the slots of operands of main that have memory: the client's, and those in an arena.
+    """``bound`` are the slots of operands of main that have memory: the client's, those in an arena, and kept ones.
 
     ``dimensions`` are those of all operands of main. The other slots are made when they are first asked for, and keep
     their memory from one run to the next.
@@ -31,13 +32,16 @@ class Values:
         self._element_sizes = prepared.element_sizes
         self._carried = prepared.plan.carried
         self._bound = bound
+        self._kept = [slot for slot in bound.values() if isinstance(slot, KeptSlot)]
         self._own: dict[SourceOperand, Slot] = {}
         self._turns: dict[tuple[int, SourceOperand], Slot] = {}
         self._handed_on: dict[SourceOperand, Slot] = {}
 
     def reset(self) -> None:
-        """Begin a run: no value has been passed on yet."""
+        """Begin a run: no value has been passed on yet, and none of those that devices keep is elsewhere."""
         self._handed_on.clear()
+        for slot in self._kept:
+            slot.forget()
 
     def slot(self, operand: SourceOperand) -> Slot:
         """The slot of an operand's value."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from nnhal.errors import HalError, NnhalError
 from nnhal.types import ErrorStatus
@@ -29,17 +29,20 @@ class ActivePlan:
     ``current`` and ``missing`` may be read at any time. Safe to use from several threads.
     """
 
-    def __init__(self, original: PreparedPlan) -> None:
+    def __init__(self, original: PreparedPlan, changed: Callable[[], None] = lambda: None) -> None:
+        """``changed`` is called, in a thread of its own, when another plan than before is the current one."""
+        self._changed = changed
         self.original = original
         self.current = original
         self._lock = threading.Lock()
         self._users: Counter[PreparedPlan] = Counter()
         self.missing: frozenset[str] = frozenset()
         self._answered: frozenset[str] = frozenset()  # the missing devices that ``current`` was made for
-        self._is_working = False
+        self._worker: threading.Thread | None = None
         self._closed = False
         self._look_at = 0.0
         self._pause = _LOOK_SECONDS
+        self.miss({device for device in original.devices if original.planner.is_withdrawn(device)})
 
     def hold(self, is_original: bool = False) -> PreparedPlan:
         """Hold the current plan, or the original, until ``drop``. Raises DEVICE_UNAVAILABLE once unloaded."""
@@ -59,16 +62,19 @@ class ActivePlan:
             threading.Thread(target=plan.release, name="release-plan", daemon=True).start()
 
     def miss(self, devices: Collection[str]) -> None:
-        """Note that devices were gone in a run. Returns at once."""
+        """Note that devices were gone in a run, or are to be done without. Returns at once."""
         if devices and self.original.planner.may_replan:
             with self._lock:
                 self.missing = self.missing.union(devices)
                 self._begin()
 
-    def look(self) -> None:
-        """Check whether missing devices are back; called at the start of a run. Returns at once."""
+    def look(self, again: bool = False) -> None:
+        """Check whether missing devices are back; called at the start of a run. Returns at once.
+
+        A check soon after the last one is left out, unless it is to be done ``again``.
+        """
         now = time.monotonic()
-        if now < self._look_at:
+        if now < self._look_at and not again:
             return
         self._look_at = now + self._pause
         back = {device for device in self.missing if self.original.planner.is_there(device)}
@@ -76,6 +82,13 @@ class ActivePlan:
             with self._lock:
                 self.missing -= back
                 self._begin()
+
+    def settle(self, seconds: float) -> None:
+        """Wait for a plan that is being prepared, for so many seconds at most."""
+        with self._lock:
+            worker = self._worker
+        if worker is not None:
+            worker.join(seconds)
 
     def close(self) -> None:
         """Release the plans, and one that is being prepared when it is ready. Harmless if repeated."""
@@ -88,16 +101,16 @@ class ActivePlan:
 
     def _begin(self) -> None:
         """Start the thread that follows the devices, if it is needed; the lock is held."""
-        if not self._is_working and not self._closed and self.missing != self._answered:
-            self._is_working = True
-            threading.Thread(target=self._follow, name="re-plan", daemon=True).start()
+        if self._worker is None and not self._closed and self.missing != self._answered:
+            self._worker = threading.Thread(target=self._follow, name="re-plan", daemon=True)
+            self._worker.start()
 
     def _follow(self) -> None:
         while True:
             with self._lock:
                 missing = self.missing
                 if self._closed or missing == self._answered:
-                    self._is_working = False
+                    self._worker = None
                     return
             plan, answered = self._plan_without(missing)
             with self._lock:
@@ -107,13 +120,15 @@ class ActivePlan:
                 if not self._closed:
                     unwanted, self.current, self._answered = self.current, plan, answered
                 is_unused = self._is_unused(unwanted)
+            if plan is not unwanted:
+                self._changed()
             if is_unused:
                 unwanted.release()
 
     def _plan_without(self, missing: frozenset[str]) -> tuple[PreparedPlan, frozenset[str]]:
         """The plan to use while these devices are missing, and the devices that it was made without."""
         original = self.original
-        if original.gone and not missing.isdisjoint(original.devices):
+        if not missing.isdisjoint(original.devices) and not self._may_return():
             return self._substitute(missing)
         try:
             for number in range(len(original.parts)):
@@ -135,11 +150,16 @@ class ActivePlan:
         except (NnhalError, PlacementError) as error:
             _log.info("the model cannot be planned without a device", missing=sorted(missing), reason=str(error))
             return self.current, missing
-        if not original.gone:  # its parts have been prepared again meanwhile
+        if self._may_return():  # its parts have been prepared again meanwhile
             plan.release()
             return original, missing - original.devices
         _log.info("the model is re-planned", missing=sorted(missing))
         return plan, missing.union(device for device in plan.left_out if not planner.is_there(device))
+
+    def _may_return(self) -> bool:
+        """Whether the original plan can run: none of its devices is gone, or to be done without."""
+        original = self.original
+        return not original.gone and not any(map(original.planner.is_withdrawn, original.devices))
 
     def _is_unused(self, plan: PreparedPlan) -> bool:
         """Whether a plan can be released; the lock is held."""

@@ -5,33 +5,31 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from nnhal.errors import DeadObjectError, NnhalError
-from nnhal.types import NO_DEADLINE, Model
+from nnhal.types import NO_DEADLINE
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import FallbackMemoryManager
 from nnhal_service.partition import (
-    Candidate,
     Fallback,
     Options,
-    Partitioning,
+    Pin,
     PlacementError,
     Plan,
     Strategy,
-    Task,
-    carry,
-    partition,
-    refine,
     whole,
 )
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory, PrepareConfig, prepare_part
 from nnhal_service.runtime.plan.parts import Announcements, Part, Parts, PrepareStep
-from nnhal_service.runtime.plan.prepared_plan import PreparedPlan, arena_of, passed_values
-from nnhal_service.runtime.plan.survey import optimised, survey_model
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.plan.sketch import SketchedPlan, sketched
+from nnhal_service.runtime.plan.survey import Survey, survey_model
 
 _GONE = "it is gone: the model is planned without it until it is back"
+_DRAINS = "it drains: the model is planned without it until it is used again"
 _networks = itertools.count(1)
 _log = get_logger(__name__)
 
@@ -61,12 +59,18 @@ class ModelPlanner:
         devices: Sequence[str],
         options: Options,
         cache: CacheDirectory | None,
+        survey: Survey | None = None,
+        unprepared: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Raises as ``survey_model`` does."""
+        """``survey`` has the devices' answers if they are known already, ``unprepared`` those devices that are known to
+        be unable to prepare their part, with reasons. Raises as ``survey_model`` does.
+        """
         self._fleet = fleet
+        self._devices = tuple(devices)
         self._options = options
         self._cache = cache
-        self._survey = survey_model(_relaxed(imported) if options.relaxed else imported, fleet, devices)
+        self._survey = survey or survey_model(_relaxed(imported) if options.relaxed else imported, fleet, devices)
+        self._unprepared = unprepared
 
     @property
     def may_replan(self) -> bool:
@@ -75,17 +79,22 @@ class ModelPlanner:
     def is_there(self, device: str) -> bool:
         return self._fleet.is_there(device)
 
+    def is_withdrawn(self, device: str) -> bool:
+        return device in self._fleet.withdrawn
+
     def prepare(self, without: Collection[str] = ()) -> PreparedPlan:
         """Split the model over all other devices; pins to devices that are left out are dropped."""
         options = self._options
         if without:  # a deadline was for the first preparation
             pins = tuple(pin for pin in options.pins if pin.device not in without)
             options = replace(options, pins=pins, deadline_ns=NO_DEADLINE)
-        reasons = dict.fromkeys(without, _GONE)
+        reasons = {name: _DRAINS if self.is_withdrawn(name) else _GONE for name in without}
         failed: dict[str, NnhalError] = {}
         while True:
             try:
-                return self._attempt(options, reasons)
+                plan = self._attempt(options, reasons)
+                self._unprepared = {name: reasons[name] for name in failed}
+                return plan
             except PlacementError:
                 if failed:
                     raise next(iter(failed.values())) from None
@@ -98,40 +107,68 @@ class ModelPlanner:
                 failed[error.device] = error.reason
                 reasons[error.device] = f"it cannot prepare its part: {error.reason}"
 
+    def sketch(self) -> SketchedPlan:
+        return sketched(self._survey, self._options, self._unprepared)
+
+    def choose(
+        self, pins: Sequence[Pin], devices: Sequence[str] = (), strategy: Strategy | None = None
+    ) -> ModelPlanner:
+        known = self._fleet.names
+        wanted = tuple(devices) or tuple(name for name in self._devices if name in known) or self._devices
+        members = self._fleet.available(wanted)
+        there = {member.name for member in members}
+        for pin in pins:
+            if pin.device in known and pin.device not in there:
+                why = self._hindrance(pin.device, wanted)
+                raise PlacementError(f"pin {pin.match!r}: device {pin.device!r} {why}, expected {_listed(there)}")
+        survey = self._survey
+        is_known = there <= survey.members.keys()
+        options = replace(self._options, pins=tuple(pins), deadline_ns=NO_DEADLINE)
+        pinned = {pin.device for pin in pins}
+        return ModelPlanner(
+            survey.imported,
+            self._fleet,
+            wanted,
+            options if strategy is None else replace(options, strategy=strategy),
+            self._cache,
+            survey.of(members) if is_known else survey_model(survey.imported, self._fleet, wanted),
+            {name: reason for name, reason in self._unprepared.items() if name not in pinned},
+        )
+
+    def _hindrance(self, device: str, wanted: Collection[str]) -> str:
+        """Why a device of the fleet cannot be used."""
+        if wanted and device not in wanted:
+            return "is not to be used"
+        return "drains" if self.is_withdrawn(device) else "does not answer"
+
     def _attempt(self, options: Options, left_out: Mapping[str, str]) -> PreparedPlan:
         """Plan and prepare without the devices that are ``left_out``. Raises _PreparationError if another fails."""
-        survey = self._survey
-        task, members = survey.task, survey.members
-        refined = refine(
-            [_without(candidate, left_out, task.model) for candidate in survey.candidates],
-            lambda candidates: _partition(task, candidates, options),
-            lambda step: optimised(members[step.device], step).failed,
-        )
-        carrying = [name for name, side in survey.sides.items() if side.relaxed_as_float16]
-        plan = carry(task.model, refined.partitioning.plan, carrying)
-        refined = replace(refined, partitioning=replace(refined.partitioning, plan=plan))
-        values = passed_values(task.model, plan, survey.sides, task.dimensions, task.element_sizes)
+        sketch = sketched(self._survey, options, left_out)
         network = next(_networks)
         announcements = Announcements(network)
-        prepare_step = self._preparing(plan, announcements, NO_DEADLINE)
-        parts = self._prepare_all(plan, announcements, options.deadline_ns)
-        fallback = options.cpu if self.may_replan and options.cpu in members else ""
+        prepare_step = self._preparing(sketch.plan, announcements, NO_DEADLINE)
+        parts = self._prepare_all(sketch.plan, announcements, options.deadline_ns)
+        fallback = options.cpu if self.may_replan and options.cpu in self._survey.members else ""
         return PreparedPlan(
-            survey.imported,
-            refined,
-            survey.descriptions,
+            sketch.imported,
+            sketch.refined,
+            sketch.descriptions,
+            sketch.dimensions,
+            sketch.referenced_dimensions,
+            sketch.element_sizes,
+            sketch.constants,
+            sketch.sides,
+            sketch.values,
+            sketch.layout,
+            sketch.value_names,
+            sketch.pins,
+            sketch.left_out,
+            sketch.optimisations,
             Parts(parts, prepare_step, fallback),
-            task.dimensions,
-            task.referenced,
-            task.element_sizes,
-            survey.constants,
-            survey.sides,
-            values,
-            FallbackMemoryManager(arena_of(plan, values)),
+            FallbackMemoryManager(sketch.layout),
             network,
             announcements,
             self,
-            frozenset(left_out),
             options.priority,
         )
 
@@ -185,6 +222,10 @@ def _relaxed(imported: ImportedModel) -> ImportedModel:
     return replace(imported, model=replace(imported.model, relax_computation_float32_to_float16=True))
 
 
+def _listed(names: Collection[str]) -> str:
+    return "one of " + ", ".join(sorted(names)) if names else "none"
+
+
 class _PreparationError(Exception):
     """A device could not prepare its part of a plan."""
 
@@ -192,18 +233,3 @@ class _PreparationError(Exception):
         super().__init__(device, reason)
         self.device = device
         self.reason = reason
-
-
-def _without(candidate: Candidate, left_out: Mapping[str, str], model: Model) -> Candidate:
-    if candidate.name not in left_out:
-        return candidate
-    for number, graph in enumerate((model.main, *model.referenced)):
-        candidate = candidate.refusing(dict.fromkeys(range(len(graph.operations)), left_out[candidate.name]), number)
-    return candidate
-
-
-def _partition(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
-    """Partition by least modelled time; by NNAPI's rule if a device has no cost model."""
-    if options.strategy == Strategy.LEAST_TIME and not all(candidate.operation_ns for candidate in candidates):
-        options = replace(options, strategy=Strategy.NNAPI)
-    return partition(task, candidates, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from nnhal.arrays import Array
@@ -12,11 +12,12 @@ from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.extensions import element_sizes
 from nnhal.remote import DeviceDescription
 from nnhal.resolved import propagate_dimensions
-from nnhal.types import Model, OptimizationViews
+from nnhal.types import Model
 from nnhal_frontends.imported import ImportedModel
 from nnhal_service.fallback import Side, edge_ns
-from nnhal_service.partition import Candidate, Step, Task, as_main
+from nnhal_service.partition import Candidate, Task, as_main
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
+from nnhal_service.runtime.plan.optimisations import Optimisations
 
 _ALIGNMENT = 64
 """The alignment of arguments that the HAL recommends, in bytes."""
@@ -34,6 +35,21 @@ class Survey:
     sides: Mapping[str, Side]
     candidates: Sequence[Candidate]
     constants: Sequence[Mapping[int, Array]]
+    value_names: Sequence[str]
+    """A name for each operand of main: the user's if it has one, and no other's."""
+    optimisations: Optimisations
+
+    def of(self, members: Sequence[FleetMember]) -> Survey:
+        """The same answers of some of the devices only, which are connected by now as these members."""
+        found = {candidate.name: candidate for candidate in self.candidates}
+        connected = {member.name: member for member in members}
+        return replace(
+            self,
+            members=connected,
+            descriptions={name: self.descriptions[name] for name in connected},
+            candidates=[found[name] for name in connected],
+            optimisations=Optimisations(connected, self.optimisations),
+        )
 
 
 def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) -> Survey:
@@ -51,17 +67,30 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
     resolved = imported.resolved()
     dimensions, *referenced = (propagate_dimensions(resolved, number) for number in range(len(resolved.subgraphs)))
     sizes = element_sizes(imported.model, [e for member in members.values() for e in member.extensions])
-    task = Task(imported.model, imported.operation_nodes, dimensions, edge_ns(sides), sizes, referenced)
+    task = Task(
+        imported.model,
+        imported.operation_nodes,
+        dimensions,
+        edge_ns(sides),
+        sizes,
+        referenced,
+        edge_ns(sides, is_fetched=True) if any(side.costs.is_wire for side in sides.values()) else None,
+    )
     candidates = [_candidate(member, imported, sides[member.name]) for member in members.values()]
-    return Survey(task, imported, members, descriptions, sides, candidates, resolved.constants)
+    names, optimisations = _value_names(imported), Optimisations(members)
+    return Survey(task, imported, members, descriptions, sides, candidates, resolved.constants, names, optimisations)
 
 
-def optimised(member: FleetMember, step: Step) -> OptimizationViews:
-    """How a device optimises a step; not at all if it has no backend, or has died."""
-    views: OptimizationViews | None = None
-    with contextlib.suppress(DeadObjectError):
-        views = _ask(lambda: member.remote.optimize_subgraph(step.model))
-    return views or OptimizationViews((), (), tuple(range(len(step.operations))))
+def _value_names(imported: ImportedModel) -> list[str]:
+    names: list[str] = []
+    taken: set[str] = set()
+    for operand, given in enumerate(imported.operand_names):
+        name = given or f"operand {operand}"
+        while name in taken:  # files may use a name twice
+            name += f" (operand {operand})"
+        taken.add(name)
+        names.append(name)
+    return names
 
 
 def _describe(member: FleetMember) -> DeviceDescription | None:

@@ -7,16 +7,17 @@ from contextlib import suppress
 from dataclasses import replace
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
-from nnhal.types import Request
+from nnhal.types import Memory, Request
 from nnhal.types.layout import combine
 from nnhal_hosting.logs import get_logger
-from nnhal_service.fallback import FallbackMemoryManager
+from nnhal_service.fallback import FallbackMemoryManager, PassedValues
 from nnhal_service.partition import SourceOperand, Step
-from nnhal_service.runtime.memory.bindings import Bindings, arena_slots, client_slots
+from nnhal_service.runtime.memory.bindings import Bindings, arena_slots, client_slots, kept_slots
 from nnhal_service.runtime.memory.requests import accesses_of, dependencies, request_of
 from nnhal_service.runtime.memory.slots import Slot
 from nnhal_service.runtime.memory.values import Values
-from nnhal_service.runtime.plan.prepared_plan import PreparedPlan, arena_of, passed_values
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.plan.sketch import arena_of, passed_values
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, require_wanted
 from nnhal_service.runtime.run.chained import MAX_FENCES, Chained
 from nnhal_service.runtime.run.engine import Engine
@@ -54,6 +55,8 @@ class BoundPlan:
         self._given = {**bindings.inputs, **bindings.outputs}
         self._has_buffers = any(b.memory is not None and b.memory.device for b in self._given.values())
         self.dimensions = prepared.dimensions_with({n: b.dimensions for n, b in self._given.items() if b.dimensions})
+        self.values = self._passed_values()
+        """The values of the plan, as far as their dimensions are known for this binding."""
         self._manager = self._memory_manager()
         self._take_memory()
         try:
@@ -69,6 +72,11 @@ class BoundPlan:
         """Bytes that went to devices and back so far."""
         steps, engine = self._steps, self.engine
         return engine.socket_bytes if steps is None or steps is engine else steps.socket_bytes + engine.socket_bytes
+
+    @property
+    def arena(self) -> tuple[Memory, ...]:
+        """The memory of the values between steps."""
+        return tuple(self._memory.pools.values())
 
     def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
         """Run the steps as they were bound, and in the engine if that fails.
@@ -232,14 +240,19 @@ class BoundPlan:
             return error
         return DeadObjectError(f"the model needs {', '.join(sorted(gone))}, which is gone: {error}")
 
+    def _passed_values(self) -> PassedValues:
+        prepared = self.prepared
+        if self.dimensions is prepared.dimensions:
+            return prepared.values
+        model = prepared.imported.model
+        return passed_values(model, prepared.plan, prepared.sides, self.dimensions, prepared.element_sizes)
+
     def _memory_manager(self) -> FallbackMemoryManager:
         """The model's manager, or one for this binding, whose dimensions give more values a known size."""
         prepared = self.prepared
-        if self.dimensions is prepared.dimensions:
+        if self.values is prepared.values:
             return prepared.memory
-        model, plan = prepared.imported.model, prepared.plan
-        values = passed_values(model, plan, prepared.sides, self.dimensions, prepared.element_sizes)
-        return FallbackMemoryManager(arena_of(plan, values))
+        return FallbackMemoryManager(arena_of(prepared.plan, self.values))
 
     def _take_memory(self) -> None:
         prepared, bindings = self.prepared, self._bindings
@@ -247,7 +260,9 @@ class BoundPlan:
         self._memory = self._manager.acquire()
         self._stragglers = Stragglers()
         try:
-            self._slots = slots | arena_slots(prepared, self._manager, self._memory, self.dimensions)
+            arena = arena_slots(prepared, self._manager, self._memory, self.dimensions)
+            self._kept = kept_slots(prepared, self.values, self.dimensions)
+            self._slots = slots | arena | self._kept
             self._values = Values(prepared, self.dimensions, self._slots)
             self.engine = Engine(prepared, self._values, bindings.config)
             self._is_bindable = bool(prepared.plan.steps) and self._is_static()
@@ -258,6 +273,8 @@ class BoundPlan:
     def _give_memory_back(self, is_done: bool = True) -> None:
         """``is_done`` says that no device writes to it any more."""
         self.engine.close()
+        for slot in self._kept.values():
+            slot.release()
         self._manager.release(self._memory, is_done)
 
     def _launcher(self, steps: Steps | None) -> Chained | None:
@@ -343,7 +360,7 @@ class BoundPlan:
         return Chained(self._bound, self._needs, shown, self._measure)
 
     def _dependencies(self) -> list[tuple[int, ...]]:
-        return dependencies([accesses_of(*self._slots_of(step)) for step in self.prepared.plan.steps])
+        return dependencies([accesses_of(step.device, *self._slots_of(step)) for step in self.prepared.plan.steps])
 
     def _unbind(self) -> None:
         self._bindings.released()

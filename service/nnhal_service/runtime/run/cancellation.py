@@ -44,6 +44,31 @@ class Cancellation:
                 self._callbacks.remove(callback)
 
 
+class RunCancellation(Cancellation):
+    """The cancellation of runs that follow one another, of which none is usually cancelled: one callback, and no lock.
+
+    A callback may be called twice, and after ``forget`` if that races with ``cancel``; it must not mind.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._callback: Callable[[], None] | None = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        callback = self._callback
+        if callback is not None:
+            callback()
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+        if self._cancelled:
+            callback()
+
+    def forget(self, callback: Callable[[], None]) -> None:
+        self._callback = None
+
+
 class CancelledRunError(NnhalError):
     """A run was cancelled: the steps that had begun have ended, and no other step begins. No device has failed."""
 

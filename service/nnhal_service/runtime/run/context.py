@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,16 +16,20 @@ from nnhal_service.runtime.memory.bindings import Bindings, TensorBinding, UsedM
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.bound_plan import BoundPlan
-from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.runtime.run.cancellation import Cancellation, RunCancellation
 from nnhal_service.runtime.run.chained import Launched
+from nnhal_service.runtime.run.engine import FINAL_ERRORS
 from nnhal_service.runtime.run.launched_run import LaunchedRun, LaunchMethods, start_launched_run
 from nnhal_service.runtime.run.ledger import Ledgers
 from nnhal_service.runtime.run.reports import RunReport, RunWatcher
 from nnhal_service.runtime.run.run_channel import DirectRuns, RunChannelEnd
 from nnhal_service.runtime.run.steps import OneExchange, Outcome
+from nnhal_service.runtime.run.weak_calls import weakly
 
 DRAIN_SECONDS = 5.0
 """How long closing waits for a run in flight. A longer one releases the context at its end."""
+_REPLAN_SECONDS = 5.0
+"""How long a run that has failed waits for a plan without the device that is gone."""
 _log = get_logger(__name__)
 
 
@@ -57,6 +60,8 @@ class ExecutionContext:
         self._plans = plans
         self._measure = measure_timing
         self._watcher = watcher
+        self._cancellation = RunCancellation()
+        self._since_ns, self._deadline_ns, self._is_launched = 0, NO_DEADLINE, False
         self._direct_runs = DirectRuns()
         self._ledgers = Ledgers()
         self._stays = any(binding.memory is not None for binding in (*inputs, *outputs))
@@ -69,7 +74,7 @@ class ExecutionContext:
             pools,
             ExecutionConfig(measure_timing, loop_timeout_duration_ns, hints.values, hints.extension_names),
             plans.miss,
-            _weakly(self.close_run_channel),
+            weakly(self.close_run_channel),
         )
         for binding in (*inputs, *outputs):
             if binding.memory is not None:
@@ -86,10 +91,20 @@ class ExecutionContext:
         """Run all steps. Raises HalError, or TransportError if a device is gone.
 
         After a cancellation no other step begins, and CancelledRunError is raised when those that have begun end.
+        Without ``cancellation``, ``cancel`` cancels it.
         """
         self._enter()
+        if cancellation is None:
+            self._since_ns, self._deadline_ns = time.perf_counter_ns(), deadline_ns
+            cancellation = self._cancellation
+            if cancellation.cancelled:  # too late for an earlier run
+                cancellation = self._cancellation = RunCancellation()
+
+        def attempt(deadline_ns: int) -> Outcome:
+            return self._bound.run(deadline_ns, cancellation)
+
         try:
-            return self._run(lambda deadline_ns: self._bound.run(deadline_ns, cancellation), deadline_ns)
+            return self._run(attempt, deadline_ns, attempt)
         finally:
             self._leave()
 
@@ -120,12 +135,43 @@ class ExecutionContext:
         Raises as ``run`` does if it cannot be launched and may not run on the CPU instead.
         """
         self._enter()
+        self._since_ns, self._deadline_ns, self._is_launched = time.perf_counter_ns(), deadline_ns, True
         try:
             ways = self._ways()
         except BaseException:
-            self._leave()
+            self._launched_ended()
             raise
         return start_launched_run(ways, fences, deadline_ns, duration_ns)
+
+    @property
+    def running(self) -> RunInFlight | None:
+        """The run in flight, unless it was started or has a cancellation of its own; None if there is none."""
+        if not self._busy.locked() or not self._since_ns:
+            return None
+        return RunInFlight(self._since_ns, self._deadline_ns, self._is_launched)
+
+    def cancel(self, running: RunInFlight) -> bool:
+        """Cancel a run at its next boundary between steps; returns False if it has ended, or was launched."""
+        cancellation = self._cancellation
+        if not self._busy.locked() or running.is_launched or self.running != running:
+            return False
+        cancellation.cancel()
+        return True
+
+    @property
+    def memories(self) -> ContextMemories:
+        """The memory that it uses at this moment."""
+        return ContextMemories(tuple(self._bindings.pools), self._bound.arena)
+
+    @property
+    def lasting_devices(self) -> frozenset[str]:
+        """The devices that it keeps to whatever is planned, since it is bound to memory of a domain."""
+        return self._bound.prepared.devices if self._stays else frozenset()
+
+    def leave_direct_runs(self, plan: PreparedPlan) -> None:
+        """Close the run channel unless it is to the steps of ``plan``, so that the client's next run is by that."""
+        if not self._stays and self._direct_plan is not plan and self.has_run_channel:
+            self.close_run_channel()
 
     def open_run_channel(self) -> RunChannelEnd | None:
         """Open a run channel to the steps; None if they cannot be wired, or a run is more than its steps.
@@ -227,6 +273,10 @@ class ExecutionContext:
             finally:
                 self._busy.release()
 
+    def _launched_ended(self) -> None:
+        self._is_launched = False
+        self._leave()
+
     def _close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -270,19 +320,47 @@ class ExecutionContext:
             lambda launched: self._run(lambda _: finish(launched)),
             lambda deadline_ns: self._run(bound.run, deadline_ns),
             on_cpu if bound.prepared.parts.may_fall_back else None,
-            self._leave,
+            self._launched_ended,
         )
 
-    def _run(self, attempt: Callable[[int], Outcome], deadline_ns: int = NO_DEADLINE) -> RunReport:
-        begun = self._begin()
+    def _run(
+        self,
+        attempt: Callable[[int], Outcome],
+        deadline_ns: int = NO_DEADLINE,
+        again: Callable[[int], Outcome] | None = None,
+        begun: _Begun | None = None,
+    ) -> RunReport:
+        """Report an attempt, or if it fails what comes of trying it ``again`` by another plan that is then in force."""
+        begun = begun or self._begin()
         if not self._used.is_empty:
             self._used.require_usable()
         try:
-            outcome = attempt(deadline_ns)
+            try:
+                outcome = attempt(deadline_ns)
+            except NnhalError as error:
+                if again is None or not self._follow_after(error):
+                    raise
+                missing, bound = tuple(sorted(self._plans.missing)), self._bound
+                begun = begun._replace(socket_bytes=bound.socket_bytes)
+                outcome = again(deadline_ns)
+                bound.engine.fell_back, bound.engine.failed_devices = True, missing
         except BaseException as error:
             self._note_failed(error, begun)
             raise
         return self._report(outcome, begun)
+
+    def _follow_after(self, error: NnhalError) -> bool:
+        """Bind the plan in force, and return whether it is another one than that by which a run has failed.
+
+        The CPU makes up for any other device that dies in a run, but for the CPU only a plan without it can.
+        """
+        if isinstance(error, FINAL_ERRORS) or self._stays or not self._plans.missing:
+            return False
+        failed = self._bound.prepared
+        self._plans.settle(_REPLAN_SECONDS)
+        if not self._is_current():
+            self._follow()
+        return self._bound.prepared is not failed
 
     def _begin(self) -> _Begun:
         instant = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measure else -1
@@ -292,7 +370,7 @@ class ExecutionContext:
         _release_frames(error)
         self._used.note_failed()
         if self._watcher is not None:
-            self._watcher.failed(self, time.perf_counter_ns() - begun.started_ns)
+            self._watcher.failed(self, time.perf_counter_ns() - begun.started_ns, error)
 
     def _report(self, outcome: Outcome, begun: _Begun) -> RunReport:
         """Note that a run has succeeded."""
@@ -303,11 +381,14 @@ class ExecutionContext:
         instant, started, before = begun
         duration, socket_bytes = time.perf_counter_ns() - started, bound.socket_bytes - before
         fell_back = bound.engine.fell_back
+        failed = bound.engine.failed_devices if fell_back else ()
         if self._measure:
-            ledger = self._ledgers.of(bound.prepared, bound.lengths(), reports, bound.engine.ran_whole)
-            report = RunReport(duration, socket_bytes, tuple(reports), tuple(outputs), ledger, instant, fell_back)
+            ledger = self._ledgers.of(bound.prepared, bound.values, bound.lengths(), reports, bound.engine.ran_whole)
+            report = RunReport(
+                duration, socket_bytes, tuple(reports), tuple(outputs), ledger, instant, fell_back, failed
+            )
         else:
-            report = RunReport(duration, socket_bytes, (), tuple(outputs) if outputs else (), (), -1, fell_back)
+            report = RunReport(duration, socket_bytes, (), tuple(outputs) if outputs else (), (), -1, fell_back, failed)
         if watcher is not None:
             watcher.ran(self, report)
         return report
@@ -315,6 +396,26 @@ class ExecutionContext:
     def _report_direct_runs(self, usage: RunUsage) -> None:
         if self._watcher is not None and usage != RunUsage():
             self._watcher.ran_directly(self, usage)
+
+
+class ContextMemories(NamedTuple):
+    """The memory of a context."""
+
+    pools: Sequence[Memory]
+    """Those of the client."""
+    arena: Sequence[Memory]
+    """Those of the values between steps."""
+
+
+class RunInFlight(NamedTuple):
+    """A run that has not ended."""
+
+    since_ns: int
+    """When it was called, by CLOCK_MONOTONIC."""
+    deadline_ns: int
+    """An instant of CLOCK_BOOTTIME; NO_DEADLINE if it has none."""
+    is_launched: bool
+    """Whether it was launched: it may wait for fences, and cannot be cancelled."""
 
 
 class _Begun(NamedTuple):
@@ -380,27 +481,18 @@ class StartedRun:
         self._error = None
         if error is None:
             raise TypeError("only a run that has failed can be recovered")
+        # What makes the attempt must not hold the error any more when that is raised again: see _release_frames.
+        held = [error]
+        del error
         try:
-            outcome = context._bound.recover(self._deadline_ns, error, self._cancellation)
-            return context._report(outcome, self._begun)
-        except BaseException as failure:
-            context._note_failed(failure, self._begun)
-            raise
+            return context._run(
+                lambda deadline_ns: context._bound.recover(deadline_ns, held.pop(), self._cancellation),
+                self._deadline_ns,
+                lambda deadline_ns: context._bound.run(deadline_ns, self._cancellation),
+                self._begun,
+            )
         finally:
-            del error
             context._leave()
-
-
-def _weakly(method: Callable[[], None]) -> Callable[[], None]:
-    """A call of a bound method that does not keep its object alive, which would be a reference cycle."""
-    weak = weakref.WeakMethod(method)
-
-    def call() -> None:
-        held = weak()
-        if held is not None:
-            held()
-
-    return call
 
 
 def _release_frames(error: BaseException) -> None:

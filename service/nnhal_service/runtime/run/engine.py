@@ -28,7 +28,7 @@ from nnhal_service.runtime.run.steps import step_report
 from nnhal_service.runtime.run.walk import LoopTimeoutError, loop_timeout, walk
 
 _log = get_logger(__name__)
-_FINAL = (OutputTooSmallError, LoopTimeoutError, CancelledRunError)
+FINAL_ERRORS = (OutputTooSmallError, LoopTimeoutError, CancelledRunError)
 """Errors that another device could not avoid."""
 
 
@@ -44,6 +44,7 @@ class Engine:
     """Steps that run one after the other and fall back if that is allowed. Runs once at a time.
 
     ``fell_back`` says that the fallback device ran a step of the last run, ``ran_whole`` that it ran the whole model.
+    ``failed_devices`` are those of the steps that it ran, as long as ``fell_back`` holds.
     """
 
     def __init__(self, prepared: PreparedPlan, values: Values, config: ExecutionConfig) -> None:
@@ -61,6 +62,7 @@ class Engine:
         self._cancellation: Cancellation | None = None
         self.fell_back = False
         self.ran_whole = False
+        self.failed_devices: tuple[str, ...] = ()
 
     @property
     def socket_bytes(self) -> int:
@@ -125,6 +127,7 @@ class Engine:
         self._first = error
         self._cancellation = cancellation
         self.fell_back = self.ran_whole = False
+        self.failed_devices = ()
 
     def _order(self) -> Iterable[int]:
         control_flow = self._plan.walk
@@ -141,13 +144,13 @@ class Engine:
                 for number in numbers:
                     reports.append(self._step(number, deadline_ns, failed))
                     failed = None
-            except _FINAL:
+            except FINAL_ERRORS:
                 raise
             except NnhalError as error:
                 if not self._parts.may_fall_back or len(self._plan.steps) == 1:
                     raise
                 reports = [self._whole(deadline_ns, error)]
-        except _FINAL:
+        except FINAL_ERRORS:
             raise
         except NnhalError as error:
             if self._first in (None, error):
@@ -167,6 +170,8 @@ class Engine:
         if not self._parts.may_replace(step.device):
             raise failed
         self._note_fallback("a step runs on the fallback device", failed, step=number, device=step.device)
+        if step.device not in self.failed_devices:
+            self.failed_devices += (step.device,)
         return self._run_step(self._parts.on_fallback(number), number, False, deadline_ns)
 
     def _run_step(self, part: Part, number: int, own: bool, deadline_ns: int) -> StepReport:

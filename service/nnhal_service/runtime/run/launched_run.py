@@ -57,6 +57,8 @@ class LaunchedRun:
 
     def __init__(self) -> None:
         self._signal, self.fence = create_fence()
+        self.launched_ns = _now_ns()
+        """When it was launched, by CLOCK_BOOTTIME."""
         self._ending: Ending | None = None
 
     @property
@@ -65,6 +67,11 @@ class LaunchedRun:
         if self._ending is None:
             general_failure("the run has not ended yet")
         return self._ending
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its fence has been signalled, or put into error."""
+        return self._ending is not None
 
     def end(self, ending: Ending) -> None:
         """Note how the run ended, and signal its fence."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
-from nnhal_service.fallback import CLIENT, Edge, PassedValue, Side, connect
+from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport, wire_bytes_of
+from nnhal_service.fallback import CLIENT, Edge, PassedValue, PassedValues, Side, connect
 from nnhal_service.partition import Plan, whole
-from nnhal_service.runtime.plan.prepared_plan import PreparedPlan, passed_values
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.plan.sketch import passed_values
 
 UNPLANNED = "Unplanned"
 """The strategy of an entry for bytes that a device copied beyond the plan."""
@@ -22,32 +23,45 @@ class Ledgers:
         self._last: tuple[LedgerEntry, ...] = ()
 
     def of(
-        self, prepared: PreparedPlan, lengths: Mapping[int, int], reports: Sequence[StepReport], as_one: bool
+        self,
+        prepared: PreparedPlan,
+        values: PassedValues,
+        lengths: Mapping[int, int],
+        reports: Sequence[StepReport],
+        as_one: bool,
     ) -> tuple[LedgerEntry, ...]:
         """Return what ``ledger_of`` does."""
-        copied = [(report.step, report.device, report.copied_bytes) for report in reports]
+        copied = [
+            (report.step, report.device, report.copied_bytes, report.copies and wire_bytes_of(report.copies))
+            for report in reports
+        ]
         known = (prepared, lengths, copied, as_one)
         if known != self._known:
-            self._last = ledger_of(prepared, lengths, reports, as_one)
+            self._last = ledger_of(prepared, values, lengths, reports, as_one)
             self._known = known
         return self._last
 
 
 def ledger_of(
-    prepared: PreparedPlan, lengths: Mapping[int, int], reports: Sequence[StepReport], as_one: bool = False
+    prepared: PreparedPlan,
+    values: PassedValues,
+    lengths: Mapping[int, int],
+    reports: Sequence[StepReport],
+    as_one: bool = False,
 ) -> tuple[LedgerEntry, ...]:
-    """The ledger of one run of a plan. ``lengths`` are the known sizes of its values in bytes, by operand.
+    """The ledger of one run of a plan, in which ``values`` pass as they were bound.
 
-    ``as_one`` says that the whole model ran as one step.
+    ``lengths`` are the known sizes of the values in bytes, by operand. ``as_one`` says that the whole model ran as one
+    step.
     """
-    values, plan = prepared.values, prepared.plan
+    plan = prepared.plan
     if as_one:
         model = prepared.imported.model
         plan = Plan((whole(model, reports[0].device),))
         values = passed_values(model, plan, prepared.sides, prepared.dimensions, prepared.element_sizes)
     return ledger(
         values.values(),
-        prepared.imported.operand_names,
+        prepared.value_names,
         [step.device for step in plan.steps],
         prepared.sides,
         reports,
@@ -74,14 +88,18 @@ def ledger(
         devices[report.step] = report.device
     entries: list[LedgerEntry] = []
     foreseen: Counter[tuple[int | None, bool]] = Counter()
+    sent_up, sent_down = Counter[int | None](), Counter[int | None]()
     for value in values:
         size = lengths.get(value.operand, 0) or value.size
-        name = names[value.operand] or f"operand {value.operand}"
+        name = names[value.operand]
         for destination, edge in zip(value.destinations, _edges(value, size, devices, sides), strict=True):
-            copied_out = edge.copied_out * _times(value.writer, ran)
-            copied_in = edge.copied_in * _times(destination, ran)
+            written, read = _times(value.writer, ran), _times(destination, ran)
+            copied_out, copied_in = edge.copied_out * written, edge.copied_in * read
+            up, down = edge.wire_up_bytes * read, edge.wire_down_bytes * written
             foreseen[value.writer, True] += copied_out
             foreseen[destination, False] += copied_in
+            sent_up[destination] += up
+            sent_down[value.writer] += down
             entries.append(
                 LedgerEntry(
                     name,
@@ -93,9 +111,11 @@ def ledger(
                     size,
                     copied_out + copied_in,
                     edge.reason + value.note,
+                    up,
+                    down,
                 )
             )
-    return (*entries, *_unplanned(foreseen, devices, reports))
+    return (*entries, *_unplanned(foreseen, sent_up, sent_down, devices, reports))
 
 
 def _times(step: int | None, ran: Mapping[int, int]) -> int:
@@ -111,11 +131,18 @@ def _edges(value: PassedValue, size: int, devices: Sequence[str], sides: Mapping
 
 
 def _unplanned(
-    foreseen: Mapping[tuple[int | None, bool], int], devices: Sequence[str], reports: Sequence[StepReport]
+    foreseen: Mapping[tuple[int | None, bool], int],
+    sent_up: Mapping[int | None, int],
+    sent_down: Mapping[int | None, int],
+    devices: Sequence[str],
+    reports: Sequence[StepReport],
 ) -> Iterator[LedgerEntry]:
-    copied: Counter[int] = Counter()
+    copied, up, down = Counter[int](), Counter[int](), Counter[int]()
     for report in reports:
         copied[report.step] += report.copied_bytes
+        sent = wire_bytes_of(report.copies)
+        up[report.step] += sent.up
+        down[report.step] += sent.down
     for step in sorted(copied):
         copied_in, copied_out = foreseen.get((step, False), 0), foreseen.get((step, True), 0)
         difference = copied[step] - copied_in - copied_out
@@ -130,4 +157,16 @@ def _unplanned(
                 f"{device} reports {copied[step]} bytes copied in step {step}, by plan {copied_in} in and {copied_out} "
                 f"out: {found}"
             )
-            yield LedgerEntry("", step, step, device, device, UNPLANNED, 0, difference, reason)
+            yield LedgerEntry(
+                "",
+                step,
+                step,
+                device,
+                device,
+                UNPLANNED,
+                0,
+                difference,
+                reason,
+                up[step] - sent_up.get(step, 0),
+                down[step] - sent_down.get(step, 0),
+            )

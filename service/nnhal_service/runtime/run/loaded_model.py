@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from nnhal.errors import HalError
@@ -20,6 +20,7 @@ from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.context import DRAIN_SECONDS, ExecutionContext
 from nnhal_service.runtime.run.reports import RunWatcher
+from nnhal_service.runtime.run.weak_calls import weakly
 
 COUNT_SECONDS = 2.0
 """How long devices may take, together, to say how much was run directly."""
@@ -30,12 +31,13 @@ class LoadedModel:
 
     def __init__(self, prepared: PreparedPlan, plans: ActivePlan | None = None) -> None:
         """``plans`` is given for a share: the owner's."""
-        self._plans = ActivePlan(prepared) if plans is None else plans
         self._lock = threading.Lock()
         self._contexts: set[ExecutionContext] | None = set()
         self._shares: set[LoadedModel] = set()
         self._owner: LoadedModel | None = None
         self._watcher: RunWatcher | None = None
+        self._replanned: Callable[[Collection[str]], None] | None = None
+        self._plans = ActivePlan(prepared, weakly(self._follow)) if plans is None else plans
 
     @property
     def prepared(self) -> PreparedPlan:
@@ -68,6 +70,56 @@ class LoadedModel:
     def watch(self, watcher: RunWatcher) -> None:
         """Report the runs of everything that is bound from now on to ``watcher``."""
         self._watcher = watcher
+
+    def on_replanned(self, replanned: Callable[[Collection[str]], None]) -> None:
+        """Have ``replanned`` called, in a thread of its own, whenever a plan has taken the place of another.
+
+        It is given the devices that the plan does without, none if it is the model's own plan.
+        """
+        self._replanned = replanned
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Devices of its own plan that are gone, or are to be done without."""
+        return self._plans.missing & self.original.devices
+
+    @property
+    def contexts(self) -> list[ExecutionContext]:
+        """Its contexts, without those of shares."""
+        with self._lock:
+            return list(self._contexts or ())
+
+    @property
+    def bindings(self) -> int:
+        """How many contexts are bound to it, shares included."""
+        with self._lock:
+            return len(self._contexts or ()) + sum(share.bindings for share in self._shares)
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """The devices of its plan, and those of contexts that keep to their own plan."""
+        with self._lock:
+            contexts, shares = list(self._contexts or ()), list(self._shares)
+        used = [context.lasting_devices for context in contexts]
+        return self.prepared.devices.union(*used, *(share.devices for share in shares))
+
+    def uses(self, device: str) -> bool:
+        """Whether its plan has a step on a device, or a context that keeps to its own plan has one."""
+        return device in self.devices
+
+    def avoid(self, device: str) -> None:
+        """Plan it again without a device that was withdrawn, if it may be planned again. Returns at once."""
+        if device in self.prepared.devices | self.original.devices:
+            self._plans.miss({device})
+
+    def look(self, again: bool = False) -> None:
+        """Look whether missing devices are back, as each run does; see ``ActivePlan.look``. Returns at once."""
+        if self._plans.missing:
+            self._plans.look(again)
+
+    def settle(self, seconds: float) -> None:
+        """Wait for a plan that is being prepared, for so many seconds at most."""
+        self._plans.settle(seconds)
 
     @property
     def is_share(self) -> bool:
@@ -122,6 +174,21 @@ class LoadedModel:
         with self._lock:
             if self._contexts is not None:
                 self._contexts.discard(context)
+
+    def _follow(self) -> None:
+        """Another plan is in force: have clients that run directly on devices of the last one come back."""
+        plan = self.prepared
+        self._leave_direct_runs(plan)
+        if self._replanned is not None:
+            self._replanned(() if plan is self.original else plan.left_out)
+
+    def _leave_direct_runs(self, plan: PreparedPlan) -> None:
+        with self._lock:
+            contexts, shares = list(self._contexts or ()), list(self._shares)
+        for share in shares:
+            share._leave_direct_runs(plan)
+        for context in contexts:
+            context.leave_direct_runs(plan)
 
     def close(self) -> None:
         """Close all contexts and shares when their runs have ended or take too long, and release the parts.

@@ -40,6 +40,8 @@ class RunReport:
     """An instant of CLOCK_BOOTTIME; -1 unless the context measures."""
     fell_back: bool = False
     """Whether another device ran a step whose own device failed, or the whole model ran on the CPU."""
+    failed_devices: tuple[str, ...] = ()
+    """The devices of the steps that fell back; empty if the whole model did at once."""
 
 
 class OutputTooSmallError(HalError):
@@ -77,8 +79,8 @@ class RunWatcher(Protocol):
     def ran(self, context: Context, report: RunReport) -> None:
         """A run has succeeded."""
 
-    def failed(self, context: Context, duration_ns: int) -> None:
-        """A run has failed."""
+    def failed(self, context: Context, duration_ns: int, error: BaseException) -> None:
+        """A run has failed with an error, which must not be kept."""
 
     def ran_directly(self, context: Context, usage: RunUsage) -> None:
         """The client has run so much over the run channel since the last call."""

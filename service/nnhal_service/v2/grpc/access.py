@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from nnhal_service.access import AccessRole, Guard
+from collections.abc import Mapping
+
+from google.protobuf.message import DecodeError
+
+from nnhal.inference import grpc_service_pb2 as wire
+from nnhal_hosting.access import AccessRole
+from nnhal_service.access import Guard
 from nnhal_service.access.roles import role_for_call
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.v2.grpc.calls import Call, Context, I, O
 from nnhal_service.v2.grpc.statuses import abort
 
-_AUTHORIZATION = "authorization"
+AUTHORIZATION = "authorization"
+_SETTINGS: Mapping[str, type[wire.TraceSettingRequest | wire.LogSettingsRequest]] = {
+    "/inference.GRPCInferenceService/TraceSetting": wire.TraceSettingRequest,
+    "/inference.GRPCInferenceService/LogSettings": wire.LogSettingsRequest,
+}
+"""Calls that change settings, or only read them if the request has none."""
 
 
 def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
@@ -21,9 +32,9 @@ def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
         return call
 
     async def admitted(request: I, context: Context) -> O:
-        authorization = metadata_value(context, _AUTHORIZATION)
+        role = AccessRole.VIEW if _only_reads(method, request) else needed
         try:
-            guard.admit(needed, authorization, context.peer())
+            guard.admit(role, metadata_value(context, AUTHORIZATION), context.peer())
         except ServingError as error:
             refusal = error
         else:
@@ -36,3 +47,13 @@ def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
 def metadata_value(context: Context, key: str) -> str:
     """What the client sent under a key; empty if it sent nothing."""
     return next((str(value) for name, value in context.invocation_metadata() or () if name == key), "")
+
+
+def _only_reads(method: str, request: object) -> bool:
+    kind = _SETTINGS.get(method)
+    if kind is None or not isinstance(request, bytes):
+        return False
+    try:
+        return not kind.FromString(request).settings
+    except DecodeError:
+        return False

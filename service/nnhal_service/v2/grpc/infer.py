@@ -134,7 +134,7 @@ class InferCalls:
                 request = await ended(self._loop.compute(request_from_wire, *given))
             else:
                 request = request_from_wire(*given)
-            with await model.infer(request) as response:
+            with await model.infer(request, context.peer()) as response:
                 answer = (response, asked, model, caller, cut.id, form)
                 if has_slow_regions or _copied_bytes(response) > MOST_BYTES_IN_LOOP:
                     return await ended(self._loop.compute(_encoded, *answer))

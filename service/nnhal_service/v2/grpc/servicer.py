@@ -7,7 +7,8 @@ from typing import cast
 
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.native import NATIVE_DIRECTORY, is_on_this_host
-from nnhal_service.access import RequestMemoryBudget
+from nnhal_hosting.access import AccessRole
+from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.signature import TensorDescription
@@ -21,6 +22,7 @@ from nnhal_service.v2.backend import (
     SharedRegion,
     TraceSettings,
 )
+from nnhal_service.v2.grpc.access import AUTHORIZATION, metadata_value
 from nnhal_service.v2.grpc.calls import Context
 from nnhal_service.v2.grpc.infer import InferCalls, Owner, peer
 from nnhal_service.v2.requested import enabled, refuse
@@ -47,10 +49,13 @@ class InferenceServicer:
         owner: Owner = peer,
         native_directory: str = "",
         budget: RequestMemoryBudget | None = None,
+        guard: Guard | None = None,
     ) -> None:
         """Without ``memory``, clients cannot register shared memory. ``native_directory`` is the native service's; only
-        clients on this host are told it. ``budget`` limits the memory of messages, None for no limit.
+        clients on this host are told it that may infer, says ``guard``. ``budget`` limits the memory of messages, None
+        for no limit.
         """
+        self._guard = guard or Guard()
         self._native_directory = native_directory
         self._server = server
         self._repository = repository
@@ -77,7 +82,8 @@ class InferenceServicer:
         self, request: wire.ServerMetadataRequest, context: Context
     ) -> wire.ServerMetadataResponse:
         server = self._server
-        if self._native_directory and is_on_this_host(context.peer(), context.invocation_metadata() or ()):
+        is_near = self._native_directory and is_on_this_host(context.peer(), context.invocation_metadata() or ())
+        if is_near and self._guard.allows(AccessRole.INFER, metadata_value(context, AUTHORIZATION)):
             context.set_trailing_metadata(((NATIVE_DIRECTORY, self._native_directory),))
         return wire.ServerMetadataResponse(name=server.name, version=server.version, extensions=server.extensions)
 

@@ -52,4 +52,4 @@ def create_app(services: Services) -> ASGIApp:
     handle_errors(app)
     for part in (metadata, infer, repository, shared_memory, settings):
         app.include_router(part.router_for(services))
-    return GuardMiddleware(LastResort(InferencesFirst(app, Inferences(services))), services.guard)
+    return GuardMiddleware(LastResort(InferencesFirst(app, Inferences(services))), services.guard, services.hosts)

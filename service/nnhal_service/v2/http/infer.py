@@ -95,7 +95,7 @@ class Inferences:
                 arguments = body, json_size, target.model, model, caller, cancellation, arrived_ns
                 decoded = await self._loop.compute(_decode, *arguments) if slowly else _decode(*arguments)
                 named.name(target.model, decoded.request.id)
-                with await model.infer(decoded.request) as response:
+                with await model.infer(decoded.request, caller.owner) as response:
                     slowly = has_slow_regions or _is_large_response(response, decoded)
                     if slowly:
                         content, header_size = await self._loop.compute(encode, decoded, response, model, caller)

@@ -11,7 +11,8 @@ from types import TracebackType
 import uvicorn
 from starlette.types import ASGIApp
 
-from nnhal_service.access import SharedNumber, TcpListener, Tls
+from nnhal_hosting.access import TcpListener, Tls
+from nnhal_service.access import SharedNumber
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.http.connections import ConnectionLimiter, ConnectionLimits
 
@@ -30,11 +31,14 @@ class HttpServer:
         tls: Tls | None = None,
         limits: ConnectionLimits | None = None,
         connections: SharedNumber | None = None,
+        inherited: socket.socket | None = None,
     ) -> None:
-        """``connections`` are those that are open, if other processes listen at the port too. Raises OSError if the
-        address cannot be listened at.
+        """``connections`` are those that are open, if other processes listen at the port too. ``inherited`` is a socket
+        that listens at the address already, and belongs to this object from now on.
+
+        Raises OSError if the address cannot be listened at.
         """
-        self._socket = socket.create_server(
+        self._socket = inherited or socket.create_server(
             (listener.host, listener.port),
             family=socket.AF_INET6 if ":" in listener.host else socket.AF_INET,
             backlog=_BACKLOG,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nnhal_hosting.access import AllowedHosts
 from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescription, SharedMemory, TraceSettings
@@ -26,3 +27,5 @@ class Services:
     """The shared memory of clients; None if they may register none."""
     budget: RequestMemoryBudget = field(default_factory=RequestMemoryBudget)
     """The memory that the bodies of all requests share."""
+    hosts: AllowedHosts = field(default_factory=AllowedHosts)
+    """The names under which the front may be addressed."""

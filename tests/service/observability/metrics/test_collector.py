@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from nnhal.endpoint import Endpoint
-from nnhal_service.access import TcpListener
+from nnhal_hosting.access import TcpListener
 from nnhal_service.observability import Metrics, MetricsOptions, NativeClients, metrics_app, metrics_options
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.partition import Options
@@ -209,6 +209,7 @@ def test_devices_say_what_they_hold(serve: Serve, fleet: Fleet) -> None:
     ran = scrape.of("nnhal_device_executions", device) - before.of("nnhal_device_executions", device)
     assert ran == 3
     assert scrape.of("nnhal_device_staged_bytes", device) == usage.staged_bytes
+    assert [scrape.of("nnhal_wire_bytes", device, direction=way) for way in ("up", "down")] == [0, 0]
     assert scrape.of("nnhal_device_prepared_models", device) == usage.prepared_models == 1
     assert scrape.of("nnhal_device_queue", device) == 0
 

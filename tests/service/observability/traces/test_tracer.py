@@ -41,7 +41,7 @@ ON = {"trace_level": ("TIMESTAMPS",), "trace_rate": ("1",)}
 def traced(serve: Serve, tmp_path: Path) -> Iterator[Traced]:
     """A model and its tracer; all requests are traced."""
     tracer = Tracer(lambda name: name == "m", tmp_path, ON)
-    yield serve(sampler=tracer), tracer
+    yield serve(samplers=[tracer]), tracer
     tracer.close()
 
 
@@ -89,7 +89,7 @@ def test_a_file_has_the_request_its_instants_and_the_steps_on_the_devices(traced
 
 def test_requests_are_measured_only_when_they_are_traced(serve: Serve, tmp_path: Path) -> None:
     tracer = Tracer(lambda _: True, tmp_path, {**ON, "trace_rate": ("3",)})
-    served = serve(sampler=tracer)
+    served = serve(samplers=[tracer])
     for number in range(1, 11):
         infer(served, str(number))
     tracer.close()
@@ -137,7 +137,7 @@ def test_a_change_returns_when_what_was_traced_is_in_the_file(traced: Traced, tm
 
 def test_settings_of_a_model_are_its_own(serve: Serve, tmp_path: Path) -> None:
     tracer = Tracer(lambda _: True, tmp_path)
-    one, other = serve(sampler=tracer, name="one"), serve(sampler=tracer, name="other")
+    one, other = serve(samplers=[tracer], name="one"), serve(samplers=[tracer], name="other")
     tracer.update("other", {**ON, "trace_file": ("other",)})
     infer(one)
     infer(other)
@@ -176,7 +176,7 @@ def test_a_request_that_failed_is_traced_with_the_reason(traced: Traced, tmp_pat
 
 def test_a_timeline_has_requests_and_steps_in_rows_where_nothing_overlaps(serve: Serve, tmp_path: Path) -> None:
     tracer = Tracer(lambda _: True, tmp_path, {**ON, "trace_mode": ("chrome",)})
-    served = serve(sampler=tracer, config=ServingConfig(instances=3))
+    served = serve(samplers=[tracer], config=ServingConfig(instances=3))
 
     def client() -> None:
         for _ in range(5):
@@ -203,7 +203,7 @@ def test_a_timeline_has_requests_and_steps_in_rows_where_nothing_overlaps(serve:
 def test_a_run_of_a_batch_is_in_a_timeline_once(serve: Serve, tmp_path: Path) -> None:
     tracer = Tracer(lambda _: True, tmp_path, {**ON, "trace_mode": ("chrome",)})
     config = ServingConfig(max_batch_size=4, batching=Batching((4,), max_queue_delay_ns=60 * 10**9))
-    served = serve(sampler=tracer, config=config, shape=("n", 3))
+    served = serve(samplers=[tracer], config=config, shape=("n", 3))
     together(lambda: infer(served), 2)
     tracer.close()
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
@@ -214,14 +214,14 @@ def test_a_run_of_a_batch_is_in_a_timeline_once(serve: Serve, tmp_path: Path) ->
 def test_nothing_is_traced_without_a_place_for_it(serve: Serve) -> None:
     tracer = Tracer(lambda _: True, None, ON)
     assert not tracer.began("m", "1", InferenceRequest({}))
-    infer(serve(sampler=tracer))
+    infer(serve(samplers=[tracer]))
     tracer.close()
 
 
 def test_a_file_that_cannot_be_written_costs_its_traces_and_nothing_else(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "trace.json").mkdir()
     tracer = Tracer(lambda _: True, tmp_path, ON)
-    served = serve(sampler=tracer)
+    served = serve(samplers=[tracer])
     with capture_logs() as logs:
         infer(served)
         tracer.flush()

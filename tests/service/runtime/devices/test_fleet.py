@@ -433,3 +433,74 @@ def test_a_device_that_was_killed_is_waited_for_if_it_may_be_started_again(short
         assert awaited.result().remote.pid == second.pid
     with pytest.raises(DeadObjectError):  # it was never there
         fleet.awaited("d1")
+
+
+def test_a_device_that_was_added_is_the_last_in_order_and_can_be_removed(short_path: Path, stack: ExitStack) -> None:
+    fleet = fleet_of(stack, short_path, {})
+    added = stack.enter_context(ScriptedDevice(Endpoint(short_path / "added")))
+    fleet.add("added", added.endpoint)
+    assert answering(fleet) == ["d0", "added"]
+    assert [state.is_added for state in fleet.states()] == [False, True]
+    with pytest.raises(ValueError, match="there is a device 'added' already"):
+        fleet.add("added", added.endpoint)
+    with pytest.raises(ValueError, match="'d0' was there at the start"):
+        fleet.remove("d0")
+    fleet.remove("added")
+    assert fleet.names == ("d0",) and not fleet.is_there("added")
+    refusal(lambda: fleet.get("added"), UNAVAILABLE, "device 'added' was removed")
+    with pytest.raises(LookupError, match="no device 'added'"):
+        fleet.remove("added")
+    fleet.add("added", added.endpoint)
+    assert fleet.get("added").name == "added"
+
+
+def test_a_name_keeps_its_identity_when_its_device_is_removed_and_added(short_path: Path, stack: ExitStack) -> None:
+    fleet = fleet_of(stack, short_path, {})
+    one = stack.enter_context(ScriptedDevice(Endpoint(short_path / "one")))
+    fleet.add("added", one.endpoint)
+    fleet.remove("added")
+    version = device_pb2.GetVersionStringResponse(version="other")
+    script: Script = {"Device.GetVersionString": lambda *_: version}
+    another = stack.enter_context(ScriptedDevice(Endpoint(short_path / "other"), script))
+    refusal(lambda: fleet.add("added", another.endpoint), UNAVAILABLE, "it was registered as")
+    assert fleet.names == ("d0",)
+    fleet.add("added", one.endpoint)
+
+
+def test_a_device_that_is_not_there_cannot_be_added(short_path: Path, stack: ExitStack) -> None:
+    fleet = fleet_of(stack, short_path, {})
+    with pytest.raises(DeadObjectError):
+        fleet.add("added", Endpoint(short_path / "nobody"))
+    assert fleet.names == ("d0",)
+
+
+def test_a_withdrawn_device_is_left_out_but_can_still_be_had(short_path: Path, stack: ExitStack) -> None:
+    fleet = fleet_of(stack, short_path, {}, {})
+    fleet.get("d0")
+    fleet.withdraw("d0")
+    assert answering(fleet) == ["d1"] and fleet.withdrawn == {"d0"} and not fleet.is_there("d0")
+    first, _ = fleet.states()
+    assert (first.name, first.is_withdrawn, first.trouble) == ("d0", True, "")
+    assert fleet.get("d0").name == "d0"
+    fleet.restore("d0")
+    assert answering(fleet) == ["d0", "d1"] and fleet.is_there("d0")
+    for change in (fleet.withdraw, fleet.restore):
+        with pytest.raises(LookupError):
+            change("d2")
+
+
+def test_what_becomes_of_devices_is_noted(short_path: Path, stack: ExitStack) -> None:
+    notes: list[tuple[str, ...]] = []
+    endpoint = Endpoint(short_path / "d0")
+    fleet = Fleet({"d0": endpoint}, note=lambda *note: notes.append(note))
+    stack.callback(fleet.close)
+    assert fleet.states()[0].trouble == "it has not been connected yet"
+    wait_until(lambda: fleet.states()[0].trouble == "no process serves at its directory", "the attempt has failed")
+    with ScriptedDevice(endpoint):
+        wait_until(lambda: not fleet.states()[0].trouble, "the device is connected")
+        assert notes == []
+    wait_until(lambda: bool(fleet.states()[0].trouble), "its end is noticed")
+    assert notes == [("lost", "d0", "device d0 is gone")]
+    with ScriptedDevice(endpoint):
+        wait_until(lambda: fleet.is_there("d0"), "the device is back")
+    assert notes[1] == ("back", "d0", "device d0 is back")

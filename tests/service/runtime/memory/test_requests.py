@@ -30,6 +30,11 @@ def writes(start: int, end: int, pool: int = 0) -> Access:
         pytest.param([[writes(0, 4)], [writes(4, 6)]], [(), ()], id="neighbours"),
         pytest.param([[writes(0, 4)], [writes(0, 4, pool=1)]], [(), ()], id="the same range of another pool"),
         pytest.param(
+            [[Access(-1, 0, 1, True, "a")], [Access(-1, 0, 1, True, "b")], [Access(-1, 0, 1, False, "a")]],
+            [(), (), (0,)],
+            id="buffers with the same token on two devices",
+        ),
+        pytest.param(
             [[writes(0, 4)], [reads(0, 4), writes(4, 8)], [reads(0, 8)]],
             [(), (0,), (1,)],
             id="implied dependencies are omitted",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -15,6 +16,7 @@ from nnhal.v1 import backend_pb2
 from nnhal_frontends import import_model
 from nnhal_service.partition import Options, Strategy
 from nnhal_service.runtime import Fleet, prepare
+from nnhal_service.runtime.plan.survey import survey_model
 from tests.support.scripted import ScriptedDevice, scripted_process
 from tests.support.waiting import wait_until
 
@@ -66,3 +68,13 @@ def test_a_device_is_asked_of_a_model_once(short_path: Path, cpu_ref: Endpoint) 
     assert asked == ["Backend.AssessModel", "Backend.OptimizeSubgraph", "Device.PrepareModelWithConfig"]
     surveyed, optimized, prepared = (request.model for _, request in npu.calls if hasattr(request, "model"))
     assert surveyed == optimized == prepared
+
+
+def test_values_get_names_of_their_own_even_if_the_file_uses_a_name_twice(cpu_ref: Endpoint) -> None:
+    given = replace(import_model(model()), operand_names=("x", "x"))
+    with closing(Fleet({"cpu_ref": cpu_ref})) as fleet:
+        assert survey_model(given, fleet, ()).value_names == ["x", "x (operand 1)"]
+        assert survey_model(replace(given, operand_names=("", "operand 0")), fleet, ()).value_names == [
+            "operand 0",
+            "operand 0 (operand 1)",
+        ]

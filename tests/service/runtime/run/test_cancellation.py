@@ -170,3 +170,28 @@ def test_a_forgotten_callback_does_not_come() -> None:
     cancellation.forget(callback)
     cancellation.cancel()
     assert seen == []
+
+
+@pytest.mark.usefixtures("runner")
+def test_a_run_without_a_cancellation_of_its_own_is_cancelled_by_its_context(
+    load: Loader, devices: list[Picky]
+) -> None:
+    bound = Bound(load(add_mul_tanh()), [X], [2])
+    bound.run()
+    assert bound.context.running is None
+
+    def cancel() -> ErrorStatus:
+        running = bound.context.running
+        assert running is not None and bound.context.cancel(running)
+        assert not bound.context.cancel(running._replace(since_ns=running.since_ns - 1))
+        return NONE
+
+    for _ in range(2):
+        before = runs(devices)
+        devices[0].fails = cancel
+        with pytest.raises(CancelledRunError):
+            bound.run()
+        assert np.subtract(runs(devices), before).tolist() == [1, 0, 0, 0]
+        devices[0].fails = lambda: NONE
+        bound.run()
+        assert bound.outputs() == [EXPECTED]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
-from nnhal.types import Copy, ErrorStatus
+from nnhal.types import Copy, ErrorStatus, TransferCosts
 from nnhal_service.fallback import Side, values_of
 from nnhal_service.runtime.run.ledger import UNPLANNED, ledger
 from tests.support.picky import CPU, Bound, Loader, Picky, always
@@ -16,7 +16,7 @@ ANY = frozenset({"ashmem", "hardware_buffer_blob", "mmap_fd"})
 BLOB = frozenset({"hardware_buffer_blob"})
 SIDES = {"cpu": Side("cpu", ANY, ANY, 64), "npu": Side("npu", BLOB, BLOB, 64)}
 SIZES = {0: 100, 1: 40, 2: 8}
-NAMES = ["image", "middle", ""]
+NAMES = ["image", "middle", "operand 2"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,20 @@ def test_an_unplanned_copy_has_a_separate_entry() -> None:
     )
     assert (less.strategy, less.source, less.copied_bytes) == (UNPLANNED, "cpu", 7)
     assert less.reason.endswith("some of its arguments are not in memory that it can use in place")
+
+
+def test_what_crosses_a_network_is_told_by_its_direction() -> None:
+    costs = TransferCosts(is_wire=True)
+    sides = {"cpu": SIDES["cpu"], "npu": Side("npu", frozenset(), frozenset(), costs=costs)}
+    copies = (Copy(False, 100, 5, 6, True), Copy(True, 40, 5, 6, True))
+    step = StepReport("npu", 1, 1, 1, 140, 1, 0, 5, 6, copies)
+    entries = ledger_of(CHAIN, [step, ran(1, "cpu")], sides=sides)
+    assert [(entry.wire_up_bytes, entry.wire_down_bytes) for entry in entries] == [(100, 0), (0, 40), (0, 0)]
+    assert "npu takes its inputs over a network" in entries[0].reason
+    assert "npu sends its results over a network" in entries[1].reason
+    more = replace(step, copied_bytes=150, copies=(*copies, Copy(True, 10, 5, 6, True)))
+    *_, unplanned = ledger_of(CHAIN, [more, ran(1, "cpu")], sides=sides)
+    assert (unplanned.strategy, unplanned.wire_up_bytes, unplanned.wire_down_bytes) == (UNPLANNED, 0, 10)
 
 
 def test_the_sum_always_equals_what_the_devices_report() -> None:

@@ -30,6 +30,7 @@ from tests.support.waiting import wait_until
 
 F32 = OperandType.TENSOR_FLOAT32
 NPU, ACC = "npu", "acc"
+ALL_ON_CPU = (Pin("op:ADD", CPU), Pin("op:TANH", CPU))
 X = np.array([0.5, -0.25], np.float32)
 EXPECTED = pytest.approx([float(value) for value in np.tanh(2 * X)], abs=1e-6)
 
@@ -111,14 +112,14 @@ class Site:
         for device in devices:
             device.start()
             stack.callback(device.die)
-        self._fleet = Fleet({device.name: device.endpoint for device in devices})
-        stack.callback(self._fleet.close)
+        self.fleet = Fleet({device.name: device.endpoint for device in devices})
+        stack.callback(self.fleet.close)
         self._stack = stack
 
     def load(self, fallback: Fallback = Fallback.ALLOW, *pins: Pin) -> LoadedModel:
         """Load the model by NNAPI's rule."""
         options = Options(Strategy.NNAPI, pins, fallback=fallback)
-        loaded = LoadedModel(prepare(imported(add_tanh()), self._fleet, (), options))
+        loaded = LoadedModel(prepare(imported(add_tanh()), self.fleet, (), options))
         self._stack.callback(loaded.close)
         return loaded
 
@@ -179,6 +180,33 @@ def test_runs_use_a_plan_without_the_device_until_it_is_back(site: Site, pins: t
     for bound in (one, other):
         bound.wait_for(ACC, NPU)
     assert loaded.prepared is loaded.original
+
+
+@pytest.mark.contract("FB-16")
+def test_a_run_on_the_cpu_that_dies_ends_by_the_plan_without_it(site: Site) -> None:
+    loaded = site.load(Fallback.ALLOW, *ALL_ON_CPU)
+    one, other = Bound(loaded), Bound(loaded)
+    assert one.devices() == other.devices() == [CPU]
+    site.cpu.die()
+    for bound in (one, other):
+        report = bound.run()
+        assert {step.device for step in report.steps} == {ACC, NPU}
+    assert one.devices() == other.devices() == [ACC, NPU]
+    site.cpu.start()
+    for bound in (one, other):
+        bound.wait_for(CPU)
+
+
+def test_if_the_cpu_dies_and_no_other_device_takes_the_model_the_error_names_the_cpu(site: Site) -> None:
+    loaded = site.load(Fallback.ALLOW, *ALL_ON_CPU)
+    bound = Bound(loaded)
+    assert bound.devices() == [CPU]
+    for device in (site.npu, site.acc, site.cpu):
+        device.die()
+    with pytest.raises((HalError, TransportError), match=CPU):
+        bound.run()
+    site.cpu.start()
+    bound.wait_for(CPU)
 
 
 def test_a_plan_that_is_no_longer_used_is_released(site: Site) -> None:
@@ -290,3 +318,61 @@ def test_closing_does_not_wait_for_ever_and_memory_is_not_reused_while_a_run_goe
     assert Bound(loaded).devices() == [ACC, NPU]
     assert loaded.arena_bytes == 2 * arena
     assert other.devices() == [ACC, NPU]
+
+
+def test_a_withdrawn_device_is_left_until_it_is_restored(site: Site) -> None:
+    loaded = site.load()
+    bound = Bound(loaded)
+    assert bound.devices() == [ACC, NPU]
+    site.fleet.withdraw(NPU)
+    loaded.avoid(NPU)
+    loaded.settle(30)
+    assert loaded.missing == {NPU} and not loaded.uses(NPU)
+    assert bound.devices() == [ACC]
+    (refusal, *_) = explanation_to_wire(loaded.prepared).operations[1].refusals
+    assert (refusal.device, refusal.reason) == (
+        NPU,
+        "it drains: the model is planned without it until it is used again",
+    )
+    assert Bound(site.load()).devices() == [ACC]
+    site.fleet.restore(NPU)
+    bound.wait_for(ACC, NPU)
+    assert loaded.prepared is loaded.original and loaded.uses(NPU)
+
+
+def test_a_withdrawn_device_that_dies_and_returns_is_not_used(site: Site) -> None:
+    loaded = site.load()
+    bound = Bound(loaded)
+    site.fleet.withdraw(NPU)
+    loaded.avoid(NPU)
+    loaded.settle(30)
+    site.npu.die()
+    assert bound.devices() == [ACC]
+    site.npu.start()
+    wait_until(lambda: not site.fleet.states()[0].trouble, "the device is back")
+    assert bound.devices() == [ACC]
+    site.fleet.restore(NPU)
+    bound.wait_for(ACC, NPU)
+
+
+def test_a_model_that_may_not_fall_back_keeps_a_withdrawn_device(site: Site) -> None:
+    loaded = site.load(Fallback.DENY)
+    bound = Bound(loaded)
+    site.fleet.withdraw(NPU)
+    loaded.avoid(NPU)
+    loaded.settle(30)
+    assert loaded.uses(NPU) and loaded.missing == frozenset()
+    assert bound.devices() == [ACC, NPU]
+
+
+def test_who_wants_to_know_is_told_of_each_plan_that_takes_the_place_of_another(site: Site) -> None:
+    told: list[frozenset[str]] = []
+    loaded = site.load()
+    loaded.on_replanned(lambda without: told.append(frozenset(without)))
+    site.fleet.withdraw(NPU)
+    loaded.avoid(NPU)
+    loaded.settle(30)
+    site.fleet.restore(NPU)
+    loaded.look()
+    loaded.settle(30)
+    assert told == [frozenset({NPU}), frozenset()]

@@ -47,7 +47,7 @@ def random_graph(seed: int, operations: int = 12) -> Model:
 
 def way_of(bound: Bound) -> object:
     """Return how the steps of a binding are run."""
-    plan: BoundPlan = bound._context._bound
+    plan: BoundPlan = bound.context._bound
     return plan._steps
 
 
@@ -146,7 +146,7 @@ def test_a_deadline_that_passes_in_a_step_ends_the_run_before_the_next(load: Loa
 
     devices[0].fails = pass_the_deadline
     with pytest.raises(HalError) as caught:
-        bound._context.run(deadline_ns)
+        bound.context.run(deadline_ns)
     assert caught.value.status == ErrorStatus.MISSED_DEADLINE_TRANSIENT
     assert runs(devices)[1:] == [1, 1, 0]
 
@@ -199,7 +199,7 @@ class Direct:
     """A client's end of a chain that it runs itself."""
 
     def __init__(self, bound: Bound) -> None:
-        end = bound._context.open_run_channel()
+        end = bound.context.open_run_channel()
         assert end is not None
         self.caller = channel_from(end.channel)
         self._call = burst_run(end.execution, NO_DEADLINE)
@@ -218,7 +218,7 @@ def test_a_client_runs_several_steps_directly_and_is_counted(load: Loader, devic
         assert bound.outputs() == [EXPECTED]
     bound.run()  # a run by the framework in between, over a chain of its own
     direct.run()
-    usage = bound._context._direct_runs.take_usage(30)
+    usage = bound.context._direct_runs.take_usage(30)
     assert usage is not None
     assert usage[:2] == (4, 0)
     assert usage.duration_ns > 0
@@ -230,7 +230,7 @@ def test_a_client_runs_several_steps_directly_and_is_counted(load: Loader, devic
 
 
 def test_a_measured_binding_has_no_direct_runs(load: Loader) -> None:
-    assert Bound(load(add_mul_tanh()), [X], [2])._context.open_run_channel() is None
+    assert Bound(load(add_mul_tanh()), [X], [2]).context.open_run_channel() is None
 
 
 def test_closing_a_direct_chain_waits_for_the_step_that_runs(load: Loader, devices: list[Picky]) -> None:
@@ -250,12 +250,12 @@ def test_closing_a_direct_chain_waits_for_the_step_that_runs(load: Loader, devic
     assert begun.wait(30)
     direct.caller.close()
     with ThreadPoolExecutor(1) as pool:
-        closing = pool.submit(bound._context.close_run_channel)
+        closing = pool.submit(bound.context.close_run_channel)
         assert not closing.done()
         go_on.set()
         closing.result(30)
     devices[1].fails = lambda: NONE
-    assert bound._context._direct_runs.take_usage(30) == RunUsage()
+    assert bound.context._direct_runs.take_usage(30) == RunUsage()
     assert not bound.run().fell_back
     assert bound.outputs() == [EXPECTED]
 

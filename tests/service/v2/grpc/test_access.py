@@ -9,7 +9,8 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal_service.access import Guard, Rate, RateLimits, read_tokens
+from nnhal_hosting.access import read_tokens
+from nnhal_service.access import Guard, Rate, RateLimits
 from nnhal_service.v2.grpc import GrpcFront, InferenceServicer
 from tests.support.serving import shared_loop
 from tests.support.tokens import bearer, token_file
@@ -25,13 +26,13 @@ from tests.support.v2 import (
     streamed_in_bytes,
 )
 
-(CI,), (BOSS,) = (bearer(name).items() for name in ("ci", "boss"))
+(EYE,), (CI,), (BOSS,) = (bearer(name).items() for name in ("eye", "ci", "boss"))
 
 
 @pytest.fixture
 def channel(short_path: Path) -> Iterator[grpc.Channel]:
-    """A channel to a server with one token for inference and one for everything."""
-    tokens = token_file(short_path, ci="infer", boss="admin")
+    """A channel to a server with a token of each role."""
+    tokens = token_file(short_path, eye="view", ci="infer", boss="admin")
     repository = FakeRepository(FakeModel())
     servicer = InferenceServicer(SERVER, repository, FakeTrace(), FakeLog())
     address = f"unix:{short_path / 'v2.sock'}"
@@ -68,6 +69,29 @@ def test_changes_need_a_token_of_an_admin(channel: grpc.Channel) -> None:
     request = wire.RepositoryModelUnloadRequest(model_name="echo")
     assert refused(channel, "RepositoryModelUnload", request, CI) == grpc.StatusCode.PERMISSION_DENIED
     assert call(channel, "RepositoryModelUnload", request, (BOSS,)) == wire.RepositoryModelUnloadResponse()
+
+
+def test_whoever_may_view_reads_and_changes_nothing(channel: grpc.Channel) -> None:
+    assert call(channel, "ServerMetadata", wire.ServerMetadataRequest(), (EYE,)) != wire.ServerMetadataResponse()
+    assert call(channel, "RepositoryIndex", wire.RepositoryIndexRequest(), (EYE,)) != wire.RepositoryIndexResponse()
+    for name, request in (
+        ("ModelInfer", raw_request(x=floats(1))),
+        ("SystemSharedMemoryRegister", wire.SystemSharedMemoryRegisterRequest(name="r", key="/k", byte_size=1)),
+        ("RepositoryModelLoad", wire.RepositoryModelLoadRequest(model_name="echo")),
+    ):
+        assert refused(channel, name, request, EYE) == grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_settings_without_a_change_are_read(channel: grpc.Channel) -> None:
+    trace, log = wire.TraceSettingRequest(model_name="echo"), wire.LogSettingsRequest()
+    assert call(channel, "TraceSetting", trace, (EYE,)) != wire.TraceSettingResponse()
+    assert call(channel, "LogSettings", log, (EYE,)) != wire.LogSettingsResponse()
+    trace.settings["trace_rate"].value.append("1")
+    log.settings["log_verbose_level"].uint32_param = 1
+    for name, request in (("TraceSetting", trace), ("LogSettings", log)):
+        assert refused(channel, name, request) == grpc.StatusCode.UNAUTHENTICATED
+        assert refused(channel, name, request, CI) == grpc.StatusCode.PERMISSION_DENIED
+        call(channel, name, request, (BOSS,))
 
 
 def test_a_stream_needs_a_token(channel: grpc.Channel) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from nnhal_service.access import Guard, RequestMemoryBudget, TcpListener
+from nnhal_hosting.access import TcpListener
+from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.v2.http import ConnectionLimits, HttpServer, create_app
 from nnhal_service.v2.http.services import Services
 from tests.support.serving import shared_loop

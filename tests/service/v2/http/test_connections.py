@@ -18,9 +18,9 @@ from tests.support.v2 import FakeModel
 from tests.support.waiting import wait_until
 
 LIVE = "/v2/health/live"
-HEAD = b"GET /v2/health/live HTTP/1.1\r\nHost: here\r\n"
+HEAD = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n"
 WHOLE = HEAD + b"\r\n"
-POST = b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: here\r\nInference-Header-Content-Length: 0\r\n"
+POST = b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: 0\r\n"
 IN_PARTS = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 STALLED = ConnectionLimits(stalled_seconds=1, idle_seconds=120)
 

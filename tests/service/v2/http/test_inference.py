@@ -272,7 +272,7 @@ def test_a_client_that_hangs_up_gives_its_request_up() -> None:
         url = served.client.base_url
         with socket.create_connection((url.host, url.port or 0)) as connection:
             body = b'{"inputs": []}'
-            head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             connection.sendall(head + body)
             assert running.wait(30)
         assert cancelled.wait(30)

@@ -93,7 +93,7 @@ def test_a_request_holds_its_body_until_it_is_answered() -> None:
 
 def test_a_client_that_leaves_in_the_middle_of_its_body_gives_its_bytes_back() -> None:
     budget = RequestMemoryBudget(LIMIT)
-    head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {LIMIT}\r\n\r\n".encode()
+    head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {LIMIT}\r\n\r\n".encode()
     with serving(FakeModel(), budget=budget) as served:
         url = served.client.base_url
         for _ in range(3):

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from nnhal.inference.grpc_service_pb2 import ModelStatistics
-from nnhal_service.access import Guard, Rate, RateLimits, read_tokens
+from nnhal_hosting.access import read_tokens
+from nnhal_service.access import Guard, Rate, RateLimits
 from nnhal_service.serving.errors import ErrorKind
-from nnhal_service.v2.http.routes.metadata import message_to_json
 from nnhal_service.v2.http.statuses import STATUS
+from nnhal_service.v2.json_form import message_to_json
 from tests.service.v2.http.conftest import MAX_BYTES, Served, serving
 from tests.support.tokens import token_file
 from tests.support.v2 import FakeModel
@@ -166,7 +167,8 @@ def test_what_there_is_not(served: Served, method: str, path: str, status: int) 
 
 
 def test_the_guard_stands_before_every_route(tmp_path: Path) -> None:
-    with serving(FakeModel(), Guard(read_tokens(token_file(tmp_path, ci="infer", boss="admin")))) as served:
+    tokens = read_tokens(token_file(tmp_path, eye="view", ci="infer", boss="admin"))
+    with serving(FakeModel(), Guard(tokens)) as served:
 
         def status(method: str, path: str, token: str = "") -> int:
             headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -174,7 +176,13 @@ def test_the_guard_stands_before_every_route(tmp_path: Path) -> None:
 
         assert status("GET", "/v2/health/live") == 200
         assert status("GET", "/v2") == 401
+        assert status("GET", "/v2", "eye-token") == 200
         assert status("GET", "/v2", "ci-token") == 200
+        assert status("GET", "/v2/logging", "eye-token") == 200
+        assert status("POST", "/v2/logging", "ci-token") == 403
+        assert status("POST", "/v2/repository/index", "eye-token") == 200
+        assert status("POST", "/v2/models/echo/infer", "eye-token") == 403
+        assert status("POST", "/v2/systemsharedmemory/unregister", "eye-token") == 403
         assert status("POST", "/v2/repository/models/m/unload", "ci-token") == 403
         assert status("POST", "/v2/repository/models/m/unload", "boss-token") == 200
         assert served.client.get("/v2").headers["WWW-Authenticate"] == "Bearer"
@@ -186,7 +194,18 @@ def test_a_web_page_of_another_server_is_refused(served: Served) -> None:
     assert refused.status_code == 403
     assert "https://elsewhere.example" in refused.json()["error"]
     assert served.repository.calls == []
+    assert served.client.post(path, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert served.repository.calls == []
     assert served.client.post(path, headers={"Origin": f"http://{host}"}).status_code == 200
+
+
+def test_a_web_page_whose_name_has_come_to_mean_this_host_is_refused(served: Served) -> None:
+    page = {"Host": "evil.example", "Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"}
+    refused = served.client.post("/v2/repository/models/m/load", headers=page)
+    assert refused.status_code == 403
+    assert "'evil.example', expected localhost or a loopback address; --allowed-host" in refused.json()["error"]
+    assert served.repository.calls == []
+    assert served.client.get("/v2/health/live", headers={"Host": "evil.example:8000"}).status_code == 403
 
 
 def test_the_description_names_every_status_of_an_error(served: Served) -> None:

@@ -7,12 +7,12 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from nnhal_tools.cascade.lives import lives
+from nnhal_devices.ethos_u.cascader.schedule.lives import lives
+from nnhal_pages.svg import Drawing
 from nnhal_tools.cascade.pictures.cascades import cascade_drawing
 from nnhal_tools.cascade.pictures.drawings import drawings
 from nnhal_tools.cascade.pictures.frontier import frontier_drawing
 from nnhal_tools.cascade.pictures.memory import memory_drawing
-from nnhal_tools.cascade.pictures.svg import Drawing
 from nnhal_tools.cascade.story import CascadeStory
 from tests.support.cascades import PEAK, replays, schedule, story
 

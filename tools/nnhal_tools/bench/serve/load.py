@@ -9,12 +9,12 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnhal.contexts import Closing
 from nnhal_tools.bench.serve.target import BenchError, Target
 
 _HEAD_START_NS = 20_000_000
@@ -49,7 +49,7 @@ def joined(windows: list[MeasurementWindow]) -> MeasurementWindow:
     )
 
 
-class Load:
+class Load(Closing):
     """Several load generators for one target, which stay connected between windows. Use as a context."""
 
     def __init__(self, target: Target, concurrency: int) -> None:
@@ -98,14 +98,6 @@ class Load:
             worker.end()
         for worker in self._workers:
             worker.wait()
-
-    def __enter__(self) -> Load:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Worker:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nnhal_pages.names import shortened
+from nnhal_pages.svg import Drawing, element, label, lanes, rounded, title
 from nnhal_tools.cascade import words
-from nnhal_tools.cascade.pictures.svg import Drawing, element, label, lanes, rounded, title
 from nnhal_tools.cascade.story import BufferStory, CascadeStory, PartStory, PlanStory
-from nnhal_tools.names import shortened
 
 _WIDTH = 372
 _LEFT, _RIGHT = 58, 364

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal_tools.cascade.lives import TensorLife
+from nnhal_devices.ethos_u.cascader.schedule.lives import TensorLife
+from nnhal_devices.ethos_u.cascader.schedule.replay import PlanReplay
+from nnhal_pages.svg import Drawing
 from nnhal_tools.cascade.pictures.cascades import cascade_drawing
 from nnhal_tools.cascade.pictures.frontier import frontier_drawing
 from nnhal_tools.cascade.pictures.memory import memory_drawing
-from nnhal_tools.cascade.pictures.svg import Drawing
-from nnhal_tools.cascade.replay import PlanReplay
 from nnhal_tools.cascade.story import CascadeStory
 
 

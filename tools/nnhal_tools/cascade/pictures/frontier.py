@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from nnhal_pages.charts.points import point as marked
+from nnhal_pages.svg import Drawing, Scale, element, label, rounded, width_of
 from nnhal_tools.cascade import words
-from nnhal_tools.cascade.pictures.svg import Drawing, Scale, element, label, rounded, title, width_of
 from nnhal_tools.cascade.story import CascadeStory, FrontierPoint
 
 _WIDTH, _HEIGHT = 760, 400
@@ -82,16 +83,4 @@ def _point(point: FrontierPoint, across: Scale, up: Scale) -> str:
         f"cascades: {words.cascades(point)}",
     )
     classes = ["point"] + ["chosen"] * point.chosen + ["recomputing"] * (point.tiles > 1)
-    shown = title("\n".join(lines))
-    shown += element("circle", class_="reach", cx=x, cy=y, r=12)
-    shown += element("circle", class_="mark", cx=x, cy=y, r=6 if point.chosen else 4) + _tip(lines, x, y)
-    return element("g", shown, class_=" ".join(classes), tabindex=0, role="img", aria_label=", ".join(lines))
-
-
-def _tip(lines: tuple[str, ...], x: float, y: float) -> str:
-    width, height = max(map(width_of, lines)) + 20, 16 * len(lines) + 12
-    left = min(max(x + 12, _LEFT), _RIGHT - width) if x + 12 + width <= _RIGHT else max(x - 12 - width, 4)
-    top = min(max(y - height - 8, 4), _HEIGHT - height - 4)
-    texts = (label(left + 10, top + 18 + 16 * number, line) for number, line in enumerate(lines))
-    box = element("rect", x=left, y=top, width=width, height=height, rx=4)
-    return element("g", box + "".join(texts), class_="tip", aria_hidden="true")
+    return marked(lines, x, y, _WIDTH, " ".join(classes), 6 if point.chosen else 4)

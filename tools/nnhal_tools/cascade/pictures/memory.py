@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nnhal_devices.ethos_u.cascader.schedule.lives import LiveBytes, TensorLife
+from nnhal_devices.ethos_u.cascader.schedule.replay import PlanReplay
+from nnhal_pages.names import shortened
+from nnhal_pages.svg import Drawing, Scale, element, label, lanes, rounded, title, width_of
 from nnhal_tools.cascade import words
-from nnhal_tools.cascade.lives import LiveBytes, TensorLife
-from nnhal_tools.cascade.pictures.svg import Drawing, Scale, element, label, lanes, rounded, title, width_of
-from nnhal_tools.cascade.replay import PlanReplay
 from nnhal_tools.cascade.story import BufferStory, CascadeStory
-from nnhal_tools.names import shortened
 
 _WIDTH, _HEIGHT = 1100, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 1084, 44, 420

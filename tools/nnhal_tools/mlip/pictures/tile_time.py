@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnhal_devices.mlip.simulator.report import PerfReport
-from nnhal_tools.cascade.pictures.svg import Drawing, Scale, element, label, title, width_of
+from nnhal_pages.svg import Drawing, Scale, element, label, title, width_of
 
 _WIDTH = 960
 _LEFT, _RIGHT = 72, 880

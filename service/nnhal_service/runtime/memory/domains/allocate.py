@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
-from nnhal.errors import NnhalError, general_failure
+from nnhal.errors import HalError, NnhalError, general_failure
+from nnhal.extensions import size_in_bytes
 from nnhal.types import BufferRole
 from nnhal.types.layout import Dimensions, describe
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Fallback, SourceOperand
 from nnhal_service.runtime.memory.domains.allocated import AllocatedMemory
 from nnhal_service.runtime.memory.domains.description import MemoryDescription, ModelRole, StepRole, step_roles
-from nnhal_service.runtime.memory.domains.storage import BufferStorage, HostStorage, host_memory
+from nnhal_service.runtime.memory.domains.storage import BufferStorage, HostStorage, Storage, host_memory
 from nnhal_service.runtime.plan.parts import Part
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
 _log = get_logger(__name__)
 
@@ -41,23 +44,51 @@ def allocate(roles: Sequence[ModelRole], dimensions: Dimensions = ()) -> Allocat
     return AllocatedMemory(description, HostStorage(host_memory(size)))
 
 
+def allocate_kept(prepared: PreparedPlan, operand: int, dimensions: Dimensions) -> Storage:
+    """Storage for a value of main that only one device writes and reads, in known ``dimensions``.
+
+    It is the device's own buffer, or host memory if the device refuses. Raises TransportError if the device is gone,
+    and GENERAL_FAILURE if the host has no memory either.
+    """
+    roles = [_PartRole(prepared, use) for use in sorted(step_roles(prepared.plan.steps)[SourceOperand(0, operand)])]
+    try:
+        return _buffer_of(roles, dimensions)
+    except HalError as refusal:
+        size = size_in_bytes(prepared.type_of(operand), dimensions, prepared.element_sizes)
+        _log.info("a device does not keep a value; it lies on the host", bytes=size, reason=str(refusal))
+        return HostStorage(host_memory(size))
+
+
+class _PartRole(NamedTuple):
+    """A use of memory by a part of a plan."""
+
+    prepared: PreparedPlan
+    use: StepRole
+    probability: float = 1.0
+
+
 def _on_device(description: MemoryDescription) -> BufferStorage:
     """A buffer of the one device that uses it. Raises HalError, or TransportError if the device is gone."""
     uses = {role: _steps_of(role) for role in description.roles}
     devices = sorted({device for steps in uses.values() for device in steps.values()})
     if len(devices) != 1:
         general_failure(f"it is used on {', '.join(devices) or 'no device'}, expected one device")
+    roles = [_PartRole(role.prepared, use, role.probability) for role, steps in uses.items() for use in steps]
+    return _buffer_of(roles, description.dimensions)
+
+
+def _buffer_of(roles: Sequence[_PartRole], dimensions: Dimensions) -> BufferStorage:
+    """A buffer for uses by parts on one device. Raises HalError, or TransportError if the device is gone."""
     parts: dict[tuple[int, int], Part] = {}
     translated: dict[bool, list[BufferRole]] = {False: [], True: []}
-    for role, steps in uses.items():
-        for use in steps:
-            part = role.prepared.network, use.step
-            parts.setdefault(part, role.prepared.parts.living(use.step))
-            translated[use.is_output].append(BufferRole(list(parts).index(part), use.index, role.probability))
+    for prepared, use, probability in roles:
+        part = prepared.network, use.step
+        parts.setdefault(part, prepared.parts.living(use.step))
+        translated[use.is_output].append(BufferRole(list(parts).index(part), use.index, probability))
     member = next(iter(parts.values())).member
-    prepared = [part.prepared for part in parts.values()]
-    buffer = member.remote.allocate(prepared, translated[False], translated[True], description.dimensions)
-    return BufferStorage(member.name, buffer, partial(_on_device, description))
+    models = [part.prepared for part in parts.values()]
+    buffer = member.remote.allocate(models, translated[False], translated[True], dimensions)
+    return BufferStorage(member.name, buffer, partial(_buffer_of, roles, dimensions))
 
 
 def _steps_of(role: ModelRole) -> Mapping[StepRole, str]:

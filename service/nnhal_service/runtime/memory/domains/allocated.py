@@ -52,6 +52,12 @@ class AllocatedMemory:
         return self._dimensions
 
     @property
+    def is_initialised(self) -> bool:
+        """Whether it holds values."""
+        with self._lock:
+            return self._filled is not None and self._filled is self._storage
+
+    @property
     def closed(self) -> bool:
         """Whether it has been freed."""
         return self._closed

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
-from google.protobuf.message import Message
 
-from nnhal_service.serving.signature import TensorDescription
 from nnhal_service.v2.http.services import Services
+from nnhal_service.v2.json_form import config_to_json, metadata_to_json, statistics_to_json
 
 _NOT_READY_STATUS = 400
 _NOT_READY: dict[int | str, dict[str, Any]] = {
@@ -62,20 +60,13 @@ def _model_routes(services: Services) -> APIRouter:
     @router.get("/v2/models/stats")
     def all_statistics() -> dict[str, Any]:
         """The statistics of all models."""
-        return {"model_stats": [message_to_json(entry) for entry in repository.statistics("", "")]}
+        return statistics_to_json(repository, "", "")
 
     @router.get("/v2/models/{model}")
     @router.get("/v2/models/{model}/versions/{version}")
     def metadata(model: str, version: str = "") -> dict[str, Any]:
         """The inputs and outputs of a model."""
-        found = repository.description(model, version)
-        return {
-            "name": found.name,
-            "versions": list(found.versions),
-            "platform": found.platform,
-            "inputs": _tensors(found.inputs),
-            "outputs": _tensors(found.outputs),
-        }
+        return metadata_to_json(repository.description(model, version))
 
     @router.get("/v2/models/{model}/ready", responses=_NOT_READY)
     @router.get("/v2/models/{model}/versions/{version}/ready", responses=_NOT_READY)
@@ -88,60 +79,16 @@ def _model_routes(services: Services) -> APIRouter:
     @router.get("/v2/models/{model}/versions/{version}/config")
     def config(model: str, version: str = "") -> dict[str, Any]:
         """The whole configuration of a model, with the values that the server filled in."""
-        return message_to_json(repository.config(model, version))
+        return config_to_json(repository, model, version)
 
     @router.get("/v2/models/{model}/stats")
     @router.get("/v2/models/{model}/versions/{version}/stats")
     def statistics(model: str, version: str = "") -> dict[str, Any]:
         """The statistics of a model."""
-        return {"model_stats": [message_to_json(entry) for entry in repository.statistics(model, version)]}
+        return statistics_to_json(repository, model, version)
 
     return router
 
 
 def _readiness_status(is_ready: bool) -> int:
     return 200 if is_ready else _NOT_READY_STATUS
-
-
-def _tensors(tensors: Iterable[TensorDescription]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": tensor.name,
-            "datatype": tensor.datatype,
-            "shape": list(tensor.shape),
-            **({"parameters": dict(tensor.parameters)} if tensor.parameters else {}),
-        }
-        for tensor in tensors
-    ]
-
-
-def message_to_json(message: Message) -> dict[str, Any]:
-    """A message as a JSON object in Triton's form: proto field names, all fields, and integers as numbers.
-
-    Messages within it that are not set are left out.
-    """
-    return {
-        field.name: _field(field, getattr(message, field.name))
-        for field in message.DESCRIPTOR.fields
-        if not field.has_presence or message.HasField(field.name)
-    }
-
-
-# A field is a descriptor, which is of one of two classes.
-def _field(field: Any, value: Any) -> Any:
-    entry = field.message_type
-    if entry is not None and entry.GetOptions().map_entry:
-        of = entry.fields_by_name["value"]
-        return {str(key): _value(of, value[key]) for key in value}
-    if field.is_repeated:
-        return [_value(field, item) for item in value]
-    return _value(field, value)
-
-
-def _value(field: Any, value: Any) -> Any:
-    if field.message_type is not None:
-        return message_to_json(value)
-    if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return known.name if known is not None else value
-    return value.decode("latin-1") if isinstance(value, bytes) else value

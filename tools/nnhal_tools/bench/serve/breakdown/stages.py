@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnhal.inference import grpc_service_pb2 as wire
+from nnhal_hosting.clocks import boottime_shift
 from nnhal_tools.bench.serve.load import Load, MeasurementWindow
 from nnhal_tools.bench.serve.server import BenchServer
 from nnhal_tools.bench.serve.statistics import Statistics
@@ -88,7 +88,7 @@ class _Traces:
 
     def __init__(self, entries: list[dict[str, Any]]) -> None:
         """``entries`` are those of Triton's files. Raises BenchError if there are none."""
-        shift = time.monotonic_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        shift = -boottime_shift()
         instants: dict[int, dict[str, int]] = {}
         steps: dict[int, list[dict[str, Any]]] = {}
         for entry in entries:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from nnhal.errors import HalError
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, fully_connected
 from nnhal.resolved import ResolvedModel, describe_operation, propagate_dimensions
-from nnhal.types import Operation, OperationType
+from nnhal.types import Operation, OperationType, Subgraph
 from nnhal.types.layout import is_extension
 from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, OneToOne
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
@@ -58,6 +58,7 @@ class _GraphBuilder:
         self._tensor_of: dict[int, int] = {}
         self._producers: dict[int, int] = {}
         """The part that writes an operand, without operands that share its memory."""
+        self._unnamed = _words_of_operands(self._graph)
 
     def build(self) -> CascaderGraph:
         """Return the whole graph."""
@@ -151,6 +152,7 @@ class _GraphBuilder:
         if produced.kind == PartKind.COPY or produced.passes > 1:
             return False
         tensor = self._tensors[produced.output]
+        self._unnamed[made] = self._unnamed[given]
         self._tensors[tensor.index] = replace(tensor, operand=made, name=self._name(made))
         self._tensor_of[made] = tensor.index
         self._producers[made] = producer
@@ -175,11 +177,23 @@ class _GraphBuilder:
         return index
 
     def _name(self, operand: int) -> str:
-        """The name in the model. Converters join the names of operators that they fuse; the first one is enough."""
-        return self._model.names.get(operand, "").partition(";")[0] or f"operand {operand}"
+        """The name in the model. Converters join the names of operators that they fuse; the first one is enough.
+
+        Without a name, the operation that computes it names it, or its place among the inputs.
+        """
+        return self._model.names.get(operand, "").partition(";")[0] or self._unnamed[operand]
 
     def _part_name(self, operand: int, kind: OperationType) -> str:
         return f"{self._name(operand)} ({kind.name})"
+
+
+def _words_of_operands(graph: Subgraph) -> dict[int, str]:
+    """Return ``input 0`` or ``operation 3`` for each operand that is fed or computed."""
+    words = {operand: f"input {position}" for position, operand in enumerate(graph.input_indexes)}
+    for number, operation in enumerate(graph.operations):
+        for position, operand in enumerate(operation.outputs):
+            words[operand] = f"operation {number}" + (f", output {position}" if position else "")
+    return words
 
 
 def _live_operations(operations: Sequence[Operation], outputs: Sequence[int]) -> list[int]:

@@ -186,7 +186,14 @@ def test_names_are_those_of_the_model() -> None:
     graph = build_graph(replace(model, names={image: "image", output: "body/Relu;body/conv/Conv2D"}))
     assert [tensor.name for tensor in graph.tensors] == ["image", "body/Relu"]
     assert graph.parts[0].name == "body/Relu (CONV_2D)"
-    assert build_graph(model).tensors[0].name == f"operand {image}"
+
+
+def test_without_names_operations_name_what_they_compute() -> None:
+    chain = Chain()
+    graph = chain.graph(chain.relu(chain.pooled(chain.image)), chain.pooled(chain.image))
+    assert [tensor.name for tensor in graph.tensors] == ["input 0", "operation 0", "operation 2"]
+    assert graph.parts[0].name == "operation 0 (AVERAGE_POOL_2D)"
+    assert graph.parts[0].operations == (0, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""What the dashboard costs beside a busy testbed: its pages, its live updates, and the inference of others."""

@@ -1,0 +1,1 @@
+"""Ways to serve from several hosts, measured beside one another."""

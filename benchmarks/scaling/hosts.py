@@ -1,0 +1,86 @@
+"""Hosts to scale over: each is a whole nnhal, with a device that computes and one whose runs just last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from math import prod
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+
+from benchmarks.peers.models import rectifier
+from benchmarks.testbeds import RunningTestbed, running_testbed
+
+TINY, LARGE, SHORT, LONG = "tiny", "large", "short", "long"
+MODELS: Mapping[str, tuple[int, ...]] = {TINY: (1, 256), LARGE: (1, 4 << 20), SHORT: (1, 256), LONG: (1, 256)}
+"""The models, and the shape of input and output of each: 1 KiB or 16 MiB of float32. SHORT and LONG run on the device
+whose runs last.
+"""
+OPERATIONS = {SHORT: 1, LONG: 4}
+"""How many operations they have, and so how many times the device's time they take."""
+WORKERS = 2
+"""Runs that the devices of a host execute at a time."""
+_INSTANCES = 16
+"""Of each model: more than there are workers, so that all requests wait in one queue, that of the device."""
+_BACKENDS = Path(__file__).parent / "backends"
+_PACED = "npu"
+
+
+def written_models(repository: Path) -> Path:
+    """Write the models into a repository, and return the repository."""
+    for name, shape in MODELS.items():
+        file = repository / name / "1" / "model.onnx"
+        file.parent.mkdir(parents=True)
+        onnx.save(_chain(shape, OPERATIONS[name]) if name in OPERATIONS else rectifier(4 * prod(shape)), file)
+        device = _PACED if name in OPERATIONS else "cpu_acc"
+        placement = f'parameters {{ key: "nnhal.devices" value {{ string_value: "{device}" }} }}\n'
+        (repository / name / "config.pbtxt").write_text(f"instance_group {{ count: {_INSTANCES} }}\n{placement}")
+    return repository
+
+
+def devices_topology(milliseconds: float) -> str:
+    """Return the devices of a host's topology. A run of SHORT takes ``milliseconds``."""
+    return (
+        f'[[device]]\ndriver = "cpu_acc"\nworkers = {WORKERS}\n'
+        f'[[device]]\nname = "{_PACED}"\ndriver = "Paced"\nworkers = {WORKERS}\n'
+        f'options = {{ milliseconds = "{milliseconds}" }}\n'
+    )
+
+
+def topology(repository: Path, milliseconds: float) -> str:
+    """Return a host's topology."""
+    return (
+        f"{devices_topology(milliseconds)}[framework]\nmodel_repository = [{json.dumps(str(repository))}]\n"
+        "http_port = 0\ngrpc_port = 0\nmetrics_port = 0\n"
+    )
+
+
+def environment() -> Mapping[str, str]:
+    """Return the variables by which device processes find the device whose runs last."""
+    return {"NNHAL_DEVICE_BACKEND_PATHS": str(_BACKENDS)}
+
+
+@contextmanager
+def running_hosts(root: Path, count: int, milliseconds: float) -> Iterator[Sequence[RunningTestbed]]:
+    """Run several hosts until the context ends. Raises RuntimeError if one does not become ready."""
+    repository = written_models(root / "models")
+    words = topology(repository, milliseconds)
+    with ExitStack() as stack, ThreadPoolExecutor(count) as starting:
+        contexts = [
+            running_testbed(root / f"host{number}", words, ["--no-dashboard"], environment()) for number in range(count)
+        ]
+        started = [starting.submit(stack.enter_context, context) for context in contexts]
+        yield [each.result() for each in started]
+
+
+def _chain(shape: Sequence[int], operations: int) -> onnx.ModelProto:
+    """Return y = relu(relu(… x)) of float32."""
+    names = ["x", *(f"r{number}" for number in range(1, operations)), "y"]
+    nodes = [helper.make_node("Relu", [names[n]], [names[n + 1]]) for n in range(operations)]
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "chain", tensors[:1], tensors[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -1,0 +1,54 @@
+"""What every request passes first: which page sent it, and for which host; and the headers of every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nnhal_hosting.access import AllowedHosts, objection_to_page
+
+_HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+        b"frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+
+class Gate:
+    """Refuses requests that a page of another site has sent, and adds the headers that keep pages apart."""
+
+    def __init__(self, app: ASGIApp, hosts: AllowedHosts) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = _with_headers(message.get("headers", ()))
+            await send(message)
+
+        objection = objection_to_page(scope["method"], dict(scope["headers"]), self._hosts)
+        if objection:
+            await PlainTextResponse(objection + "\n", 403)(scope, receive, guarded)
+            return
+        await self._app(scope, receive, guarded)
+
+
+def _with_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer; pages are not kept by caches, and files that may be say so themselves."""
+    given = list(headers)
+    names = {name.lower() for name, _ in given}
+    stored = [] if b"cache-control" in names else [(b"cache-control", b"no-store")]
+    return [*given, *_HEADERS, *stored]

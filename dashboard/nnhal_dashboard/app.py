@@ -1,0 +1,118 @@
+"""The application: every request passes the gate, belongs to a visitor, and is answered by a page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException as PlainHttpError
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.types import ASGIApp
+
+from nnhal.errors import NnhalError
+from nnhal_dashboard.access.bodies import BoundedBodies
+from nnhal_dashboard.access.gate import Gate
+from nnhal_dashboard.access.visitors import COOKIE, Visitors
+from nnhal_dashboard.live.fragments import Fragments
+from nnhal_dashboard.live.streams import MOST_KEYS, MOST_STREAMS, Streams
+from nnhal_dashboard.pages.table import PAGES
+from nnhal_dashboard.settings import DashboardSettings
+from nnhal_dashboard.web import signing_in, static
+from nnhal_dashboard.web.errors import error_page
+from nnhal_dashboard.web.rendering import Renderer, personal
+from nnhal_dashboard.world.collector import Collector
+from nnhal_dashboard.world.snapshot import Snapshot
+from nnhal_hosting.access import AccessRole, AllowedHosts
+
+_OPEN = ("/login", "/static/", "/favicon.ico")
+"""Paths that need nobody to have signed in."""
+_WITHOUT_COOKIE = ("/static/", "/favicon.ico")
+"""Paths whose answers are kept by caches, which must not hand one browser's cookie to others."""
+
+
+def create_app(
+    settings: DashboardSettings, collector: Collector, visitors: Visitors, hosts: AllowedHosts, is_secure: bool = False
+) -> tuple[ASGIApp, Streams]:
+    """Build the application, and the streams that are to be closed at its end. ``is_secure``: it is served over TLS."""
+    app = FastAPI(title="nnhal dashboard", docs_url=None, redoc_url=None, openapi_url=None)
+    fragments = Fragments()
+    renderer = Renderer(collector, fragments)
+    streams = Streams(renderer.fragment)
+
+    def tell(snapshot: Snapshot) -> None:
+        if len(streams):
+            collector.watch()  # who has a page open looks at it
+            streams.publish(snapshot)
+
+    collector.listen(tell)
+    state = app.state
+    state.settings, state.collector, state.visitors = settings, collector, visitors
+    state.renderer, state.streams = renderer, streams
+    for page in PAGES:
+        fragments.add(*page.fragments)
+        app.include_router(page.router)
+    app.include_router(signing_in.router)
+    app.include_router(static.router)
+
+    app.add_middleware(BoundedBodies, takes_files=_takes_files)
+
+    @app.middleware("http")
+    async def visit(request: Request, serve: Callable[[Request], Awaitable[Response]]) -> Response:
+        visitor = visitors.of(request.cookies.get(COOKIE, ""))
+        request.state.visitor = visitor
+        path = request.url.path
+        if not path.startswith(_OPEN) and not visitor.may(AccessRole.VIEW):
+            if request.method == "GET" and path != "/live":
+                return RedirectResponse(f"/login?{signing_in.wanted(request.url)}", 303)
+            return Response("sign in first: this needs a token\n", 401, media_type="text/plain")
+        began = time.perf_counter()
+        response = await serve(request)
+        response.headers["server-timing"] = f"page;dur={(time.perf_counter() - began) * 1e3:.1f}"
+        visitor = request.state.visitor  # signing in makes another
+        if request.cookies.get(COOKIE) != visitor.cookie and not path.startswith(_WITHOUT_COOKIE):
+            response.set_cookie(COOKIE, visitor.cookie, httponly=True, samesite="strict", secure=is_secure)
+        return response
+
+    @app.get("/live", response_class=StreamingResponse)
+    async def live(request: Request, f: Annotated[list[str], Query()]) -> Response:
+        if len(f) > MOST_KEYS:
+            raise HTTPException(400, f"{len(f)} live parts, at most {MOST_KEYS} are allowed")
+        visitor = request.state.visitor
+        if len(streams) >= MOST_STREAMS:
+            raise HTTPException(503, f"{len(streams)} browsers follow live parts, at most {MOST_STREAMS} are allowed")
+        collector.watch()
+        events = streams.follow(f, lambda html: personal(html, visitor), lambda: visitors.stays(visitor))
+        return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+    @app.exception_handler(PlainHttpError)
+    async def refused(request: Request, error: PlainHttpError) -> Response:
+        return error_page(request, error.status_code, str(error.detail))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return error_page(request, 422, f"{where}: {first['msg']}")
+
+    @app.exception_handler(NnhalError)
+    async def failed(request: Request, error: NnhalError) -> Response:
+        return error_page(request, 502, str(error))
+
+    @app.exception_handler(LookupError)
+    async def missing(request: Request, error: LookupError) -> Response:
+        return error_page(request, 404, str(error))
+
+    @app.exception_handler(Exception)
+    async def broken(request: Request, error: Exception) -> Response:
+        # The server writes the traceback to the log after this.
+        return error_page(request, 500, f"the dashboard failed here ({type(error).__name__}); its log has the reason")
+
+    return Gate(app, hosts), streams
+
+
+def _takes_files(path: str) -> bool:
+    """Whether forms sent to a path may have files. Who sends them is looked at before these are read."""
+    return path == "/models" or path.startswith("/try/")

@@ -1,0 +1,65 @@
+"""The parts of pages that are live, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from nnhal_dashboard.world.collector import Collector
+from nnhal_dashboard.world.snapshot import Snapshot
+
+Parameters = Mapping[str, str]
+Values = Callable[["Moment"], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a part of a page is made from."""
+
+    snapshot: Snapshot
+    collector: Collector
+    parameters: Parameters
+    """Which device, which model, and so on, by the page that has the part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A part of a page: a template, and the values that it shows at a moment."""
+
+    name: str
+    """Such as ``overview.problems``."""
+    template: str
+    values: Values
+    """Must be quick, and ask no process. Raises LookupError if what the parameters name does not exist."""
+
+
+class Fragments:
+    """All fragments of all pages."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Fragment] = {}
+
+    def add(self, *fragments: Fragment) -> None:
+        """Make fragments known. Names are unique."""
+        for fragment in fragments:
+            assert fragment.name not in self._known, fragment.name
+            self._known[fragment.name] = fragment
+
+    def find(self, name: str) -> Fragment:
+        """Return a fragment. Raises LookupError."""
+        if name not in self._known:
+            raise LookupError(f"no live part {name!r}")
+        return self._known[name]
+
+
+def key_of(name: str, parameters: Parameters) -> str:
+    """Return the name of a fragment with its parameters, as pages and streams give it."""
+    return f"{name}?{urlencode(sorted(parameters.items()))}" if parameters else name
+
+
+def parse_key(key: str) -> tuple[str, dict[str, str]]:
+    """Take a key apart."""
+    name, _, query = key.partition("?")
+    return name, dict(parse_qsl(query, keep_blank_values=True))

@@ -1,0 +1,74 @@
+"""Models with arenas, and when another plan may have made other ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nnhal_dashboard.world.plans import PlanSubject
+from nnhal_dashboard.world.snapshot import Snapshot
+
+_REPLANNING = {"loaded", "unloaded", "replanned", "fell back", "lost", "back"}
+"""Kinds of events after which a model may run by another plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaOwner:
+    """A model that has an arena, or may have one: its plan has several steps."""
+
+    model: str
+    version: str
+    """Empty for a model of a session."""
+    session: str
+    """The public id of the session whose model it is; empty for one of the repository."""
+    devices: tuple[str, ...]
+    bytes: int
+    missing: tuple[str, ...] = ()
+    """Devices that are missing, so that it runs by another plan than its own."""
+
+    @property
+    def subject(self) -> PlanSubject:
+        """The model, as its plan is asked for."""
+        return PlanSubject(self.model, self.version, self.session)
+
+
+def arena_owners(snapshot: Snapshot) -> list[ArenaOwner]:
+    """List the models with arenas, the largest first."""
+    owners = [owner for owner in _models(snapshot) if owner.bytes or len(owner.devices) > 1]
+    return sorted(owners, key=lambda owner: (-owner.bytes, owner.session, owner.model, owner.version))
+
+
+def find_owner(snapshot: Snapshot, model: str, version: str, session: str) -> ArenaOwner:
+    """Return a loaded model. Raises LookupError."""
+    for owner in _models(snapshot):
+        if (owner.model, owner.session) == (model, session) and version in ("", owner.version):
+            return owner
+    where = f"of session {session}" if session else "of the repository"
+    raise LookupError(f"no model {model!r} {where} is loaded{f' in version {version}' if version else ''}")
+
+
+def plan_state(snapshot: Snapshot) -> object:
+    """Return what differs if a model may run by another plan than before."""
+    return _started(snapshot), _last_change(snapshot)
+
+
+def _models(snapshot: Snapshot) -> Iterator[ArenaOwner]:
+    framework = snapshot.framework
+    if framework is None:
+        return
+    for model in framework.models:
+        if model.state == "READY":
+            yield ArenaOwner(
+                model.name, model.version, "", tuple(model.devices), model.arena_bytes, tuple(model.missing)
+            )
+    for of_session in framework.session_models:
+        yield ArenaOwner(of_session.name, "", of_session.session, tuple(of_session.devices), of_session.arena_bytes)
+
+
+def _started(snapshot: Snapshot) -> int:
+    host = snapshot.host
+    return host.process.started_ns if host is not None and host.process is not None else 0
+
+
+def _last_change(snapshot: Snapshot) -> int:
+    return max((event.at_ns for event in snapshot.events if event.kind in _REPLANNING), default=0)

@@ -1,0 +1,1 @@
+"""The last minutes as charts, without anything beside the dashboard."""

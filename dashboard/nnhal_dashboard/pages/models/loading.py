@@ -1,0 +1,72 @@
+"""Loading and unloading of models, and the upload of files by a browser."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from starlette.datastructures import FormData, UploadFile
+from starlette.responses import Response
+
+from nnhal_dashboard.access.visitors import Visitor
+from nnhal_dashboard.pages.models.model_files import files_of
+from nnhal_dashboard.web.forms import OperatorForm, done, require_form_token, require_role
+from nnhal_dashboard.web.request_state import collector_of, visitor_of
+from nnhal_dashboard.web.uploads import limited
+from nnhal_hosting.access import AccessRole
+
+router = APIRouter()
+
+
+@router.post("/models/{name}/load")
+def load(request: Request, visitor: OperatorForm, name: str) -> Response:
+    """Load a model, or load it again."""
+    framework = collector_of(request).contacts.framework
+    return done(request, visitor, lambda: framework().load(name), f"{name} is loaded.", _address(name))
+
+
+@router.post("/models/{name}/unload")
+def unload(request: Request, visitor: OperatorForm, name: str) -> Response:
+    """Unload all versions of a model."""
+    framework = collector_of(request).contacts.framework
+    return done(request, visitor, lambda: framework().unload(name), f"{name} is unloaded.", _address(name))
+
+
+@router.post("/models")
+async def upload(request: Request) -> Response:
+    """Load a model from files of the browser. Files wait on disk, not in memory, until the form is complete."""
+    visitor = visitor_of(request)
+    require_role(visitor, AccessRole.ADMIN)  # before anything of it is read
+    limit = request.app.state.settings.upload_bytes
+    async with limited(request, limit).form(max_files=2, max_fields=8) as form:
+        require_form_token(visitor, str(form.get("form_token", "")))
+        return await asyncio.to_thread(_load, request, visitor, form)
+
+
+def _load(request: Request, visitor: Visitor, form: FormData) -> Response:
+    name, version = str(form.get("name", "")), str(form.get("version", "1"))
+    told: list[str] = []
+
+    def action() -> None:
+        file, config = _file(form, "file"), _file(form, "config")
+        config_json, files = files_of(file, version, config)
+        collector_of(request).contacts.framework().load(name, config_json, files)
+        told.append(name)
+
+    answer = done(request, visitor, action, f"{name} is loaded.", "/models")
+    if told:
+        answer.headers["location"] = _address(name)
+    return answer
+
+
+def _file(form: FormData, field: str) -> tuple[str, bytes]:
+    """Return the name and the content of a file; both are empty if none was chosen."""
+    given = form.get(field)
+    if not isinstance(given, UploadFile):
+        return "", b""
+    return given.filename or "", given.file.read()
+
+
+def _address(name: str) -> str:
+    return f"/models/{quote(name, safe='')}"

@@ -1,0 +1,101 @@
+"""The list of sessions, the page of each, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from starlette.responses import Response
+
+from nnhal_dashboard.live.fragments import Fragment, Moment
+from nnhal_dashboard.pages.page import Page
+from nnhal_dashboard.pages.sessions.selection import ORDERS, SHOWN, SessionSelection
+from nnhal_dashboard.web.forms import OperatorForm, done
+from nnhal_dashboard.web.request_state import collector_of, show_page
+from nnhal_dashboard.world.open_sessions import OpenSession, open_sessions, sessions_of
+from nnhal_dashboard.world.shared_memory import shared_memories
+from nnhal_dashboard.world.snapshot import Snapshot
+
+router = APIRouter()
+
+
+@router.get("/sessions")
+def sessions(request: Request) -> Response:
+    """Show the sessions that the query selects."""
+    selection = SessionSelection.of(request.query_params)
+    snapshot = collector_of(request).look()
+    names = [process.name for process in snapshot.processes if process.kind != "dashboard"]
+    values = {"selection": selection, "names": names, "orders": ORDERS}
+    return show_page(request, "sessions/sessions.html", values, "Sessions")
+
+
+@router.get("/sessions/{process}/{session}")
+def session(request: Request, process: str, session: str) -> Response:
+    """Show a session and all that it holds."""
+    if _found(collector_of(request).look(), process, session) is None:
+        raise LookupError(f"{process} has no session {session!r}: it has ended, or the process was started again")
+    values = {"process": process, "session": session}
+    title = f"Session {session} of {process}"
+    return show_page(request, "sessions/session.html", values, title)
+
+
+@router.post("/sessions/end")
+def end(
+    request: Request, visitor: OperatorForm, process: Annotated[str, Form()], session: Annotated[str, Form()]
+) -> Response:
+    """End a session."""
+    contacts = collector_of(request).contacts
+    told = f"Session {session} of {process} has ended."
+    return done(request, visitor, lambda: contacts.process(process).end_session(session), told, "/sessions")
+
+
+def _table(moment: Moment) -> Mapping[str, Any]:
+    selection = SessionSelection.of(moment.parameters)
+    everything = open_sessions(moment.snapshot)
+    chosen = selection.of_sessions(everything)
+    processes = [process for process in moment.snapshot.processes if process.kind != "dashboard"]
+    return {
+        "sessions": chosen[:SHOWN],
+        "left_out": len(chosen) - SHOWN,
+        "count": len(everything),
+        "selection": selection,
+        "unknown": [process.name for process in processes if process.last_said is None],
+        "hidden": [process.name for process in processes if process.last_said and not process.last_said.is_whole],
+    }
+
+
+def _one(moment: Moment) -> Mapping[str, Any]:
+    process, session = moment.parameters["process"], moment.parameters["session"]
+    found = _found(moment.snapshot, process, session)
+    known = moment.snapshot.find(process)
+    said = known.last_said if known is not None else None
+    framework = moment.snapshot.framework if known is not None and known.kind == "framework" else None
+
+    def own(items: Any) -> list[Any]:
+        return [item for item in items if item.session == session]
+
+    return {
+        "process": process,
+        "session": found,
+        "silence": known.silence if known is not None else "",
+        "pieces": shared_memories(moment.snapshot, process, session),
+        "executions": own(said.executions) if said is not None else [],
+        "buffers": [(process, buffer) for buffer in own(said.buffers)] if said is not None else [],
+        "fences": [(process, fence) for fence in own(said.fences)] if said is not None else [],
+        "models": own(framework.session_models) if framework is not None else [],
+        "is_framework": framework is not None,
+    }
+
+
+def _found(snapshot: Snapshot, process: str, session: str) -> OpenSession | None:
+    known = snapshot.find(process)
+    if known is None:
+        return None
+    return next((each for each in sessions_of(known, snapshot) if each.state.id == session), None)
+
+
+PAGE = Page(
+    router,
+    (Fragment("sessions.table", "sessions/table.html", _table), Fragment("sessions.one", "sessions/one.html", _one)),
+)

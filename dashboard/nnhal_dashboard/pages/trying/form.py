@@ -1,0 +1,72 @@
+"""The form of a model as a whole: its inputs, how long its runs may take, how many there are, and a second plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.datastructures import FormData, QueryParams
+
+from nnhal.extensions.values import Value
+from nnhal.tensors import Tensor
+from nnhal_dashboard.pages.trying.fields import InputFields, fields_of
+from nnhal_dashboard.pages.trying.given import value_of
+from nnhal_dashboard.pages.trying.plans import SecondPlan
+
+_MOST_SECONDS = 600
+_MOST_RUNS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TrialForm:
+    """What was sent, or what is there at first."""
+
+    inputs: Sequence[InputFields]
+    second: SecondPlan
+    seconds: str = "30"
+    runs: str = "3"
+
+    @property
+    def deadline_seconds(self) -> float:
+        """How long the runs of a plan may take. Raises ValueError."""
+        return _number("the deadline", self.seconds, 0.001, _MOST_SECONDS, "seconds")
+
+    @property
+    def run_count(self) -> int:
+        """How often each plan runs. Raises ValueError."""
+        count = _number("the number of runs", self.runs, 1, _MOST_RUNS, "runs")
+        if count != int(count):
+            raise ValueError(f"the number of runs is {self.runs!r}, expected a whole number")
+        return int(count)
+
+    def values(self) -> tuple[dict[str, Value], dict[int, str]]:
+        """Return the values of inputs by name, and what is wrong with others by number."""
+        values, problems = {}, {}
+        for fields in self.inputs:
+            try:
+                values[fields.tensor.name] = value_of(fields)
+            except ValueError as error:
+                problems[fields.number] = str(error)
+        return values, problems
+
+
+def first_form(tensors: Sequence[Tensor], query: QueryParams, devices: tuple[str, ...]) -> TrialForm:
+    """Return the form as it is at first: with pins of the query for the second plan."""
+    pins = query.getlist("pin")
+    return TrialForm(fields_of(tensors, None), SecondPlan("pins" if pins else "", "\n".join(pins), devices))
+
+
+def sent_form(tensors: Sequence[Tensor], form: FormData, devices: tuple[str, ...]) -> TrialForm:
+    """Return the form as it was sent."""
+    second = SecondPlan(str(form.get("second", "")), str(form.get("pins", "")), devices)
+    return TrialForm(fields_of(tensors, form), second, str(form.get("seconds", "")), str(form.get("runs", "")))
+
+
+def _number(what: str, text: str, low: float, high: float, unit: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not low <= number <= high:
+        raise ValueError(f"{what} is {text!r}, expected {low:g} to {high:g} {unit}")
+    return number

@@ -1,0 +1,131 @@
+"""The pages on which models are tried."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from starlette.datastructures import FormData
+from starlette.responses import RedirectResponse, Response
+
+from nnhal.errors import DeadObjectError, HalError, NnhalError
+from nnhal.types import ErrorStatus
+from nnhal.v1 import framework_admin_pb2 as wire
+from nnhal_client.tensors import tensor_from_wire
+from nnhal_dashboard.pages.page import Page
+from nnhal_dashboard.pages.trying.differences import differences
+from nnhal_dashboard.pages.trying.fields import WAYS
+from nnhal_dashboard.pages.trying.form import TrialForm, first_form, sent_form
+from nnhal_dashboard.pages.trying.given import seen
+from nnhal_dashboard.pages.trying.plans import OWN_PLAN, device_names
+from nnhal_dashboard.pages.trying.running import TrialRequest, TrialRun, try_plan
+from nnhal_dashboard.pages.trying.times import shown_run
+from nnhal_dashboard.web.forms import require_form_token, require_role
+from nnhal_dashboard.web.request_state import collector_of, show_page, visitor_of
+from nnhal_dashboard.web.uploads import limited
+from nnhal_hosting.access import AccessRole
+
+router = APIRouter()
+_MOST_BYTES = 256 << 20
+"""Of files together."""
+_FIELD_BYTES = 16 << 20
+"""Of a field, such as one with JSON."""
+_MOST_FIELDS = 2000
+_LATE = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
+
+
+@router.get("/try")
+def models_to_try(request: Request, model: str = "") -> Response:
+    """List the models that can be tried, or go to one."""
+    if model:
+        return RedirectResponse(f"/try/{quote(model, safe='')}", 303)
+    snapshot = collector_of(request).look()
+    models = [each for each in (snapshot.framework.models if snapshot.framework else ()) if each.state == "READY"]
+    return show_page(request, "trying/models.html", {"models": models, "framework": snapshot.framework}, "Try it")
+
+
+@router.get("/try/{model}")
+def try_form(request: Request, model: str, version: str = "") -> Response:
+    """Show the form of a model's inputs."""
+    described = _described(request, model, version)
+    tensors = [tensor_from_wire(tensor) for tensor in described.info.inputs]
+    devices = device_names(collector_of(request).look())
+    return _page(request, model, described, first_form(tensors, request.query_params, devices))
+
+
+@router.post("/try/{model}")
+async def try_model(request: Request, model: str, version: str = "") -> Response:
+    """Run a model. The answer is the form as it was sent, with what came of it: nothing is kept here."""
+    visitor = visitor_of(request)
+    require_role(visitor, AccessRole.INFER)  # before anything of it is read
+    limit = min(_MOST_BYTES, request.app.state.settings.upload_bytes)
+    async with limited(request, limit + _FIELD_BYTES).form(
+        max_files=_MOST_FIELDS, max_fields=_MOST_FIELDS, max_part_size=_FIELD_BYTES
+    ) as form:
+        require_form_token(visitor, str(form.get("form_token", "")))
+        return await asyncio.to_thread(_try, request, model, version, form)
+
+
+def _try(request: Request, model: str, version: str, sent: FormData) -> Response:
+    described = _described(request, model, version)
+    tensors = [tensor_from_wire(tensor) for tensor in described.info.inputs]
+    snapshot = collector_of(request).look()
+    form = sent_form(tensors, sent, device_names(snapshot))
+    values, problems = form.values()
+    runs: list[TrialRun] = []
+    try:
+        deadline, count, second = form.deadline_seconds, form.run_count, form.second.plan
+        if problems:
+            return _page(request, model, described, form, problems=problems, status=422)
+        if snapshot.host is None:
+            raise DeadObjectError("no framework is known; start one with 'nnhal up'")
+        asked = TrialRequest(snapshot.host.directory, model, described.version, values, deadline, count)
+        runs.append(try_plan(asked, OWN_PLAN))
+        if second is not None:
+            runs.append(try_plan(asked, second))
+    except ValueError as error:
+        return _page(request, model, described, form, runs, problems, str(error), 422)
+    except HalError as error:
+        is_late = error.status in _LATE
+        told = f"The deadline of {form.seconds} s is missed: {error.message}" if is_late else str(error)
+        return _page(request, model, described, form, runs, problems, told, 504 if is_late else 502)
+    except NnhalError as error:
+        return _page(request, model, described, form, runs, problems, str(error), 502)
+    return _page(request, model, described, form, runs)
+
+
+def _described(request: Request, model: str, version: str) -> wire.GetServedModelResponse:
+    described: wire.GetServedModelResponse = collector_of(request).contacts.framework().served_model(model, version)
+    return described
+
+
+def _page(
+    request: Request,
+    model: str,
+    described: wire.GetServedModelResponse,
+    form: TrialForm,
+    runs: list[TrialRun] | None = None,
+    problems: dict[int, str] | None = None,
+    problem: str = "",
+    status: int = 200,
+) -> Response:
+    labels = {output: list(each.labels) for output, each in described.labels.items()}
+    shown = [shown_run(run, model, labels, f"run{number}") for number, run in enumerate(runs or ())]
+    values: dict[str, Any] = {
+        "model": model,
+        "version": described.version,
+        "form": form,
+        "ways": WAYS,
+        "runs": shown,
+        "problem": problem,
+        "problems": problems or {},
+        "differences": list(differences(*runs)) if runs and len(runs) == 2 else [],
+        "seen": {fields.number: seen(fields) for fields in form.inputs} if runs else {},
+        "asked": request.url.query,
+    }
+    return show_page(request, "trying/trial.html", values, f"Try {model}", status)
+
+
+PAGE = Page(router)

@@ -1,0 +1,111 @@
+"""Where the time of a run went, as pictures and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from nnhal.codec.reports import ledger_entry_to_wire, step_report_to_wire
+from nnhal.reports import LedgerEntry, StepReport
+from nnhal.v1 import framework_admin_pb2, framework_pb2
+from nnhal_client import RunReport
+from nnhal_dashboard.pages.trying.results import ShownOutput, shown_output
+from nnhal_dashboard.pages.trying.running import TrialRun, took_ns
+from nnhal_pages.charts.run import run_chart
+from nnhal_pages.charts.split import split_chart
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTrial:
+    """What a page shows of the runs of one plan."""
+
+    title: str
+    took_ns: int
+    """The median, as the client saw it."""
+    durations_ns: Sequence[int]
+    """Of all runs."""
+    framework_ns: int
+    """Of the run that took the median time."""
+    devices: Sequence[str]
+    """Those that ran steps, in the order of their first step."""
+    copied_bytes: int
+    fell_back: bool
+    split: Markup
+    timeline: Markup
+    steps: Sequence[StepReport]
+    ledger: Sequence[LedgerEntry]
+    outputs: Sequence[ShownOutput]
+
+
+def shown_run(run: TrialRun, model: str, labels: Mapping[str, Sequence[str]], name: str) -> ShownTrial:
+    """Prepare a plan's runs for a page. ``name`` begins the ids in their pictures."""
+    report = run.report
+    split = split_chart("The run", _parts(report), f"{name}-split")
+    timeline = run_chart(_finished(report, model), f"{name}-run", 720)
+    return ShownTrial(
+        run.plan.title,
+        took_ns(report),
+        run.durations_ns,
+        report.duration_ns,
+        list(dict.fromkeys(step.device for step in report.steps)),
+        sum(step.copied_bytes for step in report.steps),
+        report.fell_back,
+        Markup(split.embedded()),
+        Markup(timeline.embedded()),
+        report.steps,
+        report.ledger,
+        [shown_output(tensor, value, labels.get(tensor.name, ())) for tensor, value in run.outputs],
+    )
+
+
+def _parts(report: RunReport) -> dict[str, float]:
+    """The parts of a run's time: those of steps that overlap count once."""
+    framework = report.duration_ns
+    copies = [copy for step in report.steps for copy in step.copies]
+    copying = _covered((copy.started_ns, copy.ended_ns) for copy in copies)
+    sending = _covered((copy.started_ns, copy.ended_ns) for copy in copies if copy.is_wire)
+    at_work = _covered((step.started_ns, step.ended_ns) for step in report.steps)
+    return {
+        "client and its channel": max(took_ns(report) - framework, 0),
+        "framework": max(framework - at_work, 0),
+        "compute": max(at_work - copying, 0),
+        **({"wire": min(sending, at_work)} if sending else {}),
+        "copy": max(min(copying, at_work) - sending, 0),
+    }
+
+
+def _covered(spans: Iterable[tuple[int, int]]) -> int:
+    """How long at least one of some spans lasts."""
+    return sum(end - begin for begin, end in _merged(spans))
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    last: tuple[int, int] | None = None
+    for begin, end in sorted(span for span in spans if span[0] >= 0):
+        if last is not None and begin <= last[1]:
+            last = (last[0], max(last[1], end))
+            continue
+        if last is not None:
+            yield last
+        last = (begin, end)
+    if last is not None:
+        yield last
+
+
+def _finished(report: RunReport, model: str) -> framework_admin_pb2.FinishedRun:
+    """The run in the form that charts take."""
+    return framework_admin_pb2.FinishedRun(
+        model=model,
+        client="this dashboard",
+        arrived_ns=report.called_ns,
+        ended_ns=report.answered_ns,
+        infer_ns=report.duration_ns,
+        report=framework_pb2.RunReport(
+            duration_ns=report.duration_ns,
+            started_ns=report.started_ns,
+            steps=[step_report_to_wire(step) for step in report.steps],
+            ledger=[ledger_entry_to_wire(entry) for entry in report.ledger],
+        ),
+    )

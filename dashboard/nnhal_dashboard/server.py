@@ -1,0 +1,80 @@
+"""The dashboard's process: what it asks, and the port that it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from contextlib import ExitStack
+from types import TracebackType
+
+import uvicorn
+
+from nnhal_dashboard.access.visitors import Visitors
+from nnhal_dashboard.app import create_app
+from nnhal_dashboard.settings import DashboardSettings
+from nnhal_dashboard.world.collector import Collector
+from nnhal_hosting.access import AllowedHosts, TcpListener, Tls, read_tokens, require_safe
+from nnhal_hosting.admin.keys import read_admin_key
+from nnhal_hosting.server import use_all_descriptors
+
+_STOP_SECONDS = 2
+
+
+class DashboardServer:
+    """Serves the dashboard. Use it as a context. ``address`` is where browsers reach it."""
+
+    def __init__(self, settings: DashboardSettings) -> None:
+        """Listen. Raises OSError if the port or a file cannot be used, ValueError if the settings are not safe."""
+        use_all_descriptors()
+        tls = _tls_of(settings)
+        tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
+        listener = TcpListener(settings.host, settings.port)
+        require_safe(listener, tls is not None, tokens is not None, settings.insecure)
+        hosts = AllowedHosts.of(listener, tokens is not None, settings.allowed_host)
+        self._collector = Collector(settings, read_admin_key(settings.admin_key) if settings.admin_key else "")
+        app, self._streams = create_app(settings, self._collector, Visitors(tokens), hosts, tls is not None)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=_STOP_SECONDS,
+            ssl_certfile=tls.certificate if tls is not None else None,
+            ssl_keyfile=tls.key if tls is not None else None,
+        )
+        self._server = uvicorn.Server(config)
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        self._socket = socket.create_server((settings.host, settings.port), family=family)
+        bound = TcpListener(settings.host, self._socket.getsockname()[1])
+        self.address = f"{'https' if tls is not None else 'http'}://{bound.address}"
+        self._thread = threading.Thread(target=self._serve, name="pages", daemon=True)
+        self._undo = ExitStack()
+
+    def __enter__(self) -> DashboardServer:
+        self._undo.callback(self._socket.close)
+        self._undo.enter_context(self._collector)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.should_exit = True
+        self._streams.close()
+        self._thread.join()
+        self._undo.close()
+
+    def _serve(self) -> None:
+        asyncio.run(self._server.serve([self._socket]))
+
+
+def _tls_of(settings: DashboardSettings) -> Tls | None:
+    if settings.tls_certificate is None and settings.tls_key is None:
+        return None
+    if settings.tls_certificate is None or settings.tls_key is None:
+        raise ValueError("expected both --tls-certificate and --tls-key, or neither")
+    tls = Tls(settings.tls_certificate, settings.tls_key)
+    tls.require_usable()
+    return tls

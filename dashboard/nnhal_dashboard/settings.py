@@ -1,0 +1,51 @@
+"""The settings of the dashboard: its options, then NNHAL_DASHBOARD_* in the environment, then the default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from nnhal_hosting.access import HostName
+
+
+class DashboardSettings(BaseSettings):
+    """Where the dashboard listens, whom it lets in, and which processes it shows."""
+
+    model_config = SettingsConfigDict(env_prefix="NNHAL_DASHBOARD_", env_ignore_empty=True, frozen=True, extra="forbid")
+
+    directory: Path = Path("/run/nnhal")
+    """The directory of the testbed: that of its supervisor, framework and devices."""
+
+    framework: Path | None = None
+    """The framework's directory, if no supervisor of nnhal says it."""
+
+    device: tuple[tuple[str, Path], ...] = ()
+    """Names and directories of devices that neither a supervisor nor the framework names."""
+
+    admin_key: Path | None = None
+    """The file with the admin key of processes that nnhal does not supervise."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8003, ge=0, le=65535)
+    """The port; 0 lets the system choose."""
+
+    allowed_host: tuple[HostName, ...] = ()
+    """Names besides those of the loopback by which browsers may reach the dashboard."""
+
+    tokens: Path | None = None
+    """A file of bearer tokens; without one, everybody on this host may do everything."""
+
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+
+    insecure: bool = False
+    """Listen beyond this host without TLS and tokens."""
+
+    upload_bytes: int = Field(default=1 << 30, gt=0)
+    """The longest file that may be uploaded."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    log_json: bool = False

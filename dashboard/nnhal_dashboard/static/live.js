@@ -1,0 +1,83 @@
+// Keeps the parts of a page that are marked with data-live up to date, by one stream for all tabs of the browser.
+
+const parts = new Map();
+const status = document.getElementById("liveness");
+
+function collect() {
+  parts.clear();
+  for (const element of document.querySelectorAll("[data-live]")) {
+    const key = element.dataset.live;
+    parts.set(key, [...(parts.get(key) ?? []), element]);
+  }
+  return [...parts.keys()];
+}
+
+// What somebody types in, or has selected to copy it, is theirs: such a part waits.
+function isInUse(element) {
+  const selection = getSelection();
+  if (!selection.isCollapsed && selection.containsNode(element, true)) return true;
+  const active = document.activeElement;
+  return element.contains(active) && active.matches("input:not([type=hidden]), select, textarea");
+}
+
+function replace(element, html) {
+  const opened = new Set([...element.querySelectorAll("details[open][id]")].map((each) => each.id));
+  const focused = element.contains(document.activeElement) ? pathTo(element, document.activeElement) : null;
+  const places = [...element.querySelectorAll(".scroll")].map((each) => [each.scrollLeft, each.scrollTop]);
+  element.innerHTML = html;
+  [...element.querySelectorAll(".scroll")].forEach((each, index) => {
+    if (places[index]) [each.scrollLeft, each.scrollTop] = places[index];
+  });
+  for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
+  if (focused) find(element, focused)?.focus({ preventScroll: true });
+}
+
+function pathTo(root, element) {
+  const path = [];
+  for (let node = element; node !== root; node = node.parentElement) path.unshift([...node.parentElement.children].indexOf(node));
+  return path;
+}
+
+function find(root, path) {
+  return path.reduce((node, index) => node?.children[index], root);
+}
+
+export function show(key, html) {
+  for (const element of parts.get(key) ?? []) {
+    if (!isInUse(element)) replace(element, html);
+  }
+  document.dispatchEvent(new CustomEvent("nnhal-live", { detail: { key } }));
+}
+
+function told(message) {
+  if (message.key) show(message.key, message.html);
+  if (message.state === "live") { status.textContent = "live"; status.classList.remove("lost"); }
+  if (message.state === "lost") { status.textContent = "not live: the dashboard does not answer"; status.classList.add("lost"); }
+  if (message.state === "signed out") location.reload();
+}
+
+function start() {
+  const keys = collect();
+  if (!keys.length) return;
+  if (window.SharedWorker) {
+    const worker = new SharedWorker(new URL("live-worker.js", import.meta.url), { type: "module", name: "nnhal-live" });
+    worker.port.onmessage = (event) => told(event.data);
+    worker.port.postMessage({ keys });
+    addEventListener("pagehide", () => worker.port.postMessage({ keys: [] }));
+    addEventListener("pageshow", (event) => { if (event.persisted) worker.port.postMessage({ keys }); });
+  } else {
+    import("./live-stream.js").then(({ Stream }) => {
+      const stream = new Stream(told);
+      const follow = () => stream.follow(document.hidden ? [] : keys);
+      document.addEventListener("visibilitychange", follow);
+      follow();
+    });
+  }
+}
+
+document.addEventListener("submit", (event) => {
+  const question = event.target.dataset.confirm;
+  if (question && !confirm(question)) event.preventDefault();
+});
+
+start();

@@ -1,0 +1,59 @@
+"""What a form asks for is done once its token and the visitor's role are checked, and told on the next page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import Depends, Form, HTTPException, Request
+from starlette.responses import RedirectResponse, Response
+
+from nnhal.errors import NnhalError
+from nnhal_dashboard.access.visitors import Visitor
+from nnhal_dashboard.web.request_state import collector_of, visitor_of
+from nnhal_hosting.access import AccessRole
+
+
+def require_role(visitor: Visitor, role: AccessRole) -> None:
+    """Raise HTTPException (403) if a visitor may not do what needs a role."""
+    if not visitor.may(role):
+        identity = visitor.identity
+        who = f"token '{identity.name}' has role {identity.role.name.lower()}" if identity else "nobody has signed in"
+        raise HTTPException(403, f"{who}, expected {role.name.lower()}")
+
+
+def require_form_token(visitor: Visitor, form_token: str) -> None:
+    """Raise HTTPException (403) if a form was not made for a visitor."""
+    if not visitor.takes(form_token):
+        raise HTTPException(403, "the form is out of date: load its page again, and send it from there")
+
+
+def _checked(role: AccessRole) -> Callable[[Request, str], Visitor]:
+    def check(request: Request, form_token: Annotated[str, Form()] = "") -> Visitor:
+        visitor = visitor_of(request)
+        require_form_token(visitor, form_token)
+        require_role(visitor, role)
+        return visitor
+
+    return check
+
+
+OperatorForm = Annotated[Visitor, Depends(_checked(AccessRole.ADMIN))]
+"""The visitor of a form that changes something: its token is checked, and that the visitor is an admin."""
+AnyForm = Annotated[Visitor, Depends(_checked(AccessRole.NOBODY))]
+"""The visitor of a form that changes nothing but what this browser sees."""
+
+
+def done(request: Request, visitor: Visitor, action: Callable[[], object], told: str, to: str) -> Response:
+    """Do what a form asks for, have the next page tell how it went, and go there.
+
+    ``told`` is what is told if it succeeds; a text that the action returns is added.
+    """
+    try:
+        result = action()
+    except (NnhalError, LookupError, ValueError, OSError) as error:
+        visitor.notices.append(("failed", str(error)))
+    else:
+        visitor.notices.append(("done", f"{told} {result}".strip() if isinstance(result, str) else told))
+    collector_of(request).refresh()
+    return RedirectResponse(to, 303)

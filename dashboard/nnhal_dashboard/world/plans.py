@@ -1,0 +1,176 @@
+"""The plans of models, as the framework explains them, and what they were a while ago."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from nnhal.errors import HalError
+from nnhal.remote.admin import FrameworkAdmin
+from nnhal.types import ErrorStatus
+from nnhal.v1 import framework_admin_pb2, framework_pb2
+from nnhal_client.explanation import Explanation, explanation_from_wire
+
+_KEPT_OF_EACH = 8
+"""Plans of one model that are kept."""
+_MOST_SKETCHES = 4
+"""Plans that may be tried at a time. Others are refused, so that pages which try plans hold up no other page."""
+_KEPT = 64
+"""Plans that are kept in all; the one that was asked for longest ago is forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSubject:
+    """A loaded model."""
+
+    model: str
+    version: str = ""
+    """Empty for the newest that is ready."""
+    session: str = ""
+    """The public id of the session whose model it is; empty for one of the repository."""
+
+    @property
+    def target(self) -> framework_admin_pb2.PlanTarget:
+        """The same in the words of the framework."""
+        return framework_admin_pb2.PlanTarget(model=self.model, version=self.version, session=self.session)
+
+    @property
+    def title(self) -> str:
+        """Its name for readers."""
+        of = f" of session {self.session}" if self.session else ""
+        return f"{self.model} {self.version}".rstrip() + of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownPlan:
+    """An explained plan. There is one for each explanation, so that what is made of it can be kept with it."""
+
+    key: str
+    """A digest of what it says."""
+    explanation: Explanation
+
+
+@dataclass(frozen=True, slots=True)
+class DatedPlan:
+    """A plan that a model ran by."""
+
+    subject: PlanSubject
+    plan: KnownPlan
+    at_ns: int
+    """When it was first seen, in nanoseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPlan:
+    """The plan that a model runs by."""
+
+    plan: KnownPlan
+    pins: tuple[tuple[str, str], ...]
+    """Matches and devices."""
+    missing: tuple[str, ...]
+    """Devices that are gone, so that it is not the plan that it was loaded with."""
+    prepared_models: tuple[int, ...]
+    """The handle of each step's prepared model on its device; 0 for none."""
+
+
+class PlanBook:
+    """Asks the framework for plans, and keeps the last ones of each model. Safe to use from several threads."""
+
+    def __init__(self, framework: Callable[[], FrameworkAdmin]) -> None:
+        self._framework = framework
+        self._lock = threading.Lock()
+        self._sketches = threading.BoundedSemaphore(_MOST_SKETCHES)
+        self._sketching = threading.Lock()
+        self._known: OrderedDict[str, KnownPlan] = OrderedDict()
+        self._dated: dict[PlanSubject, deque[DatedPlan]] = {}
+        self._unchanged: OrderedDict[PlanSubject, tuple[object, RunningPlan]] = OrderedDict()
+
+    def running(self, subject: PlanSubject) -> RunningPlan:
+        """Ask for the plan that a model runs by, and keep it. Raises NnhalError."""
+        answer = self._framework().explain(subject.target)
+        plan = self._take(answer.explanation)
+        with self._lock:
+            dated = self._dated.setdefault(subject, deque(maxlen=_KEPT_OF_EACH))
+            if not dated or dated[-1].plan is not plan:
+                dated.append(DatedPlan(subject, plan, time.time_ns()))
+        pins = tuple((pin.match, pin.device) for pin in answer.pins)
+        return RunningPlan(plan, pins, tuple(answer.missing), tuple(answer.prepared_models))
+
+    def unchanged(self, subject: PlanSubject, state: object) -> RunningPlan:
+        """Return the plan that a model runs by; ask for it only if ``state`` differs from the last time.
+
+        Raises as ``running`` does.
+        """
+        with self._lock:
+            known = self._unchanged.get(subject)
+        if known is not None and known[0] == state:
+            return known[1]
+        running = self.running(subject)
+        with self._lock:
+            self._unchanged[subject] = state, running
+            self._unchanged.move_to_end(subject)
+            while len(self._unchanged) > _KEPT:
+                self._unchanged.popitem(last=False)
+        return running
+
+    def sketched(self, subject: PlanSubject, pins: Sequence[tuple[str, str]], devices: Sequence[str] = ()) -> KnownPlan:
+        """Ask how a model would run with other pins, over these devices if some are given. Raises NnhalError.
+
+        The framework makes one such plan at a time, since requests need its processor. Raises
+        RESOURCE_EXHAUSTED_TRANSIENT if too many wait for theirs.
+        """
+        wire = [framework_pb2.Pin(match=match, device=device) for match, device in pins]
+        if not self._sketches.acquire(blocking=False):
+            raise HalError(
+                ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
+                f"{_MOST_SKETCHES} plans are being tried already; load the page again in a while",
+            )
+        try:
+            with self._sketching:
+                answer = self._framework().plan(subject.target, wire, devices)
+        finally:
+            self._sketches.release()
+        return self._take(answer)
+
+    def earlier(self, subject: PlanSubject | None = None) -> list[DatedPlan]:
+        """Return the plans of a model, or of all, that are kept, the newest first."""
+        with self._lock:
+            dated = [each for own in self._dated.values() for each in own if subject in (None, each.subject)]
+            kept = [each for each in dated if self._known.get(each.plan.key) is each.plan]
+        return sorted(kept, key=lambda each: -each.at_ns)
+
+    def find(self, key: str) -> KnownPlan:
+        """Return a plan that is kept. Raises LookupError."""
+        with self._lock:
+            if key not in self._known:
+                raise LookupError(f"plan {key!r} is not kept any more: the last {_KEPT_OF_EACH} of each model are")
+            self._known.move_to_end(key)
+            return self._known[key]
+
+    def _take(self, message: framework_pb2.ModelExplanation) -> KnownPlan:
+        key = sha256(message.SerializeToString(deterministic=True)).hexdigest()[:16]
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        made = KnownPlan(key, explanation_from_wire(message))
+        with self._lock:
+            plan = self._known.setdefault(key, made)
+            while len(self._known) > _KEPT:
+                gone, _ = self._known.popitem(last=False)
+                self._forget(gone)
+            return plan
+
+    def _forget(self, key: str) -> None:
+        for subject, dated in list(self._dated.items()):
+            left = [each for each in dated if each.plan.key != key]
+            if len(left) == len(dated):
+                continue
+            if left:
+                self._dated[subject] = deque(left, _KEPT_OF_EACH)
+            else:
+                del self._dated[subject]

@@ -1,0 +1,56 @@
+"""Which processes there are to observe, by what the supervisor, the framework and the settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnhal.endpoint import Endpoint
+from nnhal.v1 import framework_admin_pb2, supervisor_pb2
+from nnhal_dashboard.settings import DashboardSettings
+
+FRAMEWORK = "framework"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTarget:
+    """A process to observe; a dashboard is only listed."""
+
+    name: str
+    kind: str
+    directory: str = ""
+    supervised: supervisor_pb2.SupervisedProcess | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where its sockets are."""
+        return Endpoint(Path(self.directory), self.kind)
+
+
+def targets_of(
+    settings: DashboardSettings,
+    supervisor: supervisor_pb2.ListProcessesResponse | None,
+    framework: framework_admin_pb2.GetFrameworkResponse | None,
+) -> list[ProcessTarget]:
+    """List devices first, in order of preference, then the framework, then others."""
+    supervised = [ProcessTarget(p.name, p.kind, p.directory, p) for p in (supervisor.processes if supervisor else ())]
+    known = {target.name for target in supervised}
+    others: list[ProcessTarget] = []
+    # A supervised framework has supervised devices only, and its last answer may name one that has just been removed.
+    if framework is not None and FRAMEWORK not in known:
+        others += [ProcessTarget(device.name, "device", device.directory) for device in framework.devices]
+    others += [ProcessTarget(name, "device", str(directory)) for name, directory in settings.device]
+    if settings.framework is not None:
+        others.append(ProcessTarget(FRAMEWORK, FRAMEWORK, str(settings.framework)))
+    for target in others:
+        if target.name not in known:
+            known.add(target.name)
+            supervised.append(target)
+    return sorted(supervised, key=_place)
+
+
+def _place(target: ProcessTarget) -> int:
+    """Sorting keeps the order within a kind."""
+    kinds: Sequence[str] = ("device", FRAMEWORK)
+    return kinds.index(target.kind) if target.kind in kinds else len(kinds)

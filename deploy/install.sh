@@ -1,0 +1,36 @@
+#!/bin/sh
+# What the Dockerfile runs in a stage that is thrown away: puts packages into /opt/nnhal, and takes out what no process loads.
+#   install.sh requirements FILE     what nnhal needs, without nnhal: a layer that is made again only if the file changes
+#   install.sh nnhal                 nnhal itself, from ./source
+#   install.sh client                of nnhal what a client imports
+set -eu
+packages=""
+if ls wheels/*.whl >/dev/null 2>&1; then packages="--no-index --find-links wheels"; fi
+install() {
+  # shellcheck disable=SC2086
+  pip/bin/pip --python /opt/nnhal/bin/python install --quiet --no-compile $packages "$@"
+}
+
+libraries=$(echo /opt/nnhal/lib/python3*/site-packages)
+what=$1
+shift
+case $what in
+  requirements)
+    install -r "$1"
+    # Tests of libraries, and what only compilers and type checkers read. ONNX's are not in such folders: nnhal_tools.onnx_backend runs them.
+    find "$libraries" -type d -name tests -prune -exec rm -rf {} +
+    find "$libraries" -type f \( -name '*.pyi' -o -name '*.pxd' -o -name '*.a' -o -name '*.h' -o -name '*.hpp' \) -delete
+    rm -rf "$libraries"/numpy/f2py "$libraries"/numpy/distutils "$libraries"/numpy/_core/*_tests.*.so "$libraries"/numpy/_core/_simd.*.so
+    rm -rf "$libraries"/onnxruntime/transformers "$libraries"/onnxruntime/tools "$libraries"/onnxruntime/quantization
+    ;;
+  nnhal | client)
+    install --no-deps ./source
+    if [ "$what" = client ]; then
+      find "$libraries" -maxdepth 1 -name 'nnhal_*' ! -name nnhal_client -exec rm -rf {} +
+      rm /opt/nnhal/bin/nnhal
+    fi
+    ;;
+esac
+# Containers have a read-only root: what is not compiled now would be compiled at every start. Some libraries bring templates
+# that are no Python.
+python3 -m compileall -q -j 0 /opt/nnhal/lib >/dev/null || true

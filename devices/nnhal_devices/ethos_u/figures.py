@@ -1,0 +1,73 @@
+"""What ethos_u shows of a compiled network: its working memory, and its stripes and copies over time.
+
+Names are the user's if the model has some. Otherwise operations are told by their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nnhal_devices.ethos_u.cascader.schedule.lives import TensorLife, lives
+from nnhal_devices.ethos_u.cascader.schedule.replay import PlanReplay, TimedStripe, replay
+from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_devices.figures import (
+    RESERVED,
+    MemoryFigure,
+    MemorySpan,
+    TimeFigure,
+    TimeSpan,
+    WorkloadFigures,
+)
+
+_UNIT = "cycles"
+_DMA = "DMA"
+
+
+def schedule_figures(schedule: Schedule, budget: int) -> WorkloadFigures:
+    """Return the figures of a schedule that was made for ``budget`` bytes of the working memory."""
+    replays = replay(schedule)
+    memory = MemoryFigure(schedule.system.working.name.upper(), budget, _UNIT, tuple(_memory(schedule, replays)))
+    lanes = (*(part.name for part in schedule.graph.parts), _DMA)
+    time = TimeFigure("Stripes and copies of constants", _UNIT, lanes, tuple(_time(schedule, replays)))
+    return WorkloadFigures((memory,), (time,))
+
+
+def _memory(schedule: Schedule, replays: Sequence[PlanReplay]) -> Iterator[MemorySpan]:
+    for life in lives(schedule, replays):
+        buffer = life.buffer
+        begin, end = replays[buffer.first].start, replays[buffer.last].end
+        yield MemorySpan(life.name, buffer.address, buffer.bytes, begin, end, RESERVED)
+        kind = _kind(schedule, life)
+        yield from (
+            MemorySpan(life.name, piece.address, piece.bytes, piece.start, piece.end, kind) for piece in life.pieces
+        )
+    for constants in schedule.constants:
+        begin, end = replays[constants.copied_in].start, replays[constants.plan].end
+        name, size = schedule.graph.parts[constants.part].name, constants.bytes * constants.slots
+        yield MemorySpan(f"weights of {name}", constants.address, size, begin, end, "weights")
+
+
+def _kind(schedule: Schedule, life: TensorLife) -> str:
+    whole = life.buffer.extents == schedule.graph.tensors[life.buffer.tensor].shape
+    return "feature map" if whole else "rolling buffer"
+
+
+def _time(schedule: Schedule, replays: Sequence[PlanReplay]) -> Iterator[TimeSpan]:
+    parts = schedule.graph.parts
+    for plan, ran in zip(schedule.proposal.plans, replays, strict=True):
+        now = ran.start
+        for stripe in ran.stripes:
+            part = stripe.run.part
+            if stripe.start > now:
+                yield TimeSpan(part, f"{parts[part].name} waits for its constants", now, stripe.start, "wait")
+            name = f"{parts[part].name}: {_stripe_words(stripe, plan.along.name.lower())}"
+            yield TimeSpan(part, name, stripe.start, stripe.end, "compute")
+            now = stripe.end
+        for copy in ran.copies:
+            yield TimeSpan(len(parts), f"constants of {parts[copy.part].name}", copy.start, copy.end, "copy")
+
+
+def _stripe_words(stripe: TimedStripe, axis: str) -> str:
+    """Such as ``rows 0 to 7``."""
+    interval = getattr(stripe.run.output, axis)
+    return f"{axis} {interval.start} to {interval.stop - 1}"

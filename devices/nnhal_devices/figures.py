@@ -1,0 +1,151 @@
+"""What a driver shows of itself and of its prepared models to whoever operates the device: plain values, no wire.
+
+All of it is optional. Times and addresses are modelled ones of the emulated hardware, in the unit that a figure names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnhal.types import OperationType
+
+RESERVED = "reserved"
+"""The kind of a memory span that is set aside for something. Other spans within it say what holds values, and when."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFigure:
+    """A number that describes a device at a moment."""
+
+    name: str
+    """In plain words."""
+
+    value: float
+
+    unit: str = ""
+    """Empty for a count."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationLimit:
+    """What a device takes of an operation."""
+
+    operation: OperationType
+
+    conditions: str = ""
+    """In a sentence; empty if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySpan:
+    """A range of addresses that something occupies for some time."""
+
+    name: str
+    """What lies there, by the user's own name if it has one."""
+
+    address: int
+    """The first."""
+
+    bytes: int
+
+    begin: float
+    """From when on, in the figure's unit of time."""
+
+    end: float
+    """Until when."""
+
+    kind: str
+    """What it is: feature map, rolling buffer, weights and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFigure:
+    """A memory over the time of one run."""
+
+    name: str
+    """Such as SRAM."""
+
+    limit_bytes: int
+    """Its size; 0 if it has no limit."""
+
+    unit: str
+    """The unit of time, such as cycles."""
+
+    spans: tuple[MemorySpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpan:
+    """What one unit of the hardware does for some time."""
+
+    lane: int
+    """The index of the unit in the figure's lanes."""
+
+    name: str
+    """What it does, by the user's own name of the layer if it has one."""
+
+    begin: float
+
+    end: float
+
+    kind: str
+    """What kind of work it is: compute, copy, wait and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFigure:
+    """What the units of the hardware do over the time of one run."""
+
+    name: str
+    """What it shows."""
+
+    unit: str
+    """The unit of time, such as cycles."""
+
+    lanes: tuple[str, ...]
+    """The units, from the top down."""
+
+    spans: tuple[TimeSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineLayer:
+    """A layer as a point of a roofline model."""
+
+    name: str
+    """The user's own if it has one."""
+
+    intensity: float
+    """Operations by byte of the slower memory; 0 if it moves none."""
+
+    rate: float
+    """Operations by cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineFigure:
+    """How close layers come to the limits of the hardware."""
+
+    peak: float
+    """Operations by cycle that the hardware can do at most."""
+
+    bandwidth: float
+    """Bytes by cycle that the slower memory can move."""
+
+    unit: str
+    """The unit of operations, such as MAC."""
+
+    layers: tuple[RooflineLayer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFigures:
+    """What a driver shows of a prepared model. Each part may be absent."""
+
+    memories: tuple[MemoryFigure, ...] = ()
+    """Memories over the time of one run."""
+
+    times: tuple[TimeFigure, ...] = ()
+    """What units do over the time of one run."""
+
+    roofline: RooflineFigure | None = None

@@ -1,0 +1,55 @@
+"""DeviceAdminService: what operators are told of a device besides what all processes tell."""
+
+from __future__ import annotations
+
+import grpc
+
+from nnhal.v1 import admin_pb2 as wire
+from nnhal.v1 import admin_pb2_grpc
+from nnhal_devices.driver import ShownWorkload
+from nnhal_devices.host.client_session import ClientSessions
+from nnhal_devices.host.hosted_device import HostedDevice
+from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_devices.host.shown_figures import device_figures_to_wire, figures_to_wire, limits_to_wire, temperature_of
+from nnhal_hosting.admin.guard import OperatorGuard
+from nnhal_hosting.rpc import answers
+
+
+class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
+    """DeviceAdminService over gRPC."""
+
+    def __init__(self, device: HostedDevice, clients: ClientSessions, guard: OperatorGuard) -> None:
+        self._device = device
+        self._clients = clients
+        self._guard = guard
+
+    @answers
+    def GetDevice(self, request: wire.GetDeviceRequest, context: grpc.ServicerContext) -> wire.GetDeviceResponse:
+        self._guard.caller(context)
+        device = self._device
+        backend, scheduler = device.driver.backend, device.scheduler
+        running, queued = scheduler.admissions()
+        return wire.GetDeviceResponse(
+            workers=scheduler.workers,
+            running=len(running),
+            waiting=len(queued),
+            executions_ended=scheduler.ended,
+            busy_ns=scheduler.busy_ns,
+            staged_bytes=device.counters.staged_bytes,
+            buffer_copied_bytes=device.counters.buffer_copied_bytes,
+            buffer_bytes=device.memory.used,
+            buffer_limit_bytes=device.memory.limit,
+            temperature=temperature_of(backend),
+            figures=device_figures_to_wire(backend),
+            limits=limits_to_wire(backend) if request.with_limits else (),
+            wire_up_bytes=device.counters.wire_up_bytes,
+            wire_down_bytes=device.counters.wire_down_bytes,
+        )
+
+    @answers
+    def GetFigures(self, request: wire.GetFiguresRequest, context: grpc.ServicerContext) -> wire.GetFiguresResponse:
+        self._guard.require_operator(context, "look at the figures of a prepared model")
+        workload = self._clients.find(request.prepared_model, PreparedModel, "prepared model").workload
+        if not isinstance(workload, ShownWorkload):
+            return wire.GetFiguresResponse()
+        return wire.GetFiguresResponse(figures=figures_to_wire(workload.figures()))

@@ -1,0 +1,261 @@
+"""WireService over gRPC."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from typing import NoReturn, TypeVar
+
+import grpc
+
+from nnhal.errors import HalError, NnhalError, invalid_argument
+from nnhal.types import ErrorStatus
+from nnhal.v1 import wire_pb2 as wire
+from nnhal.v1 import wire_pb2_grpc
+from nnhal_devices.host.clock import now_ns
+from nnhal_devices.host.wire.constants import KeptConstants
+from nnhal_devices.host.wire.door import WireDoor
+from nnhal_devices.host.wire.limits import WireLimits, exhausted
+from nnhal_devices.host.wire.own_device import OwnDevice
+from nnhal_devices.host.wire.packs import MissingConstantsError
+from nnhal_devices.host.wire.session import FarSession
+from nnhal_devices.wire.chunks import chunks_of, joined
+from nnhal_devices.wire.protocol import CHUNK_BYTES, PROTOCOL_VERSION, SESSION_TOKEN_METADATA
+from nnhal_hosting.logs import get_logger
+from nnhal_hosting.rpc import abort, defect
+
+_log = get_logger(__name__)
+_LOOK_SECONDS = 0.5
+S = TypeVar("S")
+I = TypeVar("I")  # noqa: E741 - input
+O = TypeVar("O")  # noqa: E741 - output
+
+
+def _answers(method: Callable[[S, I, grpc.ServicerContext], O]) -> Callable[[S, I, grpc.ServicerContext], O]:
+    """Wrap a unary method: errors become statuses."""
+
+    @functools.wraps(method)
+    def call(self: S, request: I, context: grpc.ServicerContext) -> O:
+        try:
+            return method(self, request, context)
+        except Exception as error:
+            _end(context, error, method.__name__)
+
+    return call
+
+
+def _streams(
+    method: Callable[[S, I, grpc.ServicerContext], Iterator[O]],
+) -> Callable[[S, I, grpc.ServicerContext], Iterator[O]]:
+    """Wrap a method that answers with a stream: errors become statuses."""
+
+    @functools.wraps(method)
+    def call(self: S, request: I, context: grpc.ServicerContext) -> Iterator[O]:
+        try:
+            yield from method(self, request, context)
+        except Exception as error:
+            _end(context, error, method.__name__)
+
+    return call
+
+
+class WireServicer(wire_pb2_grpc.WireServiceServicer):
+    """The sessions of a wire, and what is asked in each."""
+
+    def __init__(self, own: OwnDevice, door: WireDoor, limits: WireLimits) -> None:
+        self._own = own
+        self._door = door
+        self._limits = limits
+        self._kept = KeptConstants(limits.constant_bytes)
+        self._lock = threading.Lock()
+        self._sessions: dict[str, FarSession] = {}
+        self._opening = 0
+
+    def close(self) -> None:
+        """End all sessions."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            session.ended.set()
+
+    @_streams
+    def OpenSession(
+        self, request: wire.OpenSessionRequest, context: grpc.ServicerContext
+    ) -> Iterator[wire.OpenSessionResponse]:
+        caller = self._door.admit(context)
+        if request.protocol_version != PROTOCOL_VERSION:
+            invalid_argument(f"protocol version {request.protocol_version}, expected {PROTOCOL_VERSION}")
+        with self._lock:
+            if self._opening >= self._limits.sessions:
+                exhausted(f"{self._opening} sessions are open", f"at most {self._limits.sessions}", "sessions")
+            self._opening += 1
+        try:
+            session = FarSession(self._own, caller.titled(request.client_name), caller.name, self._kept, self._limits)
+            try:
+                yield from self._serve(session, context)
+            finally:
+                with self._lock:
+                    self._sessions.pop(session.token, None)
+                session.close()
+                _log.info("a session of the wire ended", client=session.name)
+        finally:
+            with self._lock:
+                self._opening -= 1
+
+    def _serve(self, session: FarSession, context: grpc.ServicerContext) -> Iterator[wire.OpenSessionResponse]:
+        with self._lock:
+            self._sessions[session.token] = session
+        if not context.add_callback(session.ended.set):
+            return
+        _log.info("a session of the wire began", client=session.name)
+        yield session.introduction()
+        while not session.ended.wait(_LOOK_SECONDS):
+            if session.gone:
+                return
+
+    @_answers
+    def Probe(self, request: wire.ProbeRequest, context: grpc.ServicerContext) -> wire.ProbeResponse:
+        received = now_ns()
+        self._session(context)
+        if not 0 <= request.answer_bytes <= CHUNK_BYTES:
+            invalid_argument(f"a probe for {request.answer_bytes} bytes, expected 0 to {CHUNK_BYTES}")
+        return wire.ProbeResponse(payload=bytes(request.answer_bytes), received_ns=received, sent_ns=now_ns())
+
+    @_answers
+    def Assess(self, request: wire.AssessRequest, context: grpc.ServicerContext) -> wire.AssessResponse:
+        try:
+            return wire.AssessResponse(assessment=self._session(context).assess(request.model))
+        except MissingConstantsError as error:
+            return wire.AssessResponse(missing=error.missing)
+
+    @_answers
+    def Optimize(self, request: wire.OptimizeRequest, context: grpc.ServicerContext) -> wire.OptimizeResponse:
+        try:
+            return wire.OptimizeResponse(views=self._session(context).optimize(request.model))
+        except MissingConstantsError as error:
+            return wire.OptimizeResponse(missing=error.missing)
+
+    @_answers
+    def PutConstant(
+        self, request: Iterator[wire.PutConstantRequest], context: grpc.ServicerContext
+    ) -> wire.PutConstantResponse:
+        session = self._session(context)
+        first = _first(request)
+        chunks = (part.chunk for part in _chain(first, request))
+        received = session.uploads.receive(first.digest, first.length, first.offset, chunks)
+        return wire.PutConstantResponse(received_bytes=received)
+
+    @_answers
+    def Prepare(self, request: wire.PrepareRequest, context: grpc.ServicerContext) -> wire.PrepareResponse:
+        received = now_ns()
+        try:
+            return self._session(context).prepare(request, received)
+        except MissingConstantsError as error:
+            return wire.PrepareResponse(missing=error.missing)
+
+    @_answers
+    def BindExecution(
+        self, request: wire.BindExecutionRequest, context: grpc.ServicerContext
+    ) -> wire.BindExecutionResponse:
+        return wire.BindExecutionResponse(execution=self._session(context).bind(request))
+
+    @_answers
+    def Run(self, request: wire.WireServiceRunRequest, context: grpc.ServicerContext) -> wire.WireServiceRunResponse:
+        received = now_ns()
+        outcome, outputs = self._session(context).runs.run(request.start, iter((request.inputs,)), received)
+        return wire.WireServiceRunResponse(outcome=outcome, outputs=joined(outputs))
+
+    @_streams
+    def RunInChunks(
+        self, request: Iterator[wire.RunInChunksRequest], context: grpc.ServicerContext
+    ) -> Iterator[wire.RunInChunksResponse]:
+        received = now_ns()
+        session = self._session(context)
+        start = _first(request).start
+        outcome, outputs = session.runs.run(start, (part.chunk for part in request), received)
+        yield wire.RunInChunksResponse(outcome=outcome)
+        for chunk in chunks_of(outputs):
+            yield wire.RunInChunksResponse(chunk=chunk)
+
+    @_answers
+    def CancelRun(self, request: wire.CancelRunRequest, context: grpc.ServicerContext) -> wire.CancelRunResponse:
+        self._session(context).runs.cancel(request.run)
+        return wire.CancelRunResponse()
+
+    @_answers
+    def AllocateBuffer(
+        self, request: wire.AllocateBufferRequest, context: grpc.ServicerContext
+    ) -> wire.AllocateBufferResponse:
+        return wire.AllocateBufferResponse(buffer=self._session(context).allocate(request.size))
+
+    @_streams
+    def FetchBuffer(
+        self, request: wire.FetchBufferRequest, context: grpc.ServicerContext
+    ) -> Iterator[wire.FetchBufferResponse]:
+        for chunk in self._session(context).fetch(request.buffer, request.length):
+            yield wire.FetchBufferResponse(chunk=chunk)
+
+    @_answers
+    def StoreBuffer(
+        self, request: Iterator[wire.StoreBufferRequest], context: grpc.ServicerContext
+    ) -> wire.StoreBufferResponse:
+        session = self._session(context)
+        first = _first(request)
+        session.store(first.buffer, (part.chunk for part in _chain(first, request)))
+        return wire.StoreBufferResponse()
+
+    @_answers
+    def Drop(self, request: wire.WireServiceDropRequest, context: grpc.ServicerContext) -> wire.WireServiceDropResponse:
+        self._session(context).drop(iter(request.objects))
+        return wire.WireServiceDropResponse()
+
+    @_answers
+    def Notify(self, request: wire.NotifyRequest, context: grpc.ServicerContext) -> wire.NotifyResponse:
+        self._session(context).notify(request)
+        return wire.NotifyResponse()
+
+    @_answers
+    def GetWorkloadFigures(
+        self, request: wire.GetWorkloadFiguresRequest, context: grpc.ServicerContext
+    ) -> wire.GetWorkloadFiguresResponse:
+        return self._session(context).workload_figures(request.prepared_model)
+
+    @_answers
+    def GetDeviceFigures(
+        self, request: wire.GetDeviceFiguresRequest, context: grpc.ServicerContext
+    ) -> wire.GetDeviceFiguresResponse:
+        return self._session(context).device_figures()
+
+    def _session(self, context: grpc.ServicerContext) -> FarSession:
+        """The session of a call. Raises INVALID_ARGUMENT if there is none."""
+        for key, value in context.invocation_metadata():
+            if key == SESSION_TOKEN_METADATA:
+                session = self._sessions.get(str(value))
+                if session is not None:
+                    return session
+        invalid_argument(f"the call needs the token of an open session as metadata {SESSION_TOKEN_METADATA!r}")
+
+
+def _first(parts: Iterator[I]) -> I:
+    first = next(parts, None)
+    if first is None:
+        invalid_argument("a stream without messages, expected at least one")
+    return first
+
+
+def _chain(first: I, rest: Iterator[I]) -> Iterator[I]:
+    yield first
+    yield from rest
+
+
+def _end(context: grpc.ServicerContext, error: Exception, method: str) -> NoReturn:
+    """End a call with the status of an error."""
+    if context.code() is not None:  # type: ignore[attr-defined]
+        raise error
+    if isinstance(error, HalError):
+        abort(context, error)
+    if isinstance(error, NnhalError):
+        abort(context, HalError(ErrorStatus.DEVICE_UNAVAILABLE, f"the session has ended: {error}"))
+    _log.error("a call over the wire failed", method=method, exc_info=error)
+    abort(context, defect())

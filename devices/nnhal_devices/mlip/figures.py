@@ -1,0 +1,115 @@
+"""What mlip shows of a loaded network: the memory of its tiles, what they do over time, and a roofline.
+
+Binaries run one after the other, so the time of each begins when that of the one before ends. All times are modelled.
+Names are the user's if the model has some. Otherwise operations are told by their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from nnhal_devices.figures import (
+    MemoryFigure,
+    MemorySpan,
+    RooflineFigure,
+    RooflineLayer,
+    TimeFigure,
+    TimeSpan,
+    WorkloadFigures,
+)
+from nnhal_devices.mlip.compiler.memory_map import TileMemoryRange
+from nnhal_devices.mlip.compiler.memory_uses import OcmUse, alike_tiles, uses_by_tile
+from nnhal_devices.mlip.program.program import OCM_BYTES, MlipProgram
+from nnhal_devices.mlip.simulator.report import perf_report
+from nnhal_devices.mlip.simulator.roofline import roofline
+from nnhal_devices.mlip.simulator.simulator import Simulator
+from nnhal_devices.mlip.timing.queues import StageSpan
+
+_UNIT = "cycles"
+_DMA = "DMA"
+_VALUE = "value "
+_KINDS = {"result": "feature map", "value": "feature map", "weights": "weights", "stripe": "stripe"}
+"""By the first word of what a memory map says."""
+
+
+def network_figures(simulators: Sequence[Simulator], memory: Sequence[Sequence[TileMemoryRange]]) -> WorkloadFigures:
+    """Return the figures of binaries and of the memory map of each."""
+    begins = list(accumulate((simulator.timeline.total for simulator in simulators), initial=0))
+    tiles = max((simulator.program.tiles for simulator in simulators), default=0)
+    lanes = (*(f"tile {tile}" for tile in range(tiles)), _DMA)
+    spans = [
+        span for simulator, begin in zip(simulators, begins, strict=False) for span in _time(simulator, begin, tiles)
+    ]
+    return WorkloadFigures(
+        tuple(_memories(simulators, memory, begins)),
+        (TimeFigure("Tiles and the DMA engine", _UNIT, lanes, tuple(spans)),) if spans else (),
+        _roofline(simulators),
+    )
+
+
+def _memories(
+    simulators: Sequence[Simulator], memory: Sequence[Sequence[TileMemoryRange]], begins: Sequence[int]
+) -> Iterator[MemoryFigure]:
+    """Yield the memory of each tile over all binaries; tiles that hold the same share a figure."""
+    tiles: dict[int, tuple[OcmUse, ...]] = {}
+    for simulator, ranges, begin in zip(simulators, memory, begins, strict=False):
+        for tile, uses in uses_by_tile(ranges, simulator.timeline).items():
+            moved = tuple(use._replace(begin=use.begin + begin, end=use.end + begin) for use in uses)
+            tiles[tile] = (*tiles.get(tile, ()), *moved)
+    for held, alike in alike_tiles(tiles).items():
+        name = f"OCM of tile {alike[0]}" if len(alike) == 1 else f"OCM of tiles {', '.join(map(str, alike))}"
+        yield MemoryFigure(name, OCM_BYTES, _UNIT, tuple(_held(use) for use in held))
+
+
+def _held(use: OcmUse) -> MemorySpan:
+    kind = _KINDS[use.what.partition(" ")[0]]
+    name = use.what.removeprefix(_VALUE)
+    size = use.stop - use.start
+    return MemorySpan(name, use.start, size, use.begin, use.end, f"pinned {kind}" if use.pinned else kind)
+
+
+def _time(simulator: Simulator, start: int, dma: int) -> Iterator[TimeSpan]:
+    """Yield what tiles and the DMA engine do in one binary. ``dma`` is the lane of the engine."""
+    program = simulator.program
+    for stage in simulator.timeline.stages:
+        title = _title(program, stage.layer)
+        for tile in range(program.tiles):
+            for name, begin, end, kind in _stage(stage, tile, title):
+                if end > begin:
+                    yield TimeSpan(tile, name, start + begin, start + end, kind)
+    for span in simulator.timeline.transfers:
+        transfer = program.transfers[span.transfer]
+        name = f"{'store' if transfer.store else 'load'} {transfer.ddr.name.lower()} of {_title(program, span.layer)}"
+        yield TimeSpan(dma, name, start + span.begin, start + span.end, "copy")
+
+
+def _stage(stage: StageSpan, tile: int, title: str) -> Iterator[tuple[str, int, int, str]]:
+    """Yield what a tile does in a stage: name, begin, end and kind."""
+    tasks = [span for span in stage.tasks if span.tile == tile]
+    done = max((span.end for span in tasks), default=stage.copied)
+    yield f"{title} waits for the DMA engine", stage.ready, stage.begin, "wait"
+    yield f"copies between tiles for {title}", stage.begin, stage.copied, "copy"
+    yield title, stage.copied, done, "compute"
+    yield "waits for other tiles", done, stage.end, "wait"
+
+
+def _title(program: MlipProgram, layer: int) -> str:
+    record = program.layers[layer]
+    return " + ".join(record.user_names) or record.name
+
+
+def _roofline(simulators: Sequence[Simulator]) -> RooflineFigure | None:
+    """The layers with products of all binaries, under the roof of the one that has most tiles."""
+    found = [
+        roofline(each.program, perf_report(each.program, each.timeline, each.profile), each.profile)
+        for each in simulators
+    ]
+    layers = [
+        RooflineLayer(" + ".join(point.user_names) or point.name, point.intensity or 0.0, point.rate)
+        for each in found
+        for point in each.layers
+    ]
+    if not layers:
+        return None
+    return RooflineFigure(max(each.peak for each in found), max(each.ddr_bytes for each in found), "MAC", tuple(layers))

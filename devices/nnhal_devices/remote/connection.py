@@ -1,0 +1,131 @@
+"""The connection to the device: one session, and the calls of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+
+from nnhal.admin import EXIT_STATUS
+from nnhal.codec import error_from_rpc
+from nnhal.errors import HalError, general_failure
+from nnhal.types import ErrorStatus
+from nnhal.v1 import wire_pb2 as wire
+from nnhal.v1 import wire_pb2_grpc
+from nnhal_devices.remote.channel import authorization, open_channel
+from nnhal_devices.remote.options import RemoteOptions
+from nnhal_devices.wire.protocol import PROTOCOL_VERSION, SESSION_TOKEN_METADATA
+from nnhal_hosting.logs import get_logger
+
+_log = get_logger(__name__)
+_NOTICED_SECONDS = 10.0
+"""How long it may take until the end of the session is noticed, after a call has failed for that reason."""
+_RETRY_SECONDS = 0.2
+_HANDSHAKE = "handshake"
+"""In the details of a call that has failed since one end does not accept the other's certificate."""
+_FATAL = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
+T = TypeVar("T")
+
+
+def end_process(place: str, reason: str) -> None:
+    """End this process as a device that has died: what supervises it starts it again, and it connects anew."""
+    _log.error("the connection to the device is lost; this process ends", device=place, reason=reason)
+    sys.stderr.flush()
+    os._exit(EXIT_STATUS)
+
+
+class WireConnection:
+    """A session with the device. Safe to use from several threads."""
+
+    def __init__(self, options: RemoteOptions, lost: Callable[[str, str], None] = end_process) -> None:
+        """Connect. ``lost`` is called with place and reason when the connection has been lost.
+
+        Raises OSError if the device cannot be reached or refuses, ValueError if the token's file cannot be used.
+        """
+        self.place = options.place
+        self._lost = lost
+        self._closed = threading.Event()
+        opening = authorization(options)
+        self._channel = open_channel(options)
+        self.stub = wire_pb2_grpc.WireServiceStub(self._channel)
+        try:
+            self._stream, self.device = self._open(options, opening)
+        except BaseException:
+            self._channel.close()
+            raise
+        self.metadata = ((SESSION_TOKEN_METADATA, self.device.session_token),)
+        self._watcher = threading.Thread(target=self._watch, name="wire-session", daemon=True)
+        self._watcher.start()
+
+    def call(self, method: Callable[..., T], request: Any, timeout: float | None = None) -> T:
+        """Make a call of the session. Raises HalError; that of the device keeps its status, and says where it was."""
+        try:
+            return method(request, metadata=self.metadata, timeout=timeout)
+        except (grpc.RpcError, ValueError) as error:
+            self.fail(error)
+
+    def fail(self, error: grpc.RpcError | ValueError) -> NoReturn:
+        """Raise the HalError for a call that has failed. Does not return if the connection is lost."""
+        if isinstance(error, ValueError):
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, f"{self.place}: the connection was closed") from error
+        failure = error_from_rpc(error, self.place)
+        if isinstance(failure, HalError):
+            raise HalError(failure.status, f"{self.place}: {failure.message}") from failure
+        code, _ = _status(error)
+        if code in _FATAL:
+            self._closed.wait(_NOTICED_SECONDS)
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, f"the connection is lost: {failure}") from failure
+        if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+            raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, f"{self.place} did not answer in time") from failure
+        if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
+            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, str(failure)) from failure
+        general_failure(str(failure))
+
+    def close(self) -> None:
+        """End the session."""
+        self._closed.set()
+        self._stream.cancel()
+        self._channel.close()
+        self._watcher.join()
+
+    def _open(
+        self, options: RemoteOptions, opening: tuple[tuple[str, str], ...]
+    ) -> tuple[Any, wire.OpenSessionResponse]:
+        """Open the session, as soon as somebody listens."""
+        until = time.monotonic() + options.patience
+        request = wire.OpenSessionRequest(protocol_version=PROTOCOL_VERSION, client_name=options.name)
+        while True:
+            stream: Any = self.stub.OpenSession(request, metadata=opening)
+            try:
+                return stream, next(stream)
+            except StopIteration:
+                raise OSError(f"{self.place} ended the session at once") from None
+            except grpc.RpcError as error:
+                code, reason = _status(error)
+                if code != grpc.StatusCode.UNAVAILABLE or _HANDSHAKE in reason or time.monotonic() > until:
+                    raise OSError(f"{self.place} cannot be used: {code.name}: {reason}") from error
+            time.sleep(_RETRY_SECONDS)
+
+    def _watch(self) -> None:
+        """Wait for the end of the session."""
+        reason = "the device has ended the session"
+        try:
+            for _ in self._stream:
+                pass
+        except grpc.RpcError as error:
+            code, details = _status(error)
+            reason = f"{code.name}: {details}"
+        if not self._closed.is_set():
+            self._lost(self.place, reason)
+            self._closed.set()
+
+
+def _status(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
+    """The code and the details of a failed call. The errors of grpc's stubs are calls, which its types do not say."""
+    call: Any = error
+    return (call.code(), call.details() or "") if isinstance(call, grpc.Call) else (grpc.StatusCode.UNKNOWN, str(error))

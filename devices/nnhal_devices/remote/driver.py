@@ -1,0 +1,134 @@
+"""The driver of a device on another host."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Sequence
+from typing import final
+
+from nnhal.errors import HalError
+from nnhal.extensions import element_sizes
+from nnhal.remote.backend import description_from_wire
+from nnhal.remote.identity import checked_capabilities, checked_extensions, checked_type, checked_version
+from nnhal.resolved import ResolvedModel
+from nnhal.types import NO_DEADLINE, NumberOfCacheFiles, OperationType, TensorHandleFactory
+from nnhal.v1 import types_pb2
+from nnhal.v1 import wire_pb2 as wire
+from nnhal_devices.backend import Backend, DeviceFigure, MemoryRules, OperationLimit
+from nnhal_devices.driver import DriverOptions, PrepareOptions, Support, Workload
+from nnhal_devices.remote.clock_offset import ClockOffset
+from nnhal_devices.remote.connection import WireConnection
+from nnhal_devices.remote.kept_memory import KeptMemory
+from nnhal_devices.remote.measures import measure
+from nnhal_devices.remote.networks import ForwardedContext
+from nnhal_devices.remote.options import RemoteOptions
+from nnhal_devices.remote.packing import ModelPacker
+from nnhal_devices.remote.parts import WireParts
+from nnhal_devices.remote.questions import Questions
+from nnhal_devices.remote.releases import Releases, RunsUnderWay, Upkeep
+from nnhal_devices.remote.run import now_ns
+from nnhal_devices.remote.uploading import ask
+from nnhal_devices.remote.workload import RemoteWorkload, ShownRemoteWorkload
+
+
+@final
+class Remote:
+    """A device on another host. It is what that device says of itself, and does what that device does."""
+
+    memory = MemoryRules()
+    number_of_cache_files = NumberOfCacheFiles()
+
+    def __init__(self, options: DriverOptions) -> None:
+        """Connect and measure the connection.
+
+        Raises ValueError for wrong options, OSError if the device cannot be reached or refuses.
+        """
+        own = RemoteOptions.of(options)
+        connection = self._connection = WireConnection(own)
+        offset = ClockOffset()
+        try:
+            self._describe(connection, own)
+            self.measures = measure(connection, offset)
+        except HalError as error:
+            connection.close()
+            raise OSError(f"{own.place} cannot be used: {error}") from error
+        self._releases, runs = Releases(connection), RunsUnderWay(connection)
+        kept = KeptMemory(connection, self._releases)
+        self._parts = WireParts(connection, self._releases, runs, kept, offset)
+        self._upkeep = Upkeep(self._releases, runs)
+        self._packer = ModelPacker()
+        self._questions = Questions(connection, self._packer)
+        atexit.register(self.close)
+        device = connection.device
+        self.backend = Backend(
+            self._questions.operation_ns,
+            self.measures.costs(self._description.transfer_costs.hop_ns),
+            self._questions.optimize,
+            (TensorHandleFactory(f"{own.place}/kept", keeps=True),),
+            context=ForwardedContext(connection),
+            realisation=f"{self._description.realisation}, at {own.place}",
+            operation_limits=self._operation_limits,
+            figures=self._figures,
+            temperature=self._temperature if device.has_temperature else None,
+            memory=kept,
+        )
+
+    def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
+        """Ask the device, which is sent the constants that it has not had. Raises HalError."""
+        return self._questions.support(model)
+
+    def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
+        """Have the device prepare the model. Raises HalError."""
+        connection, packed = self._connection, self._packer.pack(model)
+
+        def question() -> wire.PrepareResponse:
+            options.check()
+            request = wire.PrepareRequest(
+                model=packed.message,
+                preference=types_pb2.ExecutionPreference.ValueType(options.preference),
+                priority=types_pb2.Priority.ValueType(options.priority),
+                remaining_ns=-1 if options.deadline_ns == NO_DEADLINE else max(options.deadline_ns - now_ns(), 0),
+            )
+            return connection.call(connection.stub.Prepare, request)
+
+        answer = ask(connection, packed, question)
+        kind = ShownRemoteWorkload if answer.has_figures else RemoteWorkload
+        return kind(model, answer.prepared_model, element_sizes(model.model, self.extensions), self._parts)
+
+    def close(self) -> None:
+        """End the session, which is no loss of the connection then. Called at the end of the process."""
+        self._upkeep.close()
+        self._connection.close()
+
+    def _describe(self, connection: WireConnection, options: RemoteOptions) -> None:
+        """Take over what the device says of itself. Raises GENERAL_FAILURE if that violates the contract."""
+        device, place = connection.device, connection.place
+        self._description = description_from_wire(device.description, place)
+        self.name = f"{self._description.name}@{options.address.address}"
+        self.version = checked_version(device.version, place)
+        self.type = checked_type(device.type, place)
+        self.capabilities = checked_capabilities(device.capabilities, place)
+        self.extensions = checked_extensions(device.extensions, place)
+        self.modelled_timing = self._description.modelled_timing
+
+    def _operation_limits(self) -> Sequence[OperationLimit]:
+        return [
+            OperationLimit(OperationType[limit.operation], limit.conditions)
+            for limit in self._connection.device.operation_limits
+            if limit.operation in OperationType.__members__
+        ]
+
+    def _figures(self) -> Sequence[DeviceFigure]:
+        measured = self.measures
+        return (
+            DeviceFigure("round trip of the wire", measured.round_trip_ns / 1000, "µs"),
+            DeviceFigure("bandwidth of the wire", 1000 / measured.ns_per_byte, "MB/s"),
+            *(DeviceFigure(figure.name, figure.value, figure.unit) for figure in self._ask().figures),
+        )
+
+    def _temperature(self) -> float:
+        return self._ask().temperature
+
+    def _ask(self) -> wire.GetDeviceFiguresResponse:
+        stub = self._connection.stub
+        return self._connection.call(stub.GetDeviceFigures, wire.GetDeviceFiguresRequest())

@@ -1,0 +1,68 @@
+"""What the device says of models before it prepares them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from nnhal.errors import general_failure
+from nnhal.remote.backend import ModelAssessment, assessment_from_wire, views_from_wire
+from nnhal.resolved import ResolvedModel
+from nnhal.types import OptimizationViews
+from nnhal.v1 import wire_pb2 as wire
+from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal_devices.remote.connection import WireConnection
+from nnhal_devices.remote.packing import ModelPacker, PackedForWire
+from nnhal_devices.remote.uploading import ask
+
+_KEPT_ANSWERS = 64
+"""A host asks for the support of a model, for its costs, and again before it is optimised and prepared."""
+
+
+class Questions:
+    """Asks the device about models, about each once. Safe to use from several threads."""
+
+    def __init__(self, connection: WireConnection, packer: ModelPacker) -> None:
+        self._connection = connection
+        self._packer = packer
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[bytes, ModelAssessment] = OrderedDict()
+
+    def support(self, model: ResolvedModel) -> Sequence[Support]:
+        """Return whether the device supports each operation of main, and if not, why. Raises HalError."""
+        return [
+            SUPPORTED if answer.supported else Unsupported(answer.code, answer.got, answer.allowed, answer.hint)
+            for answer in self._assess(self._packer.pack(model)).operations
+        ]
+
+    def operation_ns(self, model: ResolvedModel) -> Sequence[float]:
+        """Return the modelled nanoseconds of each operation of main. Raises HalError."""
+        costs = self._assess(self._packer.pack(model)).operation_ns
+        if not costs:
+            general_failure(f"{self._connection.place} has no cost model for the model")
+        return costs
+
+    def optimize(self, model: ResolvedModel) -> OptimizationViews:
+        """Return what the device makes of a subgraph. Raises HalError."""
+        connection, packed = self._connection, self._packer.pack(model)
+        request = wire.OptimizeRequest(model=packed.message)
+        answer = ask(connection, packed, lambda: connection.call(connection.stub.Optimize, request))
+        return views_from_wire(answer.views, len(model.model.main.operations), connection.place)
+
+    def _assess(self, packed: PackedForWire) -> ModelAssessment:
+        connection, digest = self._connection, packed.digest
+        with self._lock:
+            known = self._kept.get(digest)
+            if known is not None:
+                self._kept.move_to_end(digest)
+                return known
+        request = wire.AssessRequest(model=packed.message)
+        answer = ask(connection, packed, lambda: connection.call(connection.stub.Assess, request))
+        operations = len(packed.message.model.main.operations)
+        assessment = assessment_from_wire(answer.assessment, operations, connection.place)
+        with self._lock:
+            self._kept[digest] = assessment
+            while len(self._kept) > _KEPT_ANSWERS:
+                self._kept.popitem(last=False)
+        return assessment

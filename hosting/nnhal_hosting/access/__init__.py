@@ -1,0 +1,22 @@
+"""Who may reach a process over TCP and do what there: listeners, TLS, hosts and origins, tokens and roles."""
+
+from nnhal_hosting.access.hosts import AllowedHosts, HostName
+from nnhal_hosting.access.listeners import TcpListener, require_safe
+from nnhal_hosting.access.origins import objection_to_page
+from nnhal_hosting.access.roles import AccessRole
+from nnhal_hosting.access.tls import Tls
+from nnhal_hosting.access.tokens import Identity, TokenFileError, Tokens, read_tokens
+
+__all__ = [
+    "AccessRole",
+    "AllowedHosts",
+    "HostName",
+    "Identity",
+    "TcpListener",
+    "Tls",
+    "TokenFileError",
+    "Tokens",
+    "objection_to_page",
+    "read_tokens",
+    "require_safe",
+]

@@ -1,0 +1,148 @@
+"""AdminService over gRPC, the same in every process."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import cache
+from importlib.metadata import version
+
+import grpc
+
+from nnhal.errors import invalid_argument
+from nnhal.v1 import admin_pb2 as wire
+from nnhal.v1 import admin_pb2_grpc
+from nnhal_hosting.admin.administered import Administered
+from nnhal_hosting.admin.guard import OperatorGuard
+from nnhal_hosting.admin.oversight import Oversight
+from nnhal_hosting.admin.usage import command_of, process_started_ns, process_usage, user_name
+from nnhal_hosting.kept_lines import KEPT
+from nnhal_hosting.link_server import LinkServer
+from nnhal_hosting.logs import get_logger, shown_level
+from nnhal_hosting.politeness import politely
+from nnhal_hosting.rpc import answers
+from nnhal_hosting.sessions import Ownership
+
+_LEVELS = ("debug", "info", "warning", "error")
+_LINES = 200
+"""Log lines of one answer if the caller does not say how many."""
+_log = get_logger(__name__)
+
+
+class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
+    """What an operator asks of a process; admin.proto describes the methods."""
+
+    def __init__(
+        self, administered: Administered, guard: OperatorGuard, links: LinkServer, oversight: Oversight
+    ) -> None:
+        """``links`` are those of the process's sessions."""
+        self._administered = administered
+        self._guard = guard
+        self._links = links
+        self._oversight = oversight
+        self._started_ns = process_started_ns(os.getpid()) or time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+    @answers
+    def GetProcess(self, request: wire.GetProcessRequest, context: grpc.ServicerContext) -> wire.GetProcessResponse:
+        caller, is_whole = self._guard.caller(context), self._guard.is_operator(context)
+        administered = self._administered
+        response = wire.GetProcessResponse(
+            name=administered.name,
+            kind=administered.kind,
+            pid=os.getpid(),
+            version=_version(),
+            started_ns=self._started_ns,
+            supervisor=self._oversight.supervisor,
+            draining=administered.draining,
+            log_level=shown_level(),
+            is_whole=is_whole,
+            usage=process_usage(),
+        )
+        owners = administered.sessions.all() if is_whole else [caller]
+        for owner in politely(sorted(owners, key=lambda owner: owner.session.opened_ns), 4):
+            response.sessions.append(self._session(owner, owner is caller))
+        administered.fill(response, None if is_whole else caller.session.id)
+        response.at_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return response
+
+    @answers
+    def EndSession(self, request: wire.EndSessionRequest, context: grpc.ServicerContext) -> wire.EndSessionResponse:
+        caller = self._guard.caller(context)
+        if request.session != caller.session.id:
+            self._guard.require_operator(context, "end a session of another client")
+        self._links.end(request.session)
+        return wire.EndSessionResponse()
+
+    @answers
+    def CancelExecution(
+        self, request: wire.CancelExecutionRequest, context: grpc.ServicerContext
+    ) -> wire.CancelExecutionResponse:
+        caller = self._guard.caller(context)
+        session = None if self._guard.is_operator(context) else caller.session.id
+        return wire.CancelExecutionResponse(ended=self._administered.cancel(request.execution, session))
+
+    @answers
+    def Drain(self, request: wire.DrainRequest, context: grpc.ServicerContext) -> wire.DrainResponse:
+        self._guard.require_operator(context, "drain the process")
+        executions = self._administered.drain(request.drain)
+        _log.info("draining" if request.drain else "taking new work", executions=executions)
+        return wire.DrainResponse(executions=executions)
+
+    @answers
+    def Exit(self, request: wire.ExitRequest, context: grpc.ServicerContext) -> wire.ExitResponse:
+        self._guard.require_operator(context, "end the process")
+        _log.info("an operator ends the process")
+        if not context.add_callback(self._oversight.exit):  # the call is over already
+            self._oversight.exit()
+        return wire.ExitResponse()
+
+    @answers
+    def SetLogLevel(self, request: wire.SetLogLevelRequest, context: grpc.ServicerContext) -> wire.SetLogLevelResponse:
+        self._guard.require_operator(context, "change the level of the log")
+        if request.level not in _LEVELS:
+            invalid_argument(f"log level {request.level!r}, expected one of {', '.join(_LEVELS)}")
+        self._administered.set_log_level(request.level)
+        return wire.SetLogLevelResponse()
+
+    @answers
+    def GetLogLines(self, request: wire.GetLogLinesRequest, context: grpc.ServicerContext) -> wire.GetLogLinesResponse:
+        self._guard.require_operator(context, "read the log")
+        if request.after < 0 or request.most < 0:
+            invalid_argument(f"lines after {request.after}, at most {request.most}; expected no negative numbers")
+        lines, last = KEPT.after(request.after, request.most or _LINES)
+        name = self._administered.name
+        return wire.GetLogLinesResponse(
+            lines=[
+                wire.LogLine(
+                    number=line.number,
+                    at_ns=line.at_ns,
+                    process=name,
+                    level=line.level,
+                    text=line.text,
+                    request_id=line.request_id,
+                )
+                for line in lines
+            ],
+            last=last,
+        )
+
+    def _session(self, owner: Ownership, is_own: bool) -> wire.SessionState:
+        session = owner.session
+        return wire.SessionState(
+            id=session.id,
+            pid=session.pid,
+            uid=session.uid,
+            user=user_name(session.uid),
+            command=command_of(session),
+            client_name=session.client_name,
+            opened_ns=session.opened_ns,
+            descriptors=len(session.descriptors),
+            objects=self._administered.objects_of(owner),
+            is_own=is_own,
+            owner=session.owner,
+        )
+
+
+@cache
+def _version() -> str:
+    return version("nnhal")

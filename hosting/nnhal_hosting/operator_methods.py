@@ -1,0 +1,95 @@
+"""The methods for operators, which are answered in threads of their own, whatever clients do meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import grpc
+
+from nnhal.admin import ADMIN_KEY_METADATA
+from nnhal_hosting.admin.keys import is_admin_key
+
+_OPERATOR_THREADS = 8
+_CLIENT_THREADS = 2
+S = TypeVar("S")
+if TYPE_CHECKING:
+    _GenericHandler = grpc.GenericRpcHandler[Any, Any]
+else:  # generic in its stubs only
+    _GenericHandler = grpc.GenericRpcHandler
+
+
+class _Handlers(NamedTuple):
+    """The handlers of one method."""
+
+    operator: grpc.RpcMethodHandler[Any, Any]
+    client: grpc.RpcMethodHandler[Any, Any]
+
+
+class OperatorMethods(_GenericHandler):
+    """Serves unary methods: callers with an admin key in one pool of threads, all others in a small one.
+
+    Other callers see their own session only, and may call as often as they like.
+    """
+
+    def __init__(self, keys: Collection[str]) -> None:
+        """``keys`` are the admin keys of the process."""
+        self._keys = tuple(keys)
+        self._operators = ThreadPoolExecutor(_OPERATOR_THREADS, thread_name_prefix="operator")
+        self._clients = ThreadPoolExecutor(_CLIENT_THREADS, thread_name_prefix="own-view")
+        self._handlers: dict[str, _Handlers] = {}
+
+    def add(self, add: Callable[[S, grpc.Server], None], servicer: S) -> None:
+        """Serve a servicer's methods; ``add`` is the generated function that adds such a servicer to a server."""
+        collector: Any = _Collector(self._keep)
+        add(servicer, collector)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Return the handler of a call, by its method and its admin key."""
+        handlers = self._handlers.get(handler_call_details.method)
+        if handlers is None:
+            return None
+        metadata: dict[str, Any] = dict(handler_call_details.invocation_metadata)
+        given = metadata.get(ADMIN_KEY_METADATA)
+        is_operator = given is not None and is_admin_key(str(given), self._keys)
+        return handlers.operator if is_operator else handlers.client
+
+    def close(self) -> None:
+        """Wait for the calls that are being answered."""
+        self._operators.shutdown()
+        self._clients.shutdown()
+
+    def _keep(self, service: str, handlers: Mapping[str, Any]) -> None:
+        for name, handler in handlers.items():
+            self._handlers[f"/{service}/{name}"] = _Handlers(
+                _in_pool(handler, self._operators), _in_pool(handler, self._clients)
+            )
+
+
+class _Collector:
+    """Takes from a generated function what it would have a server serve."""
+
+    def __init__(self, keep: Callable[[str, Mapping[str, Any]], None]) -> None:
+        self._keep = keep
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
+        """Take the handlers of a service by method."""
+        self._keep(service, handlers)
+
+    def add_generic_rpc_handlers(self, handlers: object) -> None:
+        """Do nothing: these handlers are the same ones, and do not say their names."""
+
+
+def _in_pool(handler: Any, pool: ThreadPoolExecutor) -> grpc.RpcMethodHandler[Any, Any]:
+    """A unary method that gRPC runs in the threads of a pool."""
+
+    def call(request: Any, context: grpc.ServicerContext) -> Any:
+        return handler.unary_unary(request, context)
+
+    # gRPC looks for this attribute. A version that does not would run the method in the threads of all others.
+    call.experimental_thread_pool = pool  # type: ignore[attr-defined]
+    made: grpc.RpcMethodHandler[Any, Any] = grpc.unary_unary_rpc_method_handler(
+        call, handler.request_deserializer, handler.response_serializer
+    )
+    return made

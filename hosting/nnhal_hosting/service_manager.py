@@ -1,0 +1,53 @@
+"""What a service manager such as systemd is told (sd_notify(3)), and the sockets that it gives (sd_listen_fds(3))."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+_FIRST_PASSED = 3
+"""The number of the first descriptor that is handed over."""
+_NOTIFY, _PID, _COUNT, _NAMES = "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"
+SERVES = "READY=1"
+ENDS = "STOPPING=1"
+
+
+def tell_manager(state: str) -> None:
+    """Tell the service manager what this process does: SERVES or ENDS. Does nothing if nobody wants to know.
+
+    Raises OSError if the manager does not listen.
+    """
+    address = os.environ.get(_NOTIFY, "")
+    if not address:
+        return
+    if address.startswith("@"):  # an abstract name
+        address = "\0" + address[1:]
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+            notifier.sendto(state.encode(), address)
+    except OSError as error:
+        raise OSError(f"the service manager does not listen at {_NOTIFY} {os.environ[_NOTIFY]!r}: {error}") from error
+
+
+def passed_sockets() -> dict[str, socket.socket]:
+    """Take the listening sockets that the service manager hands over to this process, by the names that it gives them.
+
+    A second call returns none. Raises ValueError if two have the same name, or the environment is malformed.
+    """
+    taken = {name: os.environ.pop(name, "") for name in (_PID, _COUNT, _NAMES)}
+    if not taken[_COUNT] or taken[_PID] != str(os.getpid()):  # those of a parent are not this process's
+        return {}
+    try:
+        count = int(taken[_COUNT])
+    except ValueError:
+        raise ValueError(f"{_COUNT} {taken[_COUNT]!r}, expected a number of descriptors") from None
+    names = taken[_NAMES].split(":") if taken[_NAMES] else []
+    if len(names) != count or len(set(names)) != count:
+        raise ValueError(
+            f"{_NAMES} {taken[_NAMES]!r}, expected {count} different names, such as FileDescriptorName= gives"
+        )
+    passed = {}
+    for number, name in enumerate(names, _FIRST_PASSED):
+        os.set_inheritable(number, False)
+        passed[name] = socket.socket(fileno=number)
+    return passed

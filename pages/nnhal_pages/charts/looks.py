@@ -1,0 +1,49 @@
+"""The looks of kinds of things, the same in all charts. What is of an unknown kind has a look of its own as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from nnhal_pages.patterns import DeviceLane
+
+_Look = TypeVar("_Look")
+_MEMORY = {
+    "feature map": 0,
+    "result": 0,
+    "value": 0,
+    "rolling buffer": 2,
+    "weights": 1,
+    "pinned weights": 3,
+    "stripe": 4,
+}
+"""Patterns: the colour tells one thing from another."""
+_WORK = {
+    "request": DeviceLane(0, 0),
+    "compute": DeviceLane(1, 0),
+    "copy": DeviceLane(2, 1),
+    "wire": DeviceLane(5, 3),
+    "wait": DeviceLane(0, 2),
+    "queue": DeviceLane(0, 2),
+    "input": DeviceLane(3, 4),
+    "run": DeviceLane(6, 0),
+    "output": DeviceLane(4, 6),
+}
+_OTHERS = (DeviceLane(6, 4), DeviceLane(5, 5), DeviceLane(3, 6), DeviceLane(4, 4))
+
+
+def memory_patterns(kinds: Iterable[str]) -> dict[str, int]:
+    """Return a pattern for each kind of content of a memory."""
+    return _looks(kinds, _MEMORY, (5, 6))
+
+
+def work_looks(kinds: Iterable[str]) -> dict[str, DeviceLane]:
+    """Return a look for each kind of work."""
+    return _looks(kinds, _WORK, _OTHERS)
+
+
+def _looks(kinds: Iterable[str], known: Mapping[str, _Look], others: tuple[_Look, ...]) -> dict[str, _Look]:
+    asked = dict.fromkeys(kinds)
+    unknown = [kind for kind in asked if kind not in known]
+    looks = {kind: known[kind] for kind in known if kind in asked}
+    return looks | {kind: others[number % len(others)] for number, kind in enumerate(unknown)}

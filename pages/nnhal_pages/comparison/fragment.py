@@ -1,0 +1,197 @@
+"""Two explanations as a fragment of HTML: what differs first, then both graphs side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+
+from nnhal_client.explanation import EdgeStory, Explanation, OperationStory
+from nnhal_pages.comparison.differences import count, difference, figures
+from nnhal_pages.comparison.pairing import OperationPair, differs, marks_of, pairs_of
+from nnhal_pages.explanation.marks import counted, device_mark, operation_link
+from nnhal_pages.graph import GraphView, plan_graph
+from nnhal_pages.tables import short_name, stacking_table
+from nnhal_pages.text import escaped
+from nnhal_pages.units import duration
+
+
+def comparison(
+    old: Explanation, new: Explanation, titles: tuple[str, str], views: tuple[GraphView, GraphView], level: int = 2
+) -> str:
+    """A section with the figures of both plans, what differs by device, operation and edge, and both graphs.
+
+    ``titles`` are plain text. ``views`` are those of the graphs, with names of their own; marks are added to them.
+    ``level`` is the level of the headings.
+    """
+    devices = tuple({device.name: device for device in (*old.devices, *new.devices)}.values())
+    old, new = replace(old, devices=devices), replace(new, devices=devices)  # so that a device looks the same in both
+    pairs = pairs_of(old, new)
+    parts = (
+        ("In short", f"<p>{escaped(_short(old, new, pairs))}</p>{_figures(old, new, titles)}"),
+        ("Devices", _devices(old, new, titles)),
+        ("Operations that differ", _operations(old, new, pairs, titles, views)),
+        ("Edges that differ", _edges(old, new, titles)),
+        ("Side by side", _graphs(old, new, pairs, titles, views)),
+    )
+    sections = (f"<h{level}>{title}</h{level}>{content}" for title, content in parts)
+    return f"<section class='nnhal-plan comparison' aria-label='Two plans'>{''.join(sections)}</section>"
+
+
+@cache
+def comparison_style() -> str:
+    """The style sheet of comparisons, beside those of explanations and drawings."""
+    return files("nnhal_pages.comparison").joinpath("comparison.css").read_text()
+
+
+def _short(old: Explanation, new: Explanation, pairs: Sequence[OperationPair]) -> str:
+    """Say in a line what differs."""
+    both = [(old.operations[p.old], new.operations[p.new]) for p in pairs if p.old is not None and p.new is not None]
+    moved = sum(before.device != after.device for before, after in both)
+    told = [
+        f"{counted(moved, 'operation')} moved" if moved else "No operation moved",
+        *(
+            f"{counted(number, 'operation')} {'is' if number == 1 else 'are'} only in the {which}"
+            for which, number in (
+                ("old plan", sum(pair.new is None for pair in pairs)),
+                ("new plan", sum(pair.old is None for pair in pairs)),
+            )
+            if number
+        ),
+        f"modelled time: {difference(old.modelled_ns, new.modelled_ns, duration)}",
+        f"copied bytes: {difference(old.copied_bytes, new.copied_bytes, count)}",
+        f"peak memory, bytes: {difference(old.peak_bytes, new.peak_bytes, count)}",
+    ]
+    return "; ".join(told) + "."
+
+
+def _figures(old: Explanation, new: Explanation, titles: tuple[str, str]) -> str:
+    rows = [
+        (name, written(before), written(after), difference(before, after, written))
+        for name, before, after, written in figures(old, new)
+    ]
+    header = ("Figure", *map(escaped, titles), "Difference")
+    return stacking_table("figures", "The plans as wholes.", header, rows, {1, 2})
+
+
+def _devices(old: Explanation, new: Explanation, titles: tuple[str, str]) -> str:
+    rows = []
+    for name in (device.name for device in new.devices):
+        operations = [sum(story.device == name for story in plan.operations) for plan in (old, new)]
+        times = [sum(step.modelled_ns for step in plan.steps if step.device == name) for plan in (old, new)]
+        rows.append(
+            (
+                device_mark(new, name),
+                *map(count, operations),
+                difference(operations[0], operations[1], count),
+                *map(duration, times),
+                difference(times[0], times[1], duration),
+            )
+        )
+    one, other = map(escaped, titles)
+    header = (
+        *("Device", f"Operations, {one}", f"Operations, {other}", "Difference"),
+        *(f"Modelled time, {one}", f"Modelled time, {other}", "Difference"),
+    )
+    return stacking_table("devices", "What each device does.", header, rows, {1, 2, 4, 5})
+
+
+def _operations(
+    old: Explanation,
+    new: Explanation,
+    pairs: Sequence[OperationPair],
+    titles: tuple[str, str],
+    views: tuple[GraphView, GraphView],
+) -> str:
+    rows = []
+    for pair in pairs:
+        before = old.operations[pair.old] if pair.old is not None else None
+        after = new.operations[pair.new] if pair.new is not None else None
+        if before and after and not differs(before, after):
+            continue
+        plan, number, view = (new, pair.new, views[1]) if pair.new is not None else (old, pair.old, views[0])
+        story = after or before
+        if story is not None and number is not None:
+            rows.append(
+                (
+                    operation_link(plan, number, view.links.operation(number)),
+                    escaped(story.operation),
+                    _change(before, after),
+                    _placed(old, before),
+                    _placed(new, after),
+                )
+            )
+    if not rows:
+        return "<p class='note'>None: every operation runs where it ran, in the same modelled time.</p>"
+    same = len(pairs) - len(rows)
+    caption = f"{counted(len(rows), 'operation')} of {len(pairs):,}; {same:,} are the same in both."
+    header = ("Node", "Operation", "Change", *map(escaped, titles))
+    return stacking_table("changes", caption, header, rows, ())
+
+
+def _change(before: OperationStory | None, after: OperationStory | None) -> str:
+    if before is None:
+        return "+ only in the new plan"
+    if after is None:
+        return "- only in the old plan"
+    if before.device != after.device:
+        return "◆ moved"
+    return "◇ pinned otherwise" if before.pin != after.pin else "◇ another time"
+
+
+def _placed(plan: Explanation, story: OperationStory | None) -> str:
+    if story is None:
+        return "-"
+    pin = f"<br><span class='small'>pinned by {escaped(story.pin)}</span>" if story.pin else ""
+    time = f", {duration(story.modelled_ns)}" if story.modelled_ns > 0 else ""
+    return f"{device_mark(plan, story.device)}{time}{pin}"
+
+
+def _edges(old: Explanation, new: Explanation, titles: tuple[str, str]) -> str:
+    rows = []
+    for value in dict.fromkeys(edge.value for edge in (*new.edges, *old.edges)):
+        ways = [[edge for edge in plan.edges if edge.value == value] for plan in (old, new)]
+        if Counter(map(_way, ways[0])) != Counter(map(_way, ways[1])):
+            copied = [sum(edge.copied_bytes for edge in edges) for edges in ways]
+            rows.append((short_name(value), *map(_ways, ways), difference(copied[0], copied[1], count)))
+    if not rows:
+        return "<p class='note'>None: every value passes from device to device as it did.</p>"
+    header = ("Value", *map(escaped, titles), "Copied bytes")
+    caption = f"{counted(len(rows), 'value')} that {'passes' if len(rows) == 1 else 'pass'} in another way."
+    return stacking_table("changes", caption, header, rows, ())
+
+
+def _way(edge: EdgeStory) -> tuple[object, ...]:
+    """What is compared of an edge: not its steps, whose numbers change with any step before them."""
+    return edge.source, edge.destination, edge.strategy, edge.layer, edge.bytes, edge.copied_bytes
+
+
+def _ways(edges: Sequence[EdgeStory]) -> str:
+    told = (
+        f"{edge.source or 'client'} to {edge.destination or 'client'}: {edge.strategy}, "
+        f"{f'{edge.copied_bytes:,} bytes copied' if edge.copied_bytes else f'{edge.bytes:,} bytes in place'}"
+        for edge in edges
+    )
+    return "<br>".join(map(escaped, told)) or "stays within a step"
+
+
+def _graphs(
+    old: Explanation,
+    new: Explanation,
+    pairs: list[OperationPair],
+    titles: tuple[str, str],
+    views: tuple[GraphView, GraphView],
+) -> str:
+    graphs = []
+    for plan, view, marks, title in zip((old, new), views, marks_of(old, new, pairs), titles, strict=True):
+        drawing = plan_graph(plan, replace(view, marks={**view.marks, **marks}))
+        graphs.append(
+            f"<figure><figcaption>{escaped(title)}</figcaption><div class='scroll' role='region' tabindex='0' "
+            f"aria-label='{escaped(title)}'>{drawing.embedded()}</div></figure>"
+        )
+    note = (
+        "<p class='note'>What differs has ◆ and a frame. A step that is closed says how many of its operations do.</p>"
+    )
+    return f"{note}<div class='beside'>{''.join(graphs)}</div>"

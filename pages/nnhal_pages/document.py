@@ -1,0 +1,36 @@
+"""A page as one HTML document, and the style sheets that pages share."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from nnhal_pages.text import escaped
+
+_DOCUMENT_STYLE = """\
+body { margin: 0; }
+main { max-width: 80rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
+h1 { margin: 0; font-size: clamp(1.25rem, 4vw, 1.75rem); line-height: 1.2; overflow-wrap: anywhere; }
+"""
+
+
+def document(title: str, content: str, sheet: str) -> str:
+    """Return a whole HTML document. ``content`` is HTML, ``sheet`` its style, ``title`` plain text."""
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>{escaped(title)}</title><style>{_DOCUMENT_STYLE}{sheet}</style></head>"
+        f"<body class='nnhal-plan'><main><h1>{escaped(title)}</h1>{content}</main></body></html>"
+    )
+
+
+@cache
+def palette() -> str:
+    """Return the colours, for the light and the dark scheme of the system."""
+    return files("nnhal_pages").joinpath("palette.css").read_text()
+
+
+@cache
+def style() -> str:
+    """Return the style sheet of what pages have in common, with the colours. All rules are below ``.nnhal-plan``."""
+    return palette() + files("nnhal_pages").joinpath("page.css").read_text()

@@ -1,0 +1,113 @@
+"""An open step: its operations in a frame, the values that come in above them, and those that leave below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nnhal_client.explanation import Explanation
+from nnhal_pages.facts import PlanFacts
+from nnhal_pages.graph.boxes import STRIP, GraphBox, fitting, moved, operation_box, step_lines, toggle
+from nnhal_pages.graph.lines import PlanLine, drawn_lines
+from nnhal_pages.graph.pills import ValuePill, pills_of
+from nnhal_pages.graph.view import GraphView
+from nnhal_pages.layout import LayoutLink, NodeShape, layered
+from nnhal_pages.patterns import DeviceLane
+from nnhal_pages.svg import element, label
+from nnhal_pages.units import size
+
+_HEAD = 160
+"""The width of the words on the left side."""
+_MARGIN = 18
+_LINE = 17
+
+
+@dataclass(frozen=True, slots=True)
+class StepFrame:
+    """A drawn frame, and where lines reach it."""
+
+    box: GraphBox
+    entries: dict[int, float]
+    """For each edge into the step, by its number in the explanation: from the middle of the frame."""
+    exits: dict[int, float]
+    """The same for each edge out of it."""
+
+
+def step_frame(
+    number: int, explanation: Explanation, facts: PlanFacts, lane: DeviceLane, limit: float, view: GraphView
+) -> StepFrame:
+    """Draw an open step. Rows of operations that would be wider than ``limit`` become several."""
+    members = facts.members.get(number, ())
+    entering, leaving = pills_of(explanation, number, True), pills_of(explanation, number, False)
+    boxes = [*_operations(explanation, members, lane, view), *(pill.box() for pill in (*entering, *leaving))]
+    first, last = range(len(members), len(members) + len(entering)), len(members) + len(entering)
+    shapes = [NodeShape(box.width, box.height, at in first, at >= last) for at, box in enumerate(boxes)]
+    lines = list(_lines(explanation, facts, members, entering, leaving))
+    layout = layered(shapes, [line.link for line in lines], limit)
+    left = STRIP + _HEAD
+    words = step_lines(number, explanation)
+    width, height = left + layout.width + _MARGIN, max(layout.height, _LINE * (len(words) + 2)) + 2 * _MARGIN
+    placed = (moved(box.content, *place) for box, place in zip(boxes, layout.places, strict=True))
+    content = (
+        element("rect", class_="frame", x=0.5, y=0.5, width=width - 1, height=height - 1, rx=6)
+        + element("rect", class_="strip", x=1.0, y=1.0, width=STRIP, height=height - 2, fill=lane.fill(view.name))
+        + _words(number, words, view)
+        + moved(drawn_lines(layout, lines, shapes) + "".join(placed), left, _MARGIN)
+    )
+    middles = [left + x + box.width / 2 - width / 2 for box, (x, _) in zip(boxes, layout.places, strict=True)]
+    return StepFrame(
+        GraphBox(
+            width, height, element("g", content, id=f"{view.name}-step-{number}", class_=f"open-step {lane.class_}")
+        ),
+        {edge: middles[at] for at, pill in zip(first, entering, strict=True) for edge in pill.edges},
+        {edge: middles[at] for at, pill in enumerate(leaving, last) for edge in pill.edges},
+    )
+
+
+def _operations(
+    explanation: Explanation, members: Sequence[int], lane: DeviceLane, view: GraphView
+) -> Iterator[GraphBox]:
+    longest = max((explanation.operations[member].modelled_ns for member in members), default=0.0)
+    for member in members:
+        story = explanation.operations[member]
+        yield operation_box(member, story, lane, story.modelled_ns / longest if longest > 0 else 0.0, view)
+
+
+def _words(number: int, words: Sequence[str], view: GraphView) -> str:
+    """Write what there is to say of the step, in the upper left corner. It leads to more, and closes the step."""
+    x = STRIP + 10
+    texts = "".join(
+        label(x, 24 + _LINE * at, fitting(text, _HEAD - 30), "" if at else "strong") for at, text in enumerate(words)
+    )
+    room = element("rect", class_="reach", x=STRIP + 2, y=4, width=_HEAD - 12, height=_LINE * len(words) + 14)
+    link = element("a", room + texts, href=view.links.step(number), class_="node title", aria_label=", ".join(words))
+    return link + toggle(number, x, 30 + _LINE * len(words), view)
+
+
+def _lines(
+    explanation: Explanation,
+    facts: PlanFacts,
+    members: Sequence[int],
+    entering: Sequence[ValuePill],
+    leaving: Sequence[ValuePill],
+) -> Iterator[PlanLine]:
+    """Yield the lines between operations of the step, and those from and to its pills."""
+    at = {member: position for position, member in enumerate(members)}
+    given = {value: number for number, pill in enumerate(entering, len(members)) for value in pill.values}
+    for member in members:
+        for value in dict.fromkeys(explanation.operations[member].inputs):
+            writer = facts.writer(value, member)
+            source = at.get(writer) if writer is not None else None
+            source = given.get(value) if source is None else source
+            if source is not None:
+                yield _line(source, at[member], value, facts)
+    for number, pill in enumerate(leaving, len(members) + len(entering)):
+        for value in pill.values:
+            writers = [writer for writer in facts.writers.get(value, ()) if writer in at]
+            if writers:
+                yield _line(at[writers[-1]], number, value, facts)
+
+
+def _line(source: int, target: int, value: str, facts: PlanFacts) -> PlanLine:
+    told = f"{value}, {size(facts.bytes[value])}" if value in facts.bytes else value
+    return PlanLine(LayoutLink(source, target, value=value), (told,))

@@ -1,0 +1,53 @@
+"""What of a plan's graph is shown, and where its links lead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLinks:
+    """The addresses that the graph links to. They are the caller's, and never made of a model's names."""
+
+    operation: Callable[[int], str]
+    """Of what there is to say of an operation, by its number in the explanation."""
+    step: Callable[[int], str]
+    """Of what there is to say of a step."""
+    opened: Callable[[frozenset[int]], str]
+    """Of the graph with just these steps open."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphView:
+    """What of the graph is shown."""
+
+    links: PlanLinks
+    name: str = "plan"
+    """Begins the ids in the drawing: another one for each graph of a page."""
+    open: frozenset[int] = frozenset()
+    """The steps that show their operations."""
+    selected: frozenset[int] = frozenset()
+    """The operations with a frame around them."""
+    marks: Mapping[int, str] = field(default_factory=dict)
+    """What is said of single operations, by their numbers: some words for each."""
+
+
+def opened_from(text: str, steps: int) -> frozenset[int]:
+    """Read which steps are open, from "2,5" or "all". Steps that there are not, as in an old address, are left out.
+
+    Raises ValueError for anything else.
+    """
+    if text == ALL:
+        return frozenset(range(steps))
+    parts = [part for part in text.split(",") if part]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise ValueError(f"open steps: got {text[:40]!r}, expected numbers with commas between them, or '{ALL}'")
+    return frozenset(number for number in (int(part[:9]) for part in parts) if number < steps)
+
+
+def opened_text(opened: Collection[int], steps: int) -> str:
+    """Write which steps are open, as ``opened_from`` reads it."""
+    return ALL if steps and len(opened) == steps else ",".join(map(str, sorted(opened)))

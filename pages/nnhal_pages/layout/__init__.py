@@ -1,0 +1,6 @@
+"""Where the nodes and lines of a directed graph lie, in layers from the top down."""
+
+from nnhal_pages.layout.layered import layered
+from nnhal_pages.layout.shapes import GraphLayout, LayoutLink, LineBundle, NodeShape
+
+__all__ = ["GraphLayout", "LayoutLink", "LineBundle", "NodeShape", "layered"]

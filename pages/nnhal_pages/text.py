@@ -1,0 +1,30 @@
+"""Texts of strangers as markup: names and reasons are shown, and never obeyed."""
+
+from __future__ import annotations
+
+from html import escape
+from unicodedata import category
+
+_SHOWN = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\u200c": "\u200c", "\u200d": "\u200d"}
+"""Some have a short form. The last two join letters, or keep them apart."""
+
+
+def visible(text: str) -> str:
+    """Return the text with its control characters written out.
+
+    Among them are those that turn the direction of what follows, that end a line, and that XML forbids.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def escaped(text: str) -> str:
+    """Return markup, for content and for attributes in quotes, that shows the text."""
+    return escape(visible(text))
+
+
+def _visible(character: str) -> str:
+    if category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in "\ufffe\uffff":
+        return character
+    return _SHOWN.get(character) or f"\\u{ord(character):04x}"

@@ -1,0 +1,31 @@
+"""Times and places in words, the same in tables and on pages."""
+
+from __future__ import annotations
+
+from nnhal_client.explanation import Measured
+
+
+def duration(nanoseconds: float) -> str:
+    """Milliseconds or microseconds; "-" for a negative number, which stands for an unknown time."""
+    if nanoseconds < 0:
+        return "-"
+    return f"{nanoseconds / 1e6:.2f} ms" if nanoseconds >= 1e6 else f"{nanoseconds / 1e3:.1f} µs"
+
+
+def size(count: float) -> str:
+    """Bytes in the largest binary unit of which there is at least one."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:,.4g} GiB"
+
+
+def median_of(measured: Measured) -> str:
+    """What measured times are."""
+    return f"median of {measured.runs} {'run' if measured.runs == 1 else 'runs'}"
+
+
+def place(name: str, step: int) -> str:
+    """A device with the number of its step, or the client, whose step is -1."""
+    return name or "client" if step < 0 else f"{name} ({step})"

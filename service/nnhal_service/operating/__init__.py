@@ -1,0 +1,1 @@
+"""What the framework tells its operators, and does for them."""

@@ -1,0 +1,34 @@
+"""The last events of the framework, for operators who ask later."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from nnhal.admin import EVENTS_KEPT
+from nnhal.v1 import supervisor_pb2
+
+
+class FrameworkEvents:
+    """A ring of EVENTS_KEPT events. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+        self._kept: deque[supervisor_pb2.ProcessEvent] = deque(maxlen=EVENTS_KEPT)
+
+    def note(self, kind: str, subject: str, text: str) -> None:
+        """Keep an event that has just happened; see ``runtime.devices.notes.Note``."""
+        at_ns = time.time_ns()
+        with self._lock:
+            self._last += 1
+            self._kept.append(
+                supervisor_pb2.ProcessEvent(number=self._last, at_ns=at_ns, subject=subject, kind=kind, text=text)
+            )
+
+    def after(self, number: int) -> Sequence[supervisor_pb2.ProcessEvent]:
+        """The events after the one of a number, the oldest first."""
+        with self._lock:
+            return [event for event in self._kept if event.number > number]

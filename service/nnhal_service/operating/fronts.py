@@ -1,0 +1,61 @@
+"""The fronts of the protocol, as operators need them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from nnhal_service.repository import Opener, Repository
+from nnhal_service.serving import ServedModel
+from nnhal_service.serving.run_log import OtherProcesses
+
+if TYPE_CHECKING:
+    from nnhal_service.v2.repository import ServedRepository
+
+
+class OperatedFronts(Protocol):
+    """What serves the models of a repository. Safe to use from several threads."""
+
+    @property
+    def repository(self) -> Repository[ServedModel]:
+        """The models."""
+        ...
+
+    @property
+    def served(self) -> ServedRepository:
+        """The same in the words of the protocol."""
+        ...
+
+    @property
+    def opener(self) -> Opener[ServedModel]:
+        """What loads them."""
+        ...
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """The address of each protocol."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether the server is ready, as the protocol says it."""
+        ...
+
+    @property
+    def may_load(self) -> bool:
+        """Whether clients may load and unload models."""
+        ...
+
+    @property
+    def folders(self) -> Sequence[str]:
+        """The folders of the repository."""
+        ...
+
+    @property
+    def processes(self) -> OtherProcesses | None:
+        """The processes that serve the ports for this one; None if there are none."""
+        ...
+
+    def drain(self, drain: bool) -> None:
+        """Refuse new requests, while those in flight end, and be not ready; or take requests again."""
+        ...

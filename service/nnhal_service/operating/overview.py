@@ -1,0 +1,137 @@
+"""GetFramework: how devices and models fare, and what was done since the start."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+
+import grpc
+
+from nnhal.v1 import framework_admin_pb2 as wire
+from nnhal_hosting.admin.guard import OperatorGuard
+from nnhal_hosting.politeness import politely
+from nnhal_hosting.rpc import answers
+from nnhal_service.native.session import NativeSessions
+from nnhal_service.operating.direct_runs import DirectRunCounter
+from nnhal_service.operating.events import FrameworkEvents
+from nnhal_service.operating.fronts import OperatedFronts
+from nnhal_service.operating.models_in_use import ModelsInUse
+from nnhal_service.repository import ModelIndex
+from nnhal_service.repository.entry import ModelState
+from nnhal_service.runtime import Fleet, PreparedPlan
+from nnhal_service.serving import ServedModel, ServingError
+from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.statistics import RequestCounts
+
+
+class OperatedOverview:
+    """The part of FrameworkAdminService (framework_admin.proto) that describes the framework."""
+
+    _guard: OperatorGuard
+    _fleet: Fleet
+    _sessions: NativeSessions
+    _records: RunRecords
+    _events: FrameworkEvents
+    _models_in_use: ModelsInUse
+    _direct_runs: DirectRunCounter
+    _fronts: OperatedFronts | None
+
+    @answers
+    def GetFramework(
+        self, request: wire.GetFrameworkRequest, context: grpc.ServicerContext
+    ) -> wire.GetFrameworkResponse:
+        self._guard.require_operator(context, "see how the framework fares")
+        self._direct_runs.count()
+        for model in politely(self._models_in_use.all(), 8):
+            model.look()  # a model that nobody runs returns to its own plan all the same
+        fronts = self._fronts
+        response = wire.GetFrameworkResponse(
+            devices=self._devices(),
+            models=() if fronts is None else _states(fronts),
+            session_models=self._session_models(),
+            counts=counts_to_wire(self._records.counts()),
+            addresses={} if fronts is None else fronts.addresses,
+            ready=fronts is not None and fronts.ready,
+            may_load=fronts is not None and fronts.may_load,
+            repositories=[] if fronts is None else fronts.folders,
+            at_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        )
+        response.events.extend(self._events.after(request.events_after))
+        return response
+
+    def _devices(self) -> Iterator[wire.DeviceStanding]:
+        models: dict[str, list[str]] = defaultdict(list)
+        for name, model in politely(self._models_in_use.by_name().items(), 16):
+            for device in model.devices:
+                models[device].append(name)
+        for state in self._fleet.states():
+            reason = state.trouble
+            if not reason and state.is_withdrawn:
+                reason = "it drains: models are planned without it"
+            yield wire.DeviceStanding(
+                name=state.name,
+                available=not state.trouble,
+                reason=reason,
+                draining=state.is_withdrawn,
+                directory=str(state.endpoint.directory),
+                is_added=state.is_added,
+                models=models[state.name],
+            )
+
+    def _session_models(self) -> Iterator[wire.SessionModelState]:
+        for owner in self._sessions.all():
+            for name, model in owner.models.items():
+                if not model.is_share:
+                    yield wire.SessionModelState(
+                        session=owner.session.id,
+                        name=name,
+                        devices=_devices_of(model.prepared),
+                        bindings=model.bindings,
+                        arena_bytes=model.arena_bytes,
+                    )
+
+
+def counts_to_wire(counts: RequestCounts) -> wire.ModelCounts:
+    """Encode counts."""
+    return wire.ModelCounts(
+        requests=counts.successes,
+        failures=counts.failed,
+        duration_ns=counts.success_ns,
+        durations=counts.durations,
+        copied_bytes=counts.copied_bytes,
+        fell_back=counts.fell_back,
+        queue_ns=counts.queue_ns,
+    )
+
+
+def _states(fronts: OperatedFronts) -> Iterator[wire.ServedModelState]:
+    return (_state_of(fronts, row) for row in politely(fronts.repository.index(), 16))
+
+
+def _state_of(fronts: OperatedFronts, row: ModelIndex) -> wire.ServedModelState:
+    """A version of a model; what only a version that serves has is left out if it does not serve by now."""
+    state = wire.ServedModelState(name=row.name, version=row.version, state=row.state.value, reason=row.reason)
+    served = _served(fronts, row)
+    if served is not None:
+        loaded = served.loaded
+        state.devices.extend(_devices_of(loaded.prepared))
+        state.missing.extend(sorted(loaded.missing))
+        state.counts.CopyFrom(counts_to_wire(served.counts))
+        state.queued = served.queued
+        state.arena_bytes = served.arena_bytes
+    return state
+
+
+def _served(fronts: OperatedFronts, row: ModelIndex) -> ServedModel | None:
+    if row.state is not ModelState.READY:
+        return None
+    with suppress(ServingError), fronts.repository.model(row.name, row.version) as lease:
+        return lease.model
+    return None
+
+
+def _devices_of(plan: PreparedPlan) -> list[str]:
+    """The devices of a plan, in the order of their first steps."""
+    return list(dict.fromkeys(step.device for step in plan.plan.steps))

@@ -1,0 +1,52 @@
+"""The part of FrameworkAdminService (framework_admin.proto) that explains plans, and plans models again."""
+
+from __future__ import annotations
+
+import grpc
+
+from nnhal.v1 import framework_admin_pb2 as wire
+from nnhal.v1 import framework_pb2
+from nnhal_hosting.admin.guard import OperatorGuard
+from nnhal_hosting.rpc import answers
+from nnhal_service.native.convert import partitioner_from_wire, pins_from_wire
+from nnhal_service.native.explanation import explanation_to_wire
+from nnhal_service.native.refusals import refused_as_hal
+from nnhal_service.operating.replanning import apply_plan
+from nnhal_service.operating.targets import PlanTargets
+
+
+class OperatedPlans:
+    """ExplainTarget, PlanTarget and ApplyPlan."""
+
+    _guard: OperatorGuard
+    _targets: PlanTargets
+
+    @answers
+    def ExplainTarget(
+        self, request: wire.ExplainTargetRequest, context: grpc.ServicerContext
+    ) -> wire.ExplainTargetResponse:
+        self._guard.require_operator(context, "see the plans of all")
+        with refused_as_hal(), self._targets.model(request.target) as loaded:
+            plan = loaded.original if request.original else loaded.prepared
+            return wire.ExplainTargetResponse(
+                explanation=explanation_to_wire(plan),
+                pins=[framework_pb2.Pin(match=pin.match, device=pin.device) for pin in plan.pins],
+                missing=sorted(loaded.missing | loaded.original.gone),
+                prepared_models=[0 if part.member.remote.gone else part.prepared.handle for part in plan.parts],
+            )
+
+    @answers
+    def PlanTarget(self, request: wire.PlanTargetRequest, context: grpc.ServicerContext) -> wire.PlanTargetResponse:
+        self._guard.require_operator(context, "plan the models of all")
+        strategy = partitioner_from_wire(request.partitioner)
+        with refused_as_hal(), self._targets.model(request.target) as loaded:
+            planner = loaded.original.planner.choose(pins_from_wire(request.pins), request.devices, strategy)
+            return wire.PlanTargetResponse(explanation=explanation_to_wire(planner.sketch()))
+
+    @answers
+    def ApplyPlan(self, request: wire.ApplyPlanRequest, context: grpc.ServicerContext) -> wire.ApplyPlanResponse:
+        self._guard.require_operator(context, "change plans")
+        with refused_as_hal():
+            pins = pins_from_wire(request.pins)
+            lines = apply_plan(self._targets.repository, request.model, pins, request.devices)
+        return wire.ApplyPlanResponse(config_lines=lines)

@@ -1,0 +1,93 @@
+"""The runs that have ended, of all processes that serve, with numbers; and the requests that wait and run in them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import NamedTuple
+
+from nnhal_service.serving.ended_run import EndedRun
+from nnhal_service.serving.live_requests import LiveRequest
+from nnhal_service.serving.run_log import RUNS_KEPT, TROUBLED_KEPT, OtherProcesses
+from nnhal_service.serving.run_records import RunRecords
+
+_OWN = "r"
+_OTHER = "w"
+
+
+class NamedRequest(NamedTuple):
+    """A request that waits or runs, and its public id."""
+
+    id: str
+    request: LiveRequest
+
+
+class NumberedRun(NamedTuple):
+    """A run that has ended. Numbers count the runs that were kept, from 1 on."""
+
+    number: int
+    run: EndedRun
+
+
+class RunHistory:
+    """Collects the runs of this process and of others when somebody asks. Safe to use from several threads."""
+
+    def __init__(self, records: RunRecords, processes: Callable[[], OtherProcesses | None]) -> None:
+        """``processes`` returns the others that serve for this one."""
+        self._records = records
+        self._processes = processes
+        self._lock = threading.Lock()
+        self._last = 0
+        self._kept: deque[NumberedRun] = deque(maxlen=RUNS_KEPT)
+        self._troubled: deque[NumberedRun] = deque(maxlen=TROUBLED_KEPT)
+
+    def look(self) -> list[NamedRequest]:
+        """Take the runs that have ended meanwhile, and return the requests that wait and run, the oldest first."""
+        with self._lock:
+            live = [
+                NamedRequest(f"{_OWN}{each.number}", each)
+                for model in self._records.models.all()
+                for each in model.live.list()
+            ]
+            ended = self._records.log.take()
+            others = self._processes()
+            for process, runs in others.runs().items() if others is not None else ():
+                live += [NamedRequest(f"{_OTHER}{process}.{_OWN}{each.number}", each) for each in runs.live]
+                ended += runs.ended
+            for run in sorted(ended, key=_end):
+                self._last += 1
+                (self._troubled if run.is_troubled else self._kept).append(NumberedRun(self._last, run))
+        return sorted(live, key=_arrival)
+
+    def after(self, number: int, model: str = "") -> list[NumberedRun]:
+        """The runs that had ended at the last look, after the one of a number; of one model, or of all."""
+        with self._lock:
+            kept = sorted((*self._troubled, *self._kept), key=attrgetter("number"))
+        return [each for each in kept if each.number > number and model in ("", each.run.model)]
+
+    def cancel(self, name: str) -> bool | None:
+        """Cancel a request by its public id; returns whether it was waiting, and None if there is none of that id."""
+        process, _, rest = name.rpartition(".")
+        number = rest.removeprefix(_OWN)
+        if not rest.startswith(_OWN) or not number.isdecimal():
+            return None
+        if not process:
+            return _first(model.live.cancel(int(number)) for model in self._records.models.all())
+        others, column = self._processes(), process.removeprefix(_OTHER)
+        if others is None or not process.startswith(_OTHER) or not column.isdecimal():
+            return None
+        return others.cancel_request(int(column), int(number))
+
+
+def _first(answers: Iterable[bool | None]) -> bool | None:
+    return next((answer for answer in answers if answer is not None), None)
+
+
+def _end(run: EndedRun) -> int:
+    return run.ended_ns
+
+
+def _arrival(named: NamedRequest) -> int:
+    return named.request.since_ns

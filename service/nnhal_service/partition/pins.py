@@ -1,0 +1,56 @@
+"""The user's pins: operations that must run on a certain device."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnhal.types import Model, Operation, OperationType
+from nnhal_service.partition.candidate import PlacementError
+
+PIN_FORMS = "name:GLOB, op:TYPE, index:N or index:N-M"
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Operations that must run on a device.
+
+    ``match`` is ``name:GLOB`` by the user's node names, ``op:TYPE`` by the HAL's types, or ``index:N`` or ``index:N-M``
+    by the numbers of operations of main, M included.
+    """
+
+    match: str
+    device: str
+
+    @property
+    def is_of_main(self) -> bool:
+        """Whether it can cover operations of main only, and none of subgraphs."""
+        return not self.match.startswith("op:")
+
+    def covers(self, index: int, operation: Operation, names: Sequence[str]) -> bool:
+        """Return whether the pin covers an operation, by its number, that stands for the named nodes.
+
+        Raises PlacementError if ``match`` is malformed.
+        """
+        kind, _, pattern = self.match.partition(":")
+        if kind == "name" and pattern:
+            return any(fnmatch.fnmatchcase(name, pattern) for name in names)
+        if kind == "op" and pattern:
+            return operation.type <= max(OperationType) and OperationType(operation.type).name == pattern.upper()
+        numbers = _RANGE.fullmatch(pattern) if kind == "index" else None
+        if numbers:
+            return int(numbers[1]) <= index <= int(numbers[2] or numbers[1])
+        raise PlacementError(f"pin {self.match!r}: expected {PIN_FORMS}")
+
+
+def holding_pins(model: Model, names: Sequence[Sequence[str]], pins: Sequence[Pin]) -> dict[int, Pin]:
+    """Return the pin of each pinned operation of main; of several that cover it the last counts."""
+    return {
+        index: pin
+        for pin in pins
+        for index, operation in enumerate(model.main.operations)
+        if pin.covers(index, operation, names[index])
+    }

@@ -1,0 +1,72 @@
+"""What devices make of the steps of one model: each is asked once about a step, and its answer is remembered."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from nnhal.errors import NnhalError
+from nnhal.types import OptimizationViews
+from nnhal_service.partition import Step
+from nnhal_service.runtime.devices.fleet import FleetMember
+
+_MOST_KEPT = 1024
+"""How many answers are remembered; each is some hundred bytes."""
+_Question = tuple[str, tuple[int, ...], tuple[int, ...]]
+
+
+class Optimisations:
+    """The answers of some devices. Safe to use from several threads."""
+
+    def __init__(self, members: Mapping[str, FleetMember], earlier: Optimisations | None = None) -> None:
+        """``earlier`` has answers about the same model, and learns those that are given here."""
+        self._members = members
+        self._known: _Answers = _Answers() if earlier is None else earlier._known
+
+    def views(self, step: Step) -> OptimizationViews:
+        """How a step's device optimises it; not at all if it has no backend, cannot answer, or has died."""
+        if step.scope:  # the number of a scope does not tell its subgraph
+            return self._ask(step) or _untouched(step)
+        question = step.device, step.operations, step.carried
+        views = self._known.get(question)
+        if views is None:
+            views = self._ask(step)
+            if views is None:
+                return _untouched(step)
+            self._known.add(question, views)
+        return views
+
+    def substitutions(self, step: Step) -> tuple[str, ...]:
+        """What a step's device makes of its operations, in the device's words."""
+        return tuple(replacement for _, replacement in self.views(step).substitutions)
+
+    def _ask(self, step: Step) -> OptimizationViews | None:
+        try:
+            return self._members[step.device].remote.optimize_subgraph(step.model)
+        except NnhalError:
+            return None
+
+
+class _Answers:
+    """The answers that were used last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[_Question, OptimizationViews] = OrderedDict()
+
+    def get(self, question: _Question) -> OptimizationViews | None:
+        with self._lock:
+            if question in self._kept:
+                self._kept.move_to_end(question)
+            return self._kept.get(question)
+
+    def add(self, question: _Question, views: OptimizationViews) -> None:
+        with self._lock:
+            self._kept[question] = views
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+
+
+def _untouched(step: Step) -> OptimizationViews:
+    return OptimizationViews((), (), tuple(range(len(step.operations))))

@@ -1,0 +1,169 @@
+"""A plan before any device prepares its steps: where everything runs, how values pass, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nnhal.arrays import Array
+from nnhal.extensions import size_in_bytes
+from nnhal.remote import DeviceDescription
+from nnhal.types import Model, Subgraph
+from nnhal.types.layout import Dimensions
+from nnhal_frontends.imported import ImportedModel
+from nnhal_service.fallback import FallbackLayout, PassedValues, Side, lay_out, values_of
+from nnhal_service.partition import (
+    Candidate,
+    Options,
+    Partitioning,
+    Pin,
+    Plan,
+    Refined,
+    Step,
+    Strategy,
+    Task,
+    carry,
+    partition,
+    refine,
+)
+from nnhal_service.runtime.plan.optimisations import Optimisations
+from nnhal_service.runtime.plan.survey import Survey
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SketchedPlan:
+    """A plan, and what follows from it."""
+
+    imported: ImportedModel
+    refined: Refined
+    """The partitioning, after devices have optimised their steps."""
+    descriptions: Mapping[str, DeviceDescription | None]
+    """What each device says of its backend; None without one."""
+    dimensions: Sequence[Dimensions]
+    """Of the operands of main; 0 for an unknown extent."""
+    referenced_dimensions: Sequence[Sequence[Dimensions]]
+    """Of the operands of each referenced subgraph."""
+    element_sizes: Mapping[int, int]
+    """Bytes of an element, by extension operand type."""
+    constants: Sequence[Mapping[int, Array]]
+    """The constants of each subgraph by operand, main first."""
+    sides: Mapping[str, Side]
+    """Each device as one end of an edge."""
+    values: PassedValues
+    """The values that pass between steps, and to and from the client."""
+    layout: FallbackLayout
+    """The arenas for those values that belong to the framework, have a known size and are not kept by a device."""
+    value_names: Sequence[str]
+    """A name for each operand of main: the user's if it has one, and no other's."""
+    pins: tuple[Pin, ...]
+    """Those that the plan keeps."""
+    left_out: frozenset[str]
+    """Devices that were not to be used."""
+    optimisations: Optimisations
+    """How the devices optimise their steps."""
+
+    @property
+    def plan(self) -> Plan:
+        """The steps."""
+        return self.refined.partitioning.plan
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """The devices of the steps."""
+        return frozenset(step.device for step in self.plan.steps)
+
+    @property
+    def graphs(self) -> tuple[Subgraph, ...]:
+        """The subgraphs of the model, main first."""
+        return (self.imported.model.main, *self.imported.model.referenced)
+
+    def type_of(self, operand: int) -> int:
+        """The element type in which an operand of main passes between steps, and to and from the client."""
+        return self.plan.carried.get(operand, self.imported.model.main.operands[operand].type)
+
+    def byte_size(self, operand: int) -> int:
+        """Bytes of an operand of the source model as it passes; 0 if unknown."""
+        return size_in_bytes(self.type_of(operand), self.dimensions[operand], self.element_sizes)
+
+    def optimised(self, step: Step) -> tuple[str, ...]:
+        """What a step's device makes of its operations, in its words; nothing if it has no backend, or has died."""
+        return self.optimisations.substitutions(step)
+
+
+def sketched(survey: Survey, options: Options, left_out: Mapping[str, str]) -> SketchedPlan:
+    """Plan without the devices that are ``left_out``, which have reasons. No device prepares anything.
+
+    Raises PlacementError if an operation has no device, or a pin cannot be kept.
+    """
+    task = survey.task
+    refined = refine(
+        [_without(candidate, left_out, task.model) for candidate in survey.candidates],
+        lambda candidates: _partition(task, candidates, options),
+        lambda step: survey.optimisations.views(step).failed,
+    )
+    carrying = [name for name, side in survey.sides.items() if side.relaxed_as_float16]
+    plan = carry(task.model, refined.partitioning.plan, carrying)
+    values = passed_values(task.model, plan, survey.sides, task.dimensions, task.element_sizes)
+    return SketchedPlan(
+        survey.imported,
+        replace(refined, partitioning=replace(refined.partitioning, plan=plan)),
+        survey.descriptions,
+        task.dimensions,
+        task.referenced,
+        task.element_sizes,
+        survey.constants,
+        survey.sides,
+        values,
+        arena_of(plan, values),
+        survey.value_names,
+        options.pins,
+        frozenset(left_out),
+        survey.optimisations,
+    )
+
+
+def passed_values(
+    model: Model,
+    plan: Plan,
+    sides: Mapping[str, Side],
+    dimensions: Sequence[Dimensions],
+    element_sizes: Mapping[int, int],
+) -> PassedValues:
+    """The values of a plan; their size is 0 if the ``dimensions`` of main's operands do not determine it.
+
+    In a compound plan, those that pass between steps of main, and between these and the client; no device keeps them,
+    since control flow may hand them on.
+    """
+    graph, carried = model.main, plan.carried
+    if plan.walk is not None:
+        sides = {name: replace(side, keeps=False) for name, side in sides.items()}
+
+    def size_of(operand: int) -> int:
+        return size_in_bytes(carried.get(operand, graph.operands[operand].type), dimensions[operand], element_sizes)
+
+    steps = [step if step.scope == 0 else replace(step, inputs=(), outputs=()) for step in plan.steps]
+    return values_of(steps, sides, frozenset(graph.input_indexes), frozenset(graph.output_indexes), size_of, carried)
+
+
+def arena_of(plan: Plan, values: PassedValues) -> FallbackLayout:
+    """The layout of the values that belong to the framework, have a known size and are not kept by a device.
+
+    It is empty for a compound plan: a loop may run a step more than once, so that no value has a last reader.
+    """
+    ours = [value for value in values.values() if value.is_ours and value.size and not value.is_kept]
+    return lay_out(ours if plan.walk is None else [])
+
+
+def _without(candidate: Candidate, left_out: Mapping[str, str], model: Model) -> Candidate:
+    if candidate.name not in left_out:
+        return candidate
+    for number, graph in enumerate((model.main, *model.referenced)):
+        candidate = candidate.refusing(dict.fromkeys(range(len(graph.operations)), left_out[candidate.name]), number)
+    return candidate
+
+
+def _partition(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
+    """Partition by least modelled time; by NNAPI's rule if a device has no cost model."""
+    if options.strategy == Strategy.LEAST_TIME and not all(candidate.operation_ns for candidate in candidates):
+        options = replace(options, strategy=Strategy.NNAPI)
+    return partition(task, candidates, options)

@@ -1,0 +1,71 @@
+"""What an operator changes with the browser, seen from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from nnhal.arrays import Array
+from tests.support.browsing import Visit
+from tests.support.repositories import onnx_file
+from tests.support.showcase import Showcase
+
+pytestmark = pytest.mark.browser
+
+
+def test_an_uploaded_model_answers_requests(visit: Visit, testbed: Showcase) -> None:
+    page = visit.open("/models")
+    page.get_by_label("File (.onnx or .tflite)").set_input_files(
+        {"name": "tanh.onnx", "mimeType": "application/octet-stream", "buffer": onnx_file(shape=(1, 8))}
+    )
+    page.get_by_label("Name", exact=True).fill("uploaded")
+    page.get_by_role("button", name="Upload and load").click()
+    expect(page.locator(".notice.done")).to_contain_text("uploaded is loaded")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("uploaded")
+    given = np.linspace(-1, 1, 8, dtype=np.float32)
+    answer = _infer(testbed, "uploaded", given.reshape(1, 8))
+    np.testing.assert_allclose(answer["outputs"][0]["data"], np.tanh(given), atol=1e-5)
+
+
+def test_what_is_no_model_is_refused_with_the_reason(visit: Visit) -> None:
+    page = visit.open("/models")
+    page.get_by_label("File (.onnx or .tflite)").set_input_files(
+        {"name": "bad.onnx", "mimeType": "application/octet-stream", "buffer": b"not a model"}
+    )
+    page.get_by_label("Name", exact=True).fill("bad")
+    page.get_by_role("button", name="Upload and load").click()
+    expect(page.locator(".notice.failed")).to_contain_text("bad")
+
+
+def test_a_pin_changes_where_a_model_runs(visit: Visit, testbed: Showcase) -> None:
+    page = visit.open("/models/digits/plan")
+    assert "cpu_ref" not in _devices(testbed)
+    count = page.locator("input[name=at]").count()
+    page.get_by_label("From operation").fill("0")
+    page.get_by_label("To", exact=True).fill(str(count - 1))
+    page.locator("#pinning select[name=device]").select_option("cpu_ref")
+    page.get_by_role("button", name="Plan again").click()
+    expect(page.get_by_role("heading", name="A plan that is tried")).to_be_visible()
+    assert "cpu_ref" not in _devices(testbed)
+    visit.check(page)
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".notice.done")).to_be_visible()
+    assert _devices(testbed) == {"cpu_ref"}
+
+
+def _devices(testbed: Showcase) -> set[str]:
+    """The devices that a request to digits runs on, by what its answer says."""
+    answer = _infer(testbed, "digits", np.zeros((1, 1, 8, 8), np.float32))
+    return {each.partition(":")[0] for each in answer["parameters"]["nnhal_devices"].split(",")}
+
+
+def _infer(testbed: Showcase, model: str, given: Array) -> Any:
+    (wanted,) = httpx.get(f"http://{testbed.http}/v2/models/{model}").json()["inputs"]
+    tensor = {"name": wanted["name"], "shape": given.shape, "datatype": "FP32", "data": given.ravel().tolist()}
+    answer = httpx.post(f"http://{testbed.http}/v2/models/{model}/infer", json={"inputs": [tensor]})
+    assert answer.status_code == 200, answer.text
+    return answer.json()

@@ -1,0 +1,34 @@
+"""Conformance vectors on a device at the other end of a TCP connection. NNHAL_CONFORMANCE has the vectors."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from itertools import cycle, product
+from pathlib import Path
+
+from nnhal.remote import RemoteDevice
+from nnhal_tools.conformance.memory import MemoryChoice
+from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
+from tests.support.far_devices import far_device, near_device
+from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
+
+pytestmark = NEEDS_VECTORS
+MEMORIES = [MemoryChoice.ASHMEM, MemoryChoice.TOKEN]
+
+
+def test_every_form_of_every_operation_is_right_in_some_mode() -> None:
+    vectors = {vector.name: vector for vector in smallest_by_form().values()}
+    verdicts: Counter[Verdict] = Counter()
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as path,
+        far_device(Path(path)) as far,
+        near_device(Path(path), far) as near,
+        RemoteDevice(near.endpoint) as device,
+    ):
+        runners = cycle([VectorRunner(device, [way]) for way in product(ExecutionMode, MEMORIES)])
+        for vector, runner in zip(vectors.values(), runners, strict=False):
+            (result,) = runner.run(vector)
+            assert result.verdict != Verdict.FAILED, f"{vector.name}: {result.reason}"
+            verdicts[result.verdict] += 1
+    assert verdicts[Verdict.PASSED] > 200, verdicts

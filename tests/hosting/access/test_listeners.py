@@ -1,0 +1,28 @@
+"""A listener that other hosts can reach needs TLS and tokens, unless the operator waives them."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnhal_hosting.access import TcpListener, require_safe
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_loopback_needs_nothing(host: str) -> None:
+    require_safe(TcpListener(host, 8001), has_tls=False, has_tokens=False, insecure=False)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "example.com"])
+def test_the_open_needs_tls_and_tokens(host: str) -> None:
+    listener = TcpListener(host, 8001)
+    with pytest.raises(ValueError, match=r"expected --tls-certificate and --tokens, or --insecure"):
+        require_safe(listener, has_tls=False, has_tokens=False, insecure=False)
+    with pytest.raises(ValueError, match="expected --tokens"):
+        require_safe(listener, has_tls=True, has_tokens=False, insecure=False)
+    require_safe(listener, has_tls=True, has_tokens=True, insecure=False)
+    require_safe(listener, has_tls=False, has_tokens=False, insecure=True)
+
+
+def test_addresses_as_grpc_writes_them() -> None:
+    assert TcpListener("127.0.0.1", 1).address == "127.0.0.1:1"
+    assert TcpListener("::1", 1).address == "[::1]:1"

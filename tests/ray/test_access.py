@@ -1,0 +1,53 @@
+"""Tokens, which replicas check."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tritonclient.utils import InferenceServerException
+
+from tests.support.ray_cluster import RayCluster
+from tests.support.served_models import sample
+from tests.support.tritonclients import Triton
+
+TOKENS = {"infer": "token of a client", "admin": "token of an admin"}
+
+
+@pytest.fixture(scope="module")
+def hosts(cluster: RayCluster, models: Path, tmp_path_factory: pytest.TempPathFactory) -> RayCluster:
+    """A host that asks for tokens."""
+    path = tmp_path_factory.mktemp("tokens") / "tokens.toml"
+    entries = [
+        f'[[token]]\nname = "{role}"\nrole = "{role}"\nsha256 = "{sha256(token.encode()).hexdigest()}"\n'
+        for role, token in TOKENS.items()
+    ]
+    path.write_text("".join(entries))
+    cluster.deploy(model_repository=str(models), tokens=str(path), insecure=False)
+    return cluster
+
+
+def shown(role: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {TOKENS[role]}"}
+
+
+def test_readiness_needs_no_token(triton: Triton) -> None:
+    assert triton.client.is_server_ready()
+
+
+def test_models_run_with_a_token_only(triton: Triton) -> None:
+    with pytest.raises(InferenceServerException, match="needs a bearer token") as caught:
+        triton.infer("echo_fp32", {"x": sample("FP32")})
+    assert caught.value.status() == {"grpc": "StatusCode.UNAUTHENTICATED", "http": "401"}[triton.name]
+    for _ in range(4):
+        result = triton.infer("echo_fp32", {"x": sample("FP32")}, headers=shown("infer"))
+        assert np.array_equal(result.as_numpy("y"), sample("FP32"))
+
+
+def test_models_are_loaded_by_admins_only(triton: Triton) -> None:
+    with pytest.raises(InferenceServerException, match="has role infer, expected admin") as caught:
+        triton.client.load_model("echo_fp32", headers=shown("infer"))
+    assert caught.value.status() == {"grpc": "StatusCode.PERMISSION_DENIED", "http": "403"}[triton.name]
+    triton.client.load_model("echo_fp32", headers=shown("admin"))

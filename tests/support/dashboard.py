@@ -1,0 +1,202 @@
+"""The dashboard's pages without processes: over snapshots that a test writes, and contacts that note calls."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import httpx
+
+from nnhal.remote.admin import FrameworkAdmin
+from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
+from nnhal_dashboard.access.visitors import Visitors
+from nnhal_dashboard.app import create_app
+from nnhal_dashboard.settings import DashboardSettings
+from nnhal_dashboard.world.collector import Collector
+from nnhal_dashboard.world.contacts import Contacts
+from nnhal_dashboard.world.history import History
+from nnhal_dashboard.world.logbook import Logbook
+from nnhal_dashboard.world.plans import PlanBook
+from nnhal_dashboard.world.problems import problems_of
+from nnhal_dashboard.world.snapshot import ObservedProcess, Snapshot
+from nnhal_hosting.access import AllowedHosts, Tokens
+
+_FORM_TOKEN = re.compile(r"name='form_token' value='([^']*)'")
+NO_FORM_TOKEN = "there is no form on the page"
+"""What a post carries if its page has no form."""
+
+
+class ScriptedContact:
+    """One process: each method is noted with its arguments, and answers what a test has laid down, or None."""
+
+    def __init__(self, name: str, script: ScriptedContacts) -> None:
+        self._name = name
+        self._script = script
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def answer(*arguments: Any, **named: Any) -> Any:
+            self._script.calls.append((self._name, method, arguments, named))
+            value = self._script.answers.get((self._name, method))
+            if isinstance(value, Exception):
+                raise value
+            return value(*arguments, **named) if callable(value) else value
+
+        return answer
+
+
+class ScriptedContacts:
+    """In place of ``Contacts``."""
+
+    def __init__(self, collector: ScriptedCollector) -> None:
+        self._collector = collector
+        self.calls: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = []
+        """What was asked: process, method, arguments, and arguments with names."""
+        self.answers: dict[tuple[str, str], Any] = {}
+        """By process and method: a value, a function of the arguments, or an error to raise."""
+
+    def supervisor(self) -> ScriptedContact:
+        """The supervisor."""
+        return self._of("supervisor")
+
+    def framework(self) -> ScriptedContact:
+        """The framework."""
+        return self._of("framework")
+
+    def device(self, name: str) -> ScriptedContact:
+        """A device. Raises LookupError if no snapshot has it."""
+        return self.process(name)
+
+    def process(self, name: str) -> ScriptedContact:
+        """A process. Raises LookupError if no snapshot has it."""
+        if self._collector.snapshot.find(name) is None:
+            raise LookupError(f"no process {name!r}")
+        return self._of(name)
+
+    def _of(self, name: str) -> ScriptedContact:
+        error = self.answers.get((name, "connect"))
+        if isinstance(error, Exception):
+            raise error
+        return ScriptedContact(name, self)
+
+
+class ScriptedCollector:
+    """In place of ``Collector``: what pages see is what a test shows."""
+
+    def __init__(self, *processes: ObservedProcess, **fields: Any) -> None:
+        """``fields`` are those of ``Snapshot``."""
+        self.snapshot = Snapshot()
+        self.history = History()
+        self.contacts = ScriptedContacts(self)
+        self.logbook = Logbook(cast(Contacts, self.contacts), lambda: self.snapshot)
+        self.plans = PlanBook(cast(Callable[[], FrameworkAdmin], self.contacts.framework))
+        self._listeners: list[Callable[[Snapshot], None]] = []
+        self.show(*processes, **fields)
+
+    def show(self, *processes: ObservedProcess, **fields: Any) -> None:
+        """Have pages see another snapshot, a second after the last."""
+        number = self.snapshot.number + 1
+        fields = {"at": 1.7e9 + number, "at_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME)} | fields
+        snapshot = Snapshot(number=number, processes=processes, **fields)
+        self.snapshot = replace(snapshot, problems=problems_of(snapshot))
+        self.history.add(self.snapshot)
+        for listener in self._listeners:
+            listener(self.snapshot)
+
+    def listen(self, listener: Callable[[Snapshot], None]) -> None:
+        """Call ``listener`` with each snapshot that is shown from now on."""
+        self._listeners.append(listener)
+
+    def look(self) -> Snapshot:
+        """Return the snapshot."""
+        return self.snapshot
+
+    def refresh(self) -> Snapshot:
+        """Return the snapshot."""
+        return self.snapshot
+
+    def watch(self) -> None:
+        """Nothing is gathered."""
+
+
+class PageBrowser:
+    """A browser without script, which keeps its cookie."""
+
+    def __init__(self, collector: ScriptedCollector | Collector, tokens: Tokens | None = None, **settings: Any) -> None:
+        """``settings`` are those of ``DashboardSettings``."""
+        self.collector = cast(ScriptedCollector, collector)
+        """What the pages are over, if a test scripts it."""
+        self.app, self.streams = create_app(
+            DashboardSettings(**settings), cast(Collector, collector), Visitors(tokens), AllowedHosts()
+        )
+        self._client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(self.app), base_url="http://localhost", headers={"accept": "text/html"}
+        )
+
+    @property
+    def script(self) -> ScriptedContacts:
+        """What was asked of processes, and what they answer. The collector must be scripted."""
+        assert isinstance(self.collector, ScriptedCollector), self.collector
+        return self.collector.contacts
+
+    def get(self, path: str) -> httpx.Response:
+        """Ask for a page, without following where it leads."""
+        return asyncio.run(self._client.get(path))
+
+    def page(self, path: str, status: int = 200) -> str:
+        """Return a page, which must have a status."""
+        answer = self.get(path)
+        assert answer.status_code == status, answer.text
+        return answer.text
+
+    def post(self, path: str, on: str, fields: Mapping[str, str] | None = None, **more: Any) -> httpx.Response:
+        """Send a form as the page ``on`` has it: with its form token. ``more`` is for httpx, such as ``files``."""
+        found = _FORM_TOKEN.search(self.page(on))
+        token = found[1] if found else NO_FORM_TOKEN
+        return self.send(path, {"form_token": token} | dict(fields or {}), **more)
+
+    def send(self, path: str, fields: Mapping[str, str], **more: Any) -> httpx.Response:
+        """Send fields as they are."""
+        return asyncio.run(self._client.post(path, data=dict(fields), **more))
+
+    def sign_in(self, token: str) -> None:
+        """Sign in with a token, which must be known."""
+        answer = self.post("/login", "/login", {"token": token})
+        assert answer.status_code == 303, answer.text
+
+
+def device_process(
+    name: str = "npu",
+    process: admin_pb2.GetProcessResponse | None = None,
+    device: admin_pb2.GetDeviceResponse | None = None,
+    **fields: Any,
+) -> ObservedProcess:
+    """Return a device that answers; ``fields`` are those of ``ObservedProcess``."""
+    fields = {"directory": f"/run/nnhal/{name}"} | fields
+    process = process or admin_pb2.GetProcessResponse(
+        name=name, kind="device", pid=100, is_whole=True, log_level="info"
+    )
+    device = device or admin_pb2.GetDeviceResponse(workers=2)
+    return ObservedProcess(name, "device", process=process, device=device, **fields)
+
+
+def framework_process(process: admin_pb2.GetProcessResponse | None = None, **fields: Any) -> ObservedProcess:
+    """Return a framework that answers; ``fields`` are those of ``ObservedProcess``."""
+    fields = {"directory": "/run/nnhal/framework"} | fields
+    process = process or admin_pb2.GetProcessResponse(name="framework", kind="framework", pid=101, is_whole=True)
+    return ObservedProcess("framework", "framework", process=process, **fields)
+
+
+def supervised(name: str, kind: str = "device", **fields: Any) -> supervisor_pb2.SupervisedProcess:
+    """Return what a supervisor says of a process that runs."""
+    given: dict[str, Any] = {"state": supervisor_pb2.SupervisedProcess.STATE_RUNNING, "pid": 100, "driver": "cpu_ref"}
+    return supervisor_pb2.SupervisedProcess(name=name, kind=kind, directory=f"/run/nnhal/{name}", **given | fields)
+
+
+def framework_state(**fields: Any) -> framework_admin_pb2.GetFrameworkResponse:
+    """Return what a ready framework says of itself."""
+    fields = {"ready": True, "may_load": True} | fields
+    return framework_admin_pb2.GetFrameworkResponse(**fields)

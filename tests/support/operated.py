@@ -1,0 +1,63 @@
+"""A framework process with a repository, and its operator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from nnhal.remote.admin import FrameworkAdmin
+from nnhal.v1 import framework_admin_pb2 as wire
+from tests.support.front_door import Served
+
+T = TypeVar("T")
+
+
+@contextmanager
+def operator_of(served: Served) -> Iterator[FrameworkAdmin]:
+    """Open a session of the framework's operator."""
+    with FrameworkAdmin(served.endpoint, served.child.admin_key) as admin:
+        yield admin
+
+
+def model_state(admin: FrameworkAdmin, name: str) -> wire.ServedModelState:
+    """Return how the only version of a model fares."""
+    (state,) = [state for state in admin.framework().models if state.name == name]
+    return state
+
+
+def standing(admin: FrameworkAdmin, device: str) -> wire.DeviceStanding:
+    """Return how a device fares."""
+    (found,) = [found for found in admin.framework().devices if found.name == device]
+    return found
+
+
+def texts(admin: FrameworkAdmin, kind: str) -> Sequence[str]:
+    """Return what events of a kind say, the oldest first."""
+    return [event.text for event in admin.framework().events if event.kind == kind]
+
+
+class Beside(Generic[T]):
+    """A call in a thread of its own."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._result: list[T] = []
+        self._error: list[Exception] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def result(self) -> T:
+        """Wait for its end. Raises what it has raised."""
+        self._thread.join(30)
+        if self._error:
+            raise self._error[0]
+        assert self._result, "the call has not ended"
+        return self._result[0]
+
+    def _run(self) -> None:
+        try:
+            self._result.append(self._call())
+        except Exception as error:
+            self._error.append(error)

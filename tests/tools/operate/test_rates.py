@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from nnhal.admin import DURATION_BOUNDS_NS
+from nnhal.v1 import admin_pb2, framework_admin_pb2
+from nnhal_tools.operate.rates import CounterSample, DeviceSample, device_rates, model_rates
+
+SECOND = 10**9
+
+
+def device(at_ns: int, ended: int, busy_ns: int, started_ns: int = 1) -> DeviceSample:
+    counted = admin_pb2.GetDeviceResponse(workers=2, executions_ended=ended, busy_ns=busy_ns, staged_bytes=ended * 64)
+    return DeviceSample(counted, admin_pb2.GetProcessResponse(at_ns=at_ns, started_ns=started_ns))
+
+
+def framework(at_ns: int, requests: int, failures: int = 0) -> framework_admin_pb2.GetFrameworkResponse:
+    durations = [0] * (len(DURATION_BOUNDS_NS) + 1)
+    durations[9] = requests
+    counts = framework_admin_pb2.ModelCounts(requests=requests, failures=failures, durations=durations)
+    model = framework_admin_pb2.ServedModelState(name="digits", version="1", state="READY", counts=counts)
+    return framework_admin_pb2.GetFrameworkResponse(models=[model], at_ns=at_ns)
+
+
+def test_a_device_between_two_samples() -> None:
+    before = CounterSample({"npu": device(5 * SECOND, 100, SECOND)}, None)
+    after = CounterSample({"npu": device(7 * SECOND, 300, 2 * SECOND)}, None)
+    (rates,) = device_rates(before, after)
+    assert (rates.executions_per_second, rates.busy, rates.staged_bytes_per_second) == (100.0, 0.25, 6400.0)
+
+
+def test_a_device_that_was_restarted_has_no_rates_and_a_silent_one_is_left_out() -> None:
+    before = CounterSample({"npu": device(5 * SECOND, 100, SECOND), "gpu": None}, None)
+    after = CounterSample({"npu": device(7 * SECOND, 3, 10, started_ns=2), "gpu": None}, None)
+    (rates,) = device_rates(before, after)
+    assert (rates.name, rates.executions_per_second, rates.busy) == ("npu", None, None)
+
+
+def test_a_model_between_two_samples() -> None:
+    before, after = CounterSample({}, framework(SECOND, 100, 5)), CounterSample({}, framework(3 * SECOND, 500, 7))
+    (rates,) = model_rates(before, after)
+    assert (rates.requests_per_second, rates.failures_per_second) == (200.0, 1.0)
+    assert rates.p50_ns is not None
+    assert DURATION_BOUNDS_NS[8] < rates.p50_ns < DURATION_BOUNDS_NS[9]
+
+
+@pytest.mark.parametrize(("first", "second"), [(500, 100), (100, 100)])
+def test_a_model_without_new_requests_has_no_quantiles(first: int, second: int) -> None:
+    (rates,) = model_rates(CounterSample({}, framework(1, first)), CounterSample({}, framework(2, second)))
+    assert (rates.p50_ns, rates.p99_ns) == (None, None)

@@ -1,0 +1,61 @@
+"""Options that the commands for operators share, and how they open and show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from nnhal_tools.fitted_rows import fitted_rows
+from nnhal_tools.operate.operator_session import OperatorSession
+from nnhal_tools.settings import ClientSettings
+from nnhal_tools.terminal import output_console
+
+DirectoryOption = Annotated[
+    Path | None, typer.Option("--directory", help="Where the processes are; NNHAL_DIRECTORY or /run/nnhal by default.")
+]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option("--admin-key", metavar="FILE", help="The admin key of processes that 'nnhal up' does not supervise."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@contextmanager
+def operator_at(directory: Path | None, key_file: Path | None) -> Iterator[OperatorSession]:
+    """Reach the processes below a directory. Raises NnhalError, OSError, and ValueError for a bad key file."""
+    with OperatorSession((directory or ClientSettings().directory).absolute(), key_file) as operator:
+        yield operator
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value on a line."""
+    print(json.dumps(value), flush=True)
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]], empty: str) -> None:
+    """Print a table, or the sentence ``empty`` if it has no rows. Cells are text, never markup."""
+    console = output_console()
+    printable = [[printable_text(cell) for cell in row] for row in rows]
+    if printable:
+        console.print(fitted_rows(columns, printable, console.width))
+    else:
+        console.print(empty, markup=False)
+
+
+def say(sentence: str, as_json: bool, **values: Any) -> None:
+    """Say what was done: a sentence, or the values as JSON."""
+    if as_json:
+        print_json(values)
+    else:
+        output_console().print(Text(printable_text(sentence)), soft_wrap=True)
+
+
+def printable_text(text: str) -> str:
+    """A text without characters that a terminal obeys: names and commands come from strangers."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

@@ -1,0 +1,1 @@
+"""What the commands for operators ask of running processes, and how they show it."""

@@ -1,0 +1,170 @@
+"""An operator's way to the processes below a directory: by their supervisor, or one by one if there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnhal.admin import SUPERVISOR
+from nnhal.contexts import Closing
+from nnhal.endpoint import Endpoint
+from nnhal.errors import NnhalError
+from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin, ProcessAdmin
+from nnhal.remote.supervisor import SupervisorControl
+from nnhal.v1 import admin_pb2, supervisor_pb2
+from nnhal_hosting.admin.keys import read_admin_key
+
+_PATIENCE_SECONDS = 5.0
+_KINDS = ("device", "framework")
+_NOBODY = (FileNotFoundError, NotADirectoryError, ConnectionRefusedError)
+"""What connecting fails with if no supervisor is there."""
+_FOREIGN = {
+    admin_pb2.SUPERVISOR_UNSPECIFIED: ("nothing", "the program that started it"),
+    admin_pb2.SUPERVISOR_NNHAL: ("another supervisor of nnhal", "that supervisor"),
+    admin_pb2.SUPERVISOR_SYSTEMD: ("systemd", "systemctl"),
+    admin_pb2.SUPERVISOR_CONTAINER: ("the engine of its container", "that engine, such as docker or podman"),
+}
+
+
+class OperatorError(NnhalError):
+    """What an operator asked for cannot be done; ``hint`` says what can."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """A process with sockets."""
+
+    name: str
+    kind: str
+    """device or framework."""
+    endpoint: Endpoint
+    supervised: supervisor_pb2.SupervisedProcess | None = None
+    """What the supervisor says of it, if there is one."""
+
+
+class OperatorSession(Closing):
+    """The processes below a directory. Use as a context. Every method raises NnhalError if one does not answer."""
+
+    def __init__(self, directory: Path, key_file: Path | None = None) -> None:
+        """Reach the supervisor, if there is one. ``key_file`` holds the admin key of processes without one.
+
+        Raises OSError or ValueError if the file is not as expected, and NnhalError if the supervisor does not answer.
+        """
+        self.directory = directory
+        self._key = read_admin_key(key_file) if key_file is not None else ""
+        self._supervisor: SupervisorControl | None = None
+        try:
+            self._supervisor = SupervisorControl(directory, patience=_PATIENCE_SECONDS)
+            self._key = self._supervisor.admin_key()
+        except NnhalError as error:
+            self._forget_supervisor()
+            if key_file is None and not isinstance(error.__cause__, _NOBODY):
+                raise OperatorError(
+                    f"the supervisor of {directory} cannot be asked: {error}",
+                    "it may be another user's, in another container, or stopped; '--admin-key FILE' does without it",
+                ) from error
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether a supervisor of nnhal answers."""
+        return self._supervisor is not None
+
+    @property
+    def supervisor(self) -> SupervisorControl:
+        """The supervisor. Raises OperatorError if there is none."""
+        if self._supervisor is None:
+            self.processes()  # raises an error that says more if there are none
+            raise OperatorError(
+                f"no supervisor of nnhal serves at {self.directory / SUPERVISOR}",
+                "what started the processes watches over them; '--admin-key FILE' lets them be drained and restarted",
+            )
+        return self._supervisor
+
+    def processes(self) -> list[Reachable]:
+        """The devices and the framework that there are, whether they answer or not. Raises OperatorError if none is."""
+        if self._supervisor is not None:
+            return [
+                Reachable(process.name, process.kind, Endpoint(Path(process.directory), process.kind), process)
+                for process in self._supervisor.processes().processes
+                if process.kind in _KINDS
+            ]
+        found = [
+            Reachable(folder.name, kind, Endpoint(folder, kind))
+            for folder in (sorted(self.directory.iterdir()) if self.directory.is_dir() else ())
+            for kind in _KINDS
+            if Endpoint(folder, kind).rpc.is_socket()
+        ]
+        if not found:
+            raise OperatorError(
+                f"no process of nnhal serves below {self.directory}",
+                "'nnhal up' starts devices and a framework; --directory or NNHAL_DIRECTORY says where they are",
+            )
+        return found
+
+    def find(self, name: str) -> Reachable:
+        """The device or framework of a name. Raises OperatorError for another name."""
+        processes = self.processes()
+        for process in processes:
+            if process.name == name:
+                return process
+        raise OperatorError(
+            f"no device or framework is called {name!r}",
+            f"there are {', '.join(process.name for process in processes)}",
+        )
+
+    def admin(self, process: Reachable) -> ProcessAdmin:
+        """Open a session with a process, which the caller closes."""
+        return ProcessAdmin(process.endpoint, self._key, patience=_PATIENCE_SECONDS)
+
+    def device(self, process: Reachable) -> DeviceAdmin:
+        """Open a session with a device, which the caller closes."""
+        return DeviceAdmin(process.endpoint, self._key, patience=_PATIENCE_SECONDS)
+
+    def framework(self) -> FrameworkAdmin:
+        """Open a session with the framework, which the caller closes. Raises OperatorError if there is none."""
+        for process in self.processes():
+            if process.kind == "framework":
+                return FrameworkAdmin(process.endpoint, self._key, patience=_PATIENCE_SECONDS)
+        raise OperatorError(f"no framework serves below {self.directory}", "'nnhal serve' starts one")
+
+    def restart_foreign(self, name: str) -> str:
+        """Have a process end that another supervisor starts again, and return what that is. Raises OperatorError."""
+        with self.admin(self.find(name)) as admin:
+            supervisor = admin.process().supervisor
+            who, with_what = _FOREIGN[supervisor]
+            if supervisor == admin_pb2.SUPERVISOR_UNSPECIFIED:
+                raise OperatorError(f"{who} would start {name} again", f"restart it with {with_what}")
+            admin.exit()
+            return who
+
+    def refuse_foreign(self, name: str, act: str) -> OperatorError:
+        """The error that a process without a supervisor of nnhal cannot be stopped or killed here."""
+        with self.admin(self.find(name)) as admin:
+            who, with_what = _FOREIGN[admin.process().supervisor]
+        return OperatorError(f"{name} cannot be {act} here: {who} supervises it", f"use {with_what}")
+
+    def close(self) -> None:
+        """End the session with the supervisor."""
+        self._forget_supervisor()
+
+    def _forget_supervisor(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.close()
+        self._supervisor = None
+
+
+def foreign_supervisor(supervisor: admin_pb2.Supervisor.ValueType) -> str:
+    """Who starts a process again, in plain words."""
+    return _FOREIGN[supervisor][0]
+
+
+def split_id(text: str, what: str) -> tuple[str, str]:
+    """Split PROCESS/ID. Raises ValueError."""
+    process, _, identity = text.partition("/")
+    if not process or not identity:
+        raise ValueError(f"{what} {text!r}, expected PROCESS/ID as 'nnhal ps --{what}s' prints it, such as cpu_ref/s3")
+    return process, identity
