@@ -354,9 +354,9 @@ class ExecutionContext:
 
         The CPU makes up for any other device that dies in a run, but for the CPU only a plan without it can.
         """
-        if isinstance(error, FINAL_ERRORS) or self._stays or not self._plans.missing:
-            return False
         failed = self._bound.prepared
+        if isinstance(error, FINAL_ERRORS) or self._stays or not failed.parts.may_fall_back or not self._plans.missing:
+            return False
         self._plans.settle(_REPLAN_SECONDS)
         if not self._is_current():
             self._follow()
