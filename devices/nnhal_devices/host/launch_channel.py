@@ -59,10 +59,10 @@ class LaunchServer:
         try:
             match call.WhichOneof("call"):
                 case "launch":
-                    fences, work = self._launch(call.launch, fences_from(descriptors))
+                    fences, work = self._launch(call.launch, _fences_from(descriptors))
                     return _LAUNCHED, fences, work
                 case "sync":
-                    fence, sync = self._launcher.sync(fences_from(descriptors), self._client, self._enqueued)
+                    fence, sync = self._launcher.sync(_fences_from(descriptors), self._client, self._enqueued)
                     return _LAUNCHED, [fence.descriptor], sync
                 case "info":
                     return self._info(call.info), [], None
@@ -92,6 +92,14 @@ class LaunchServer:
         if callback is None:
             general_failure(f"execution {info.execution} was not launched on a launch channel")
         return wire.LaunchAnswer(info=info_to_wire(callback.info())).SerializeToString()
+
+
+def _fences_from(descriptors: list[Descriptor]) -> list[Fence]:
+    """The fences that came with a call, in whose datagram they have no other name than their place."""
+    fences = fences_from(descriptors)
+    for place, fence in enumerate(fences):
+        fence.name = f"fence {place} of the call"
+    return fences
 
 
 def _parse(message: bytes) -> wire.LaunchCall:

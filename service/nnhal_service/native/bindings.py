@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from nnhal.codec import memory_from_wire, nanoseconds
+from nnhal.codec.bounds import MAX_ARGUMENTS, MAX_POOLS, at_most
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, NnhalError, invalid_argument
 from nnhal.link import ProtocolError, channel_pair
@@ -86,11 +87,12 @@ def _bind(session: NativeSession, request: wire.BindRequest, undo: ExitStack) ->
     model = session.model(request.model)
     inputs = _bindings_from_wire(session, model, request.inputs, is_output=False)
     outputs = _bindings_from_wire(session, model, request.outputs, is_output=True)
+    pools = at_most(MAX_POOLS, request.pools, "pools")
     with gone_is_unavailable():
         context = model.bind(
             inputs,
             outputs,
-            [memory_from_wire(message, session.descriptors.get) for message in request.pools],
+            [memory_from_wire(message, session.descriptors.get) for message in pools],
             request.measure_timing,
             nanoseconds(request, "loop_timeout_duration_ns"),
             hints_of(request),
@@ -116,7 +118,7 @@ def _bindings_from_wire(
     tensors = prepared.imported.outputs if is_output else prepared.imported.inputs
     indexes = {tensor.name: index for index, tensor in enumerate(tensors)}
     bindings = []
-    for message in messages:
+    for message in at_most(MAX_ARGUMENTS, messages, "outputs" if is_output else "inputs"):
         binding = binding_from_wire(message)
         if message.memory:
             memory = session.memory(message.memory)

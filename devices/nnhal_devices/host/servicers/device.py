@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import grpc
 
 from nnhal.codec import capabilities_to_wire, extensions_to_wire, nanoseconds
+from nnhal.codec.bounds import MAX_ROLES, at_most
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError
@@ -118,9 +119,12 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
         client = self._clients.of(context)
         buffer = self._device.allocate(
             tuple(request.desc.dimensions),
-            [client.prepared_model(handle) for handle in request.prepared_models],
-            _roles(request.input_roles),
-            _roles(request.output_roles),
+            [
+                client.prepared_model(handle)
+                for handle in at_most(MAX_ROLES, request.prepared_models, "prepared models")
+            ],
+            _roles(request.input_roles, "input"),
+            _roles(request.output_roles, "output"),
         )
         handle = client.add(buffer)
         return wire.AllocateResponse(buffer=handle, token=handle)
@@ -178,7 +182,8 @@ def _usable_files(
         return CacheFiles(token=token)
 
 
-def _roles(roles: Iterable[wire.BufferRole]) -> list[BufferRole]:
+def _roles(messages: Sequence[wire.BufferRole], what: str) -> list[BufferRole]:
+    roles = at_most(MAX_ROLES, messages, f"{what} roles")
     return [BufferRole(role.model_index, role.io_index, role.probability) for role in roles]
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from nnhal.arrays import Bytes
 from nnhal.codec import nanoseconds
+from nnhal.codec.bounds import MAX_ARGUMENTS, at_most
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.types import (
     NO_DEADLINE,
@@ -38,7 +39,8 @@ class _Layout:
 
     def place(self, arguments: Sequence[wire.BoundArgument], what: str) -> list[RequestArgument]:
         """Place all inputs or all outputs. Raises INVALID_ARGUMENT."""
-        return [self._place(argument, f"{what} {index}") for index, argument in enumerate(arguments)]
+        known = at_most(MAX_ARGUMENTS, arguments, f"{what}s")
+        return [self._place(argument, f"{what} {index}") for index, argument in enumerate(known)]
 
     def _place(self, argument: wire.BoundArgument, what: str) -> RequestArgument:
         if argument.has_no_value:
