@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from google.protobuf.message import DecodeError
 
-from nnhal.codec import info_to_wire
+from nnhal.codec import info_to_wire, nanoseconds
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure
 from nnhal.fence import Fence
 from nnhal.link import ProtocolError, channel_pair
+from nnhal.types import ErrorStatus
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_devices.host.callback import FencedExecutionCallback
@@ -31,7 +32,7 @@ def serve_launches(launcher: Launcher, client: ClientSession) -> int:
     handle = client.add(server)
     try:
         number = client.descriptors.offer(theirs)
-        client.serve_launches(channel, "launches", server.answer, lambda: server.close(handle))
+        client.serve_launches(channel, "launches", server.answer, _encode_refusal, lambda: server.close(handle))
     except BaseException:
         client.release(handle)
         raise
@@ -66,7 +67,7 @@ class LaunchServer:
                 case "info":
                     return self._info(call.info), [], None
                 case _:
-                    raise ProtocolError("an empty call")
+                    raise ProtocolError("a LaunchCall without a call, expected launch, info or sync")
         except HalError as error:
             return _encode_error(error), [], None
         except ProtocolError:
@@ -83,9 +84,8 @@ class LaunchServer:
             return [fence.descriptor] if fence else []
 
         enqueued = self._enqueued if launch.enqueue else None
-        return self._launcher.launch(
-            execution, fences, launch.deadline_ns, launch.duration_ns, self._client, answer, enqueued
-        )
+        deadline_ns, duration_ns = nanoseconds(launch, "deadline_ns"), nanoseconds(launch, "duration_ns")
+        return self._launcher.launch(execution, fences, deadline_ns, duration_ns, self._client, answer, enqueued)
 
     def _info(self, info: wire.LaunchInfo) -> bytes:
         callback = self._client.execution(info.execution).launched
@@ -106,6 +106,10 @@ def _encode_error(error: HalError) -> bytes:
         status=types_pb2.ErrorStatus.ValueType(error.status), message=error.message[:_MAX_ERROR_CHARACTERS]
     )
     return wire.LaunchAnswer(refused=refused).SerializeToString()
+
+
+def _encode_refusal(message: str) -> bytes:
+    return _encode_error(HalError(ErrorStatus.INVALID_ARGUMENT, message))
 
 
 _MAX_ERROR_CHARACTERS = 2000

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from nnhal.codec.memory import Issue, Resolve, location_from_wire, location_to_wire, memory_from_wire, memory_to_wire
 from nnhal.codec.model import extension_names_from_wire, extension_names_to_wire
+from nnhal.codec.nanoseconds import nanoseconds
 from nnhal.errors import invalid_argument
 from nnhal.types import (
     NO_SPAN,
@@ -87,7 +88,7 @@ def config_from_wire(message: wire.ExecutionConfig) -> ExecutionConfig:
     """Decode a config."""
     return ExecutionConfig(
         message.measure_timing,
-        message.loop_timeout_duration_ns,
+        nanoseconds(message, "loop_timeout_duration_ns"),
         hints_from_wire(message.execution_hints),
         extension_names_from_wire(message.extension_name_to_prefix),
     )

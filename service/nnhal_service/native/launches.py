@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 import grpc
 
+from nnhal.codec import nanoseconds
 from nnhal.errors import HalError, invalid_argument
 from nnhal.fence import Fence
 from nnhal.types import ErrorStatus, Timing
@@ -28,10 +29,11 @@ class LaunchServicer:
         session = self._sessions.of(context)
         binding = session.binding(request.binding)
         fences = [_fence(session, number) for number in request.wait_for_descriptor_ids]
+        deadline_ns, duration_ns = nanoseconds(request, "deadline_ns"), nanoseconds(request, "duration_ns")
         session.admit_run()
         with ExitStack() as undo:
             with gone_is_unavailable():
-                launched = binding.context.launch(fences, request.deadline_ns, request.duration_ns)
+                launched = binding.context.launch(fences, deadline_ns, duration_ns)
             # A launched run cannot be taken back: without a handle it runs to its end, and is then released.
             handle = session.own(launched, undo)
             number = session.offer(launched.fence.descriptor, undo)

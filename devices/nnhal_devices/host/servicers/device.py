@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import grpc
 
-from nnhal.codec import capabilities_to_wire, extensions_to_wire
+from nnhal.codec import capabilities_to_wire, extensions_to_wire, nanoseconds
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError
@@ -78,7 +78,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
 
         def arguments(client: ClientSession) -> Preparation:
             files = _usable_files(request.model_cache, request.data_cache, request.token, client)
-            return Preparation(request.preference, request.priority, request.deadline_ns, files)
+            return Preparation(request.preference, request.priority, nanoseconds(request, "deadline_ns"), files)
 
         for event in self._prepare(request.model, arguments, context):
             yield wire.PrepareModelResponse(preparation=event)
@@ -92,7 +92,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
             return Preparation(
                 config.preference,
                 config.priority,
-                config.deadline_ns,
+                nanoseconds(config, "deadline_ns"),
                 _usable_files(config.model_cache, config.data_cache, config.cache_token, client),
                 hints_from_wire(config.compilation_hints),
                 extension_names_from_wire(config.extension_name_to_prefix),
@@ -108,7 +108,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
         def launch() -> Callable[[], PreparedModel]:
             client = self._clients.of(context)
             files = _cache_files(request.model_cache, request.data_cache, request.token, client)
-            return self._device.launch_from_cache(files, request.deadline_ns, client)
+            return self._device.launch_from_cache(files, nanoseconds(request, "deadline_ns"), client)
 
         for event in self._notify(launch, context):
             yield wire.PrepareModelFromCacheResponse(preparation=event)

@@ -8,6 +8,7 @@ from math import prod
 from typing import NamedTuple
 
 from nnhal.arrays import Bytes
+from nnhal.codec import nanoseconds
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.types import (
     NO_DEADLINE,
@@ -82,7 +83,8 @@ class FarExecution:
         self._memory = memory = FarMemory(max(layout.size, _ALIGNMENT), "nnhal-wire-arguments")
         pools: tuple[RequestMemoryPool, ...] = (memory.pool, *(each.pool for each in layout.pools))
         bound = Request(tuple(inputs), tuple(outputs), pools)
-        self._remote = prepared.remote.create_reusable_execution(bound, ExecutionConfig(True, request.loop_timeout_ns))
+        config = ExecutionConfig(True, nanoseconds(request, "loop_timeout_ns"))
+        self._remote = prepared.remote.create_reusable_execution(bound, config)
         self.inputs = [place for argument in inputs if (place := _sent(argument, memory)) is not None]
         """The places of the inputs that are sent."""
         self._outputs = [
