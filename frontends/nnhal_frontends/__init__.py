@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 
+from nnhal_frontends.dimensions import with_dimensions
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.tflite_identifier import is_tflite
@@ -31,10 +33,11 @@ def import_model(
     content: bytes,
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     as_one: bool = False,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content.
 
-    ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it has no effect on other formats. Raises
+    ``shapes`` fixes the dimensions of inputs that the file leaves open. ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it has no effect on other formats. Raises
     FrontendError: InvalidModel if the file breaks the rules of its format, UnsupportedNode or UnsupportedInput if the
     NN HAL cannot express the model.
     """
@@ -44,7 +47,7 @@ def import_model(
         # What reads a format is imported with the first model of that format.
         from nnhal_frontends.tflite import import_tflite
 
-        return import_tflite(content)
+        return with_dimensions(import_tflite(content), shapes) if shapes else import_tflite(content)
     from google.protobuf.message import DecodeError
     from onnx import ModelProto  # "import onnx" would name the subpackage here
 
@@ -54,4 +57,4 @@ def import_model(
         model = ModelProto.FromString(content)
     except DecodeError as error:
         raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model") from error
-    return import_onnx(model, as_one=as_one)
+    return import_onnx(model, shapes, as_one=as_one)

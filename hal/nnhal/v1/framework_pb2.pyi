@@ -244,6 +244,7 @@ class LoadModelRequest(_message.Message):
     HINTS_FIELD_NUMBER: _builtins.int
     HINT_EXTENSIONS_FIELD_NUMBER: _builtins.int
     RELAXED_FIELD_NUMBER: _builtins.int
+    INPUT_DIMENSIONS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that the model gets in this session."""
     descriptor_id: _builtins.int
@@ -288,6 +289,10 @@ class LoadModelRequest(_message.Message):
     def hint_extensions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ExtensionNameAndPrefix]:
         """The extensions that the prefixes of the hints' tokens stand for."""
 
+    @_builtins.property
+    def input_dimensions(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputDimensions]:
+        """Dimensions of inputs that the file leaves open. The model is then loaded as if the file gave them."""
+
     def __init__(
         self,
         *,
@@ -307,10 +312,11 @@ class LoadModelRequest(_message.Message):
         hints: _abc.Iterable[_types_pb2.TokenValuePair] | None = ...,
         hint_extensions: _abc.Iterable[_types_pb2.ExtensionNameAndPrefix] | None = ...,
         relaxed: _builtins.bool = ...,
+        input_dimensions: _abc.Iterable[Global___InputDimensions] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "deadline_ns", b"deadline_ns", "model", b"model", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "hint_extensions", b"hint_extensions", "hints", b"hints", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
@@ -326,6 +332,34 @@ class LoadModelRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
 
 Global___LoadModelRequest: _TypeAlias = LoadModelRequest  # noqa: Y015
+
+@_typing.final
+class InputDimensions(_message.Message):
+    """InputDimensions gives the dimensions of one input."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DIMENSIONS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The input's name."""
+    @_builtins.property
+    def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Its dimensions, each above 0."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        dimensions: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InputDimensions: _TypeAlias = InputDimensions  # noqa: Y015
 
 @_typing.final
 class LoadModelResponse(_message.Message):
@@ -1298,6 +1332,7 @@ class BindResponse(_message.Message):
     BINDING_FIELD_NUMBER: _builtins.int
     CHANNEL_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
     RUN_CHANNEL_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
     binding: _builtins.int
     """The handle of the binding."""
     channel_descriptor_id: _builtins.int
@@ -1306,16 +1341,21 @@ class BindResponse(_message.Message):
     def run_channel(self) -> Global___RunChannel:
         """The run channel. Unset if the client asked for none, or if the plan, a device or a limit does not allow one."""
 
+    @_builtins.property
+    def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutputReport]:
+        """Outputs whose dimensions the model leaves open and those of the inputs determine. Direct runs report no dimensions."""
+
     def __init__(
         self,
         *,
         binding: _builtins.int = ...,
         channel_descriptor_id: _builtins.int = ...,
         run_channel: Global___RunChannel | None = ...,
+        outputs: _abc.Iterable[Global___OutputReport] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["run_channel", b"run_channel"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "channel_descriptor_id", b"channel_descriptor_id", "run_channel", b"run_channel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "channel_descriptor_id", b"channel_descriptor_id", "outputs", b"outputs", "run_channel", b"run_channel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

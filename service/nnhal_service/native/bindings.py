@@ -58,7 +58,12 @@ class BindingServicer:
             number = session.offer(channel, undo)
             run_channel = _open_run_channel(session, binding, self._run_channels) if request.wants_run_channel else None
             undo.pop_all()
-        return wire.BindResponse(binding=handle, channel_descriptor_id=number, run_channel=run_channel)
+        return wire.BindResponse(
+            binding=handle,
+            channel_descriptor_id=number,
+            run_channel=run_channel,
+            outputs=map(output_to_wire, binding.context.settled),
+        )
 
     @answers
     def Run(self, request: wire.RunRequest, context: grpc.ServicerContext) -> wire.RunResponse:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnhal.memory import validate_pool
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_service.fallback import Edge, PassedValue, lay_out, price_ns
 from nnhal_service.native.convert import step_to_wire
@@ -34,7 +33,7 @@ def explanation_to_wire(sketch: SketchedPlan) -> wire.ModelExplanation:
         modelled_ns=report.cost.total_ns if report else 0.0,
         counterfactuals=_counterfactuals(sketch),
         fallback_bytes=sketch.layout.total_bytes,
-        constant_bytes=len(model.operand_values) + sum(validate_pool(pool, "constants") for pool in model.pools),
+        constant_bytes=sketch.constant_bytes,
         client_bytes=sum(sketch.byte_size(n) for n in {*model.main.input_indexes, *model.main.output_indexes}),
         fallback_bytes_unaligned=lay_out(between, align=False).total_bytes,
         arena_values=_arena_values(sketch),

@@ -135,8 +135,8 @@ class BindableLoadedModel:
         priority: Priority | None,
     ) -> BoundLoadedModel:
         hints = NO_HINTS if priority is None else priority_hints(priority)
-        context = self._loaded.bind(inputs, outputs, pools, measure, hints=hints)
-        imported = self._loaded.original.imported
+        context = self._loaded.bind(inputs, outputs, pools, measure, hints=hints, prepares=False)
+        imported = context.prepared.imported
         places = {
             tensor.operand: binding.location
             for tensors, bindings in ((imported.inputs, inputs), (imported.outputs, outputs))

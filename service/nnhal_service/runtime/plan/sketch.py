@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from nnhal.arrays import Array
 from nnhal.extensions import size_in_bytes
+from nnhal.memory import validate_pool
 from nnhal.remote import DeviceDescription
 from nnhal.types import Model, Subgraph
 from nnhal.types.layout import Dimensions
@@ -84,6 +85,12 @@ class SketchedPlan:
     def byte_size(self, operand: int) -> int:
         """Bytes of an operand of the source model as it passes; 0 if unknown."""
         return size_in_bytes(self.type_of(operand), self.dimensions[operand], self.element_sizes)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of the model's constants."""
+        model = self.imported.model
+        return len(model.operand_values) + sum(validate_pool(pool, "constants") for pool in model.pools)
 
     def optimised(self, step: Step) -> tuple[str, ...]:
         """What a step's device makes of its operations, in its words; nothing if it has no backend, or has died."""

@@ -21,7 +21,7 @@ from nnhal_service.runtime.run.chained import Launched
 from nnhal_service.runtime.run.engine import FINAL_ERRORS
 from nnhal_service.runtime.run.launched_run import LaunchedRun, LaunchMethods, start_launched_run
 from nnhal_service.runtime.run.ledger import Ledgers
-from nnhal_service.runtime.run.reports import RunReport, RunWatcher
+from nnhal_service.runtime.run.reports import OutputReport, RunReport, RunWatcher
 from nnhal_service.runtime.run.run_channel import DirectRuns, RunChannelEnd
 from nnhal_service.runtime.run.steps import OneExchange, Outcome
 from nnhal_service.runtime.run.weak_calls import weakly
@@ -50,14 +50,21 @@ class ExecutionContext:
         loop_timeout_duration_ns: int = -1,
         hints: Hints = NO_HINTS,
         watcher: RunWatcher | None = None,
+        settled: Sequence[OutputReport] = (),
+        ended: Callable[[], object] = lambda: None,
     ) -> None:
-        """``watcher`` is told of every run.
+        """``watcher`` is told of every run. ``settled`` are the dimensions of outputs that follow from those of the
+        inputs; runs report them if no device does. ``ended`` is called when the context has been released.
 
         Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
         """
         self._busy = threading.Lock()
         self._closing = self._closed = False
-        self._plans = plans
+        self.plans = self._plans = plans
+        """The plans that it follows."""
+        self.settled = tuple(settled)
+        """The dimensions of outputs that the model leaves open and this plan does not."""
+        self._ended = ended
         self._measure = measure_timing
         self._watcher = watcher
         self._cancellation = RunCancellation()
@@ -282,6 +289,7 @@ class ExecutionContext:
             self._closed = True
             self._bound.close()
             self._plans.drop(self._bound.prepared)
+            self._ended()
 
     def _follow(self) -> None:
         """Bind the plan in force in place of the last one, which stays bound if that fails."""
@@ -376,6 +384,9 @@ class ExecutionContext:
         """Note that a run has succeeded."""
         bound, used, watcher = self._bound, self._used, self._watcher
         reports, outputs = outcome
+        if self.settled:
+            found = {output.name for output in outputs}
+            outputs = [*outputs, *(output for output in self.settled if output.name not in found)]
         if not used.is_empty:
             used.note_written({output.name: output.dimensions for output in outputs})
         instant, started, before = begun

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
 
-from nnhal.errors import HalError
-from nnhal.types import NO_HINTS, ErrorStatus, Hints, Memory
+from nnhal.errors import HalError, NnhalError
+from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, Hints, Memory
+from nnhal.types.layout import Dimensions
 from nnhal_frontends import ModelFormat, import_model
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
@@ -17,12 +20,15 @@ from nnhal_service.runtime.devices.fleet import Fleet
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
+from nnhal_service.runtime.plan.dimensioned import DimensionedPlan, DimensionedPlans
 from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.context import DRAIN_SECONDS, ExecutionContext
-from nnhal_service.runtime.run.reports import RunWatcher
-from nnhal_service.runtime.run.weak_calls import weakly
+from nnhal_service.runtime.run.dimensioned_binding import bound_dimensions, fitted_outputs
+from nnhal_service.runtime.run.reports import OutputReport, RunWatcher
+from nnhal_service.runtime.run.weak_calls import weakly, weakly_with
 
+T = TypeVar("T")
 _log = get_logger(__name__)
 COUNT_SECONDS = 2.0
 """How long devices may take, together, to say how much was run directly."""
@@ -31,8 +37,15 @@ COUNT_SECONDS = 2.0
 class LoadedModel:
     """A model that is prepared on devices, with its contexts. Safe to use from several threads."""
 
-    def __init__(self, prepared: PreparedPlan, plans: ActivePlan | None = None) -> None:
-        """``plans`` is given for a share: the owner's."""
+    def __init__(
+        self,
+        prepared: PreparedPlan,
+        plans: ActivePlan | None = None,
+        dimensioned: Callable[[Mapping[str, Dimensions]], PreparedPlan] | None = None,
+    ) -> None:
+        """``plans`` is given for a share: the owner's. ``dimensioned`` prepares the model for certain dimensions of its
+        inputs; without it all bindings use the plan for open dimensions.
+        """
         self._lock = threading.Lock()
         self._contexts: set[ExecutionContext] | None = set()
         self._shares: set[LoadedModel] = set()
@@ -40,6 +53,9 @@ class LoadedModel:
         self._watcher: RunWatcher | None = None
         self._replanned: Callable[[Collection[str]], None] | None = None
         self._plans = ActivePlan(prepared, weakly(self._follow)) if plans is None else plans
+        self._dimensioned: DimensionedPlans | None = None
+        if dimensioned is not None and any(0 in tensor.shape for tensor in prepared.imported.inputs):
+            self._dimensioned = DimensionedPlans(prepared, dimensioned, weakly_with(self._leave_direct_runs))
 
     @property
     def prepared(self) -> PreparedPlan:
@@ -54,7 +70,13 @@ class LoadedModel:
     @property
     def arena_bytes(self) -> int:
         """Allocated bytes of the values between steps."""
-        return sum(plan.memory.allocated_bytes for plan in {self.prepared, self.original})
+        used = {plan for plans in self._all_plans for plan in (plans.current, plans.original)}
+        return sum(plan.memory.allocated_bytes for plan in used)
+
+    @property
+    def dimensioned(self) -> list[DimensionedPlan]:
+        """Its plans for certain dimensions of its inputs."""
+        return [] if self._dimensioned is None else self._dimensioned.all
 
     def share(self, watcher: RunWatcher) -> LoadedModel:
         """The same model for another user, whose runs are reported to ``watcher``; closing this model closes it.
@@ -62,7 +84,7 @@ class LoadedModel:
         Raises DEVICE_UNAVAILABLE if this one has been closed.
         """
         share = LoadedModel(self.original, self._plans)
-        share._owner, share._watcher = self, watcher
+        share._owner, share._watcher, share._dimensioned = self, watcher, self._dimensioned
         with self._lock:
             if self._contexts is None:
                 raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
@@ -83,7 +105,7 @@ class LoadedModel:
     @property
     def missing(self) -> frozenset[str]:
         """Devices of its own plan that are gone, or are to be done without."""
-        return self._plans.missing & self.original.devices
+        return frozenset().union(*(plans.missing & plans.original.devices for plans in self._all_plans))
 
     @property
     def contexts(self) -> list[ExecutionContext]:
@@ -103,7 +125,8 @@ class LoadedModel:
         with self._lock:
             contexts, shares = list(self._contexts or ()), list(self._shares)
         used = [context.lasting_devices for context in contexts]
-        return self.prepared.devices.union(*used, *(share.devices for share in shares))
+        planned = [plans.current.devices for plans in self._all_plans]
+        return frozenset().union(*planned, *used, *(share.devices for share in shares))
 
     def uses(self, device: str) -> bool:
         """Whether its plan has a step on a device, or a context that keeps to its own plan has one."""
@@ -111,17 +134,20 @@ class LoadedModel:
 
     def avoid(self, device: str) -> None:
         """Plan it again without a device that was withdrawn, if it may be planned again. Returns at once."""
-        if device in self.prepared.devices | self.original.devices:
-            self._plans.miss({device})
+        for plans in self._all_plans:
+            if device in plans.current.devices | plans.original.devices:
+                plans.miss({device})
 
     def look(self, again: bool = False) -> None:
         """Look whether missing devices are back, as each run does; see ``ActivePlan.look``. Returns at once."""
-        if self._plans.missing:
-            self._plans.look(again)
+        for plans in self._all_plans:
+            if plans.missing:
+                plans.look(again)
 
     def settle(self, seconds: float) -> None:
-        """Wait for a plan that is being prepared, for so many seconds at most."""
-        self._plans.settle(seconds)
+        """Wait for plans that are being prepared in place of others, for so many seconds each at most."""
+        for plans in self._all_plans:
+            plans.settle(seconds)
 
     @property
     def is_share(self) -> bool:
@@ -154,21 +180,79 @@ class LoadedModel:
         measure_timing: bool = False,
         loop_timeout_duration_ns: int = -1,
         hints: Hints = NO_HINTS,
+        prepares: bool = True,
     ) -> ExecutionContext:
         """Bind the model to memory.
 
+        A model with open dimensions runs by a plan for those of the inputs. If there is none yet, it is prepared now,
+        unless ``prepares`` is false: then the binding keeps to the plan for open dimensions.
         ``loop_timeout_duration_ns`` bounds one activation of a WHILE: -1 is the default, and the HAL's maximum holds.
         Raises HalError, or TransportError if a device is gone.
         """
-        context = ExecutionContext(
-            self._plans, inputs, outputs, pools, measure_timing, loop_timeout_duration_ns, hints, self._watcher
-        )
+
+        def bound(
+            plans: ActivePlan,
+            outputs: Sequence[TensorBinding],
+            settled: Sequence[OutputReport] = (),
+            ended: Callable[[], object] = lambda: None,
+        ) -> ExecutionContext:
+            return ExecutionContext(
+                plans,
+                inputs,
+                outputs,
+                pools,
+                measure_timing,
+                loop_timeout_duration_ns,
+                hints,
+                self._watcher,
+                settled,
+                ended,
+            )
+
+        context = self._bound_by_dimensions(bound, inputs, outputs, prepares) or bound(self._plans, outputs)
         with self._lock:
             if self._contexts is not None:
                 self._contexts.add(context)
                 return context
         context.close()
         raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+
+    def _bound_by_dimensions(
+        self,
+        bound: Callable[[ActivePlan, Sequence[TensorBinding], Sequence[OutputReport], Callable[[], object]], T],
+        inputs: Sequence[TensorBinding],
+        outputs: Sequence[TensorBinding],
+        prepares: bool,
+    ) -> T | None:
+        """A context by a plan for the dimensions of the inputs; None if there is none, or the binding does not fit."""
+        store, declared = self._dimensioned, self.original.imported
+        dimensions = None if store is None else bound_dimensions(declared, inputs)
+        if store is None or dimensions is None or not (prepares or store.has(dimensions)):
+            return None
+        held = store.hold(dimensions)
+        if held is None:
+            return None
+        try:
+            fitted = fitted_outputs(declared, held.plans.original, outputs)
+            if fitted is not None:
+                return bound(held.plans, fitted.bindings, fitted.settled, lambda: store.drop(held))
+        except NnhalError as error:  # the plan for open dimensions says what is wrong, if it is the binding
+            _log.info("a binding does not use the plan for its dimensions", reason=str(error))
+        store.drop(held)
+        return None
+
+    def want_dimensions(self, inputs: Sequence[TensorBinding]) -> None:
+        """Prepare a plan for the dimensions of these inputs in a thread of its own, if there can be one."""
+        store = self._dimensioned
+        dimensions = None if store is None else bound_dimensions(self.original.imported, inputs)
+        if store is not None and dimensions is not None:
+            store.want(dimensions)
+
+    def has_dimensions(self, inputs: Sequence[TensorBinding]) -> bool:
+        """Whether there is a plan for the dimensions of these inputs."""
+        store = self._dimensioned
+        dimensions = None if store is None else bound_dimensions(self.original.imported, inputs)
+        return store is not None and dimensions is not None and store.has(dimensions)
 
     def unbind(self, context: ExecutionContext, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Close a context when its run in flight has ended, or takes too long; see ExecutionContext.close."""
@@ -180,17 +264,23 @@ class LoadedModel:
     def _follow(self) -> None:
         """Another plan is in force: have clients that run directly on devices of the last one come back."""
         plan = self.prepared
-        self._leave_direct_runs(plan)
+        self._leave_direct_runs(self._plans)
         if self._replanned is not None:
             self._replanned(() if plan is self.original else plan.left_out)
 
-    def _leave_direct_runs(self, plan: PreparedPlan) -> None:
+    def _leave_direct_runs(self, plans: ActivePlan) -> None:
+        """End the direct runs of those contexts that follow ``plans`` by another plan than the current one."""
         with self._lock:
             contexts, shares = list(self._contexts or ()), list(self._shares)
         for share in shares:
-            share._leave_direct_runs(plan)
+            share._leave_direct_runs(plans)
         for context in contexts:
-            context.leave_direct_runs(plan)
+            if context.plans is plans:
+                context.leave_direct_runs(plans.current)
+
+    @property
+    def _all_plans(self) -> list[ActivePlan]:
+        return [self._plans, *(plan.plans for plan in self.dimensioned)]
 
     def close(self) -> None:
         """Close all contexts and shares when their runs have ended or take too long, and release the parts.
@@ -211,6 +301,8 @@ class LoadedModel:
             context.close(max(0.0, until - time.monotonic()))
         if self._owner is None:
             self._plans.close()
+            if self._dimensioned is not None:
+                self._dimensioned.close()
             return
         with self._owner._lock:
             self._owner._shares.discard(self)
@@ -223,29 +315,48 @@ def load_model(
     options: Options,
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     cache: CacheDirectory | None = None,
+    shapes: Mapping[str, Dimensions] | None = None,
 ) -> LoadedModel:
     """Import a model file and prepare it on the named devices, or on all if none are named.
 
-    Without ``format`` the content decides. Compilations are cached in ``cache``, in entries that depend on the content
-    as well as on the token. Raises FrontendError, PlacementError, HalError, TransportError if a device is gone, and
+    Without ``format`` the content decides. ``shapes`` fixes dimensions of inputs that the file leaves open. If some
+    stay open, plans for certain dimensions are made when these are bound. Compilations are cached in ``cache``, in
+    entries that depend on the content as well as on the token. Raises FrontendError, PlacementError, HalError, TransportError if a device is gone, and
     LookupError for a device that the fleet does not know.
     """
     if cache is not None:
         cache = cache.of_content(content)
+        if shapes:
+            cache = cache.of_variant(str(sorted(shapes.items())))
 
-    def prepared(imported: ImportedModel, variant: CacheDirectory | None) -> LoadedModel:
-        return LoadedModel(prepare(imported, fleet, devices, options, variant))
+    def prepared(
+        imported: ImportedModel,
+        variant: CacheDirectory | None,
+        dimensioned: Callable[[Mapping[str, Dimensions]], PreparedPlan] | None = None,
+    ) -> LoadedModel:
+        return LoadedModel(prepare(imported, fleet, devices, options, variant), dimensioned=dimensioned)
 
-    imported = import_model(content, format)
+    def for_dimensions(dimensions: Mapping[str, Dimensions]) -> PreparedPlan:
+        variant = cache and cache.of_variant(str(sorted(dimensions.items())))
+        # A deadline was for loading.
+        later = replace(options, deadline_ns=NO_DEADLINE)
+        return prepare(import_model(content, format, shapes=dimensions), fleet, devices, later, variant)
+
+    imported = import_model(content, format, shapes=shapes)
     for warning in imported.warnings:
         _log.warning("a model file contradicts itself", reason=warning)
     try:
-        return prepared(imported, cache)
+        return prepared(imported, cache, None if _pins_by_number(options) else for_dimensions)
     except (HalError, PlacementError):
         # A model with operations of the extension may run as a whole even if its parts cannot.
         if not imported.model.extension_name_to_prefix:
             raise
-        whole = import_model(content, format, as_one=True)
+        whole = import_model(content, format, as_one=True, shapes=shapes)
         with suppress(HalError, PlacementError):
             return prepared(whole, cache and cache.of_variant("as one"))
         raise
+
+
+def _pins_by_number(options: Options) -> bool:
+    """Whether a pin counts operations, of which there may be others for certain dimensions."""
+    return any(pin.match.startswith("index:") for pin in options.pins)

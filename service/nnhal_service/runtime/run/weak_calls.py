@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def weakly(method: Callable[[], None]) -> Callable[[], None]:
@@ -14,5 +17,17 @@ def weakly(method: Callable[[], None]) -> Callable[[], None]:
         held = weak()
         if held is not None:
             held()
+
+    return call
+
+
+def weakly_with(method: Callable[[T], None]) -> Callable[[T], None]:
+    """As ``weakly``, for a method of one argument."""
+    weak = weakref.WeakMethod(method)
+
+    def call(argument: T) -> None:
+        held = weak()
+        if held is not None:
+            held(argument)
 
     return call

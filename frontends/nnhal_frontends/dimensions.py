@@ -1,0 +1,48 @@
+"""A model for certain dimensions of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from nnhal.resolved import propagate_dimensions
+from nnhal.types import Model, Operand
+from nnhal.types.layout import Dimensions, combine, describe
+from nnhal_frontends.errors import InvalidModel
+from nnhal_frontends.imported import ImportedModel
+
+
+def with_dimensions(imported: ImportedModel, shapes: Mapping[str, Sequence[int]]) -> ImportedModel:
+    """Return the model with fixed dimensions of inputs, and with those of other operands that follow from them.
+
+    Raises InvalidModel if an input is unknown or has other dimensions, HalError if operands contradict one another.
+    """
+    tensors = {tensor.name: tensor for tensor in imported.inputs}
+    operands = list(imported.model.main.operands)
+    for name, shape in shapes.items():
+        if name not in tensors:
+            raise InvalidModel(f"a shape is given for '{name}', the model's inputs are {sorted(tensors)}")
+        operand = tensors[name].operand
+        known = combine(operands[operand].dimensions, tuple(shape))
+        if known is None or 0 in known:
+            declared = describe(operands[operand].dimensions)
+            raise InvalidModel(f"shape {list(shape)} is given for input '{name}' of shape {declared}")
+        operands[operand] = replace(operands[operand], dimensions=known)
+    given = _with_operands(imported.model, operands)
+    found = propagate_dimensions(replace(imported, model=given).resolved())
+    # Scalars have no dimensions, and stay as they are.
+    operands = [replace(o, dimensions=known) if known else o for o, known in zip(operands, found, strict=True)]
+
+    def dimensions_of(operand: int, shape: Dimensions) -> Dimensions:
+        return operands[operand].dimensions if 0 in shape else shape
+
+    return replace(
+        imported,
+        model=_with_operands(imported.model, operands),
+        inputs=tuple(replace(t, shape=dimensions_of(t.operand, t.shape)) for t in imported.inputs),
+        outputs=tuple(replace(t, shape=dimensions_of(t.operand, t.shape)) for t in imported.outputs),
+    )
+
+
+def _with_operands(model: Model, operands: Sequence[Operand]) -> Model:
+    return replace(model, main=replace(model.main, operands=tuple(operands)))
