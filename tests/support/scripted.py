@@ -90,7 +90,7 @@ class Call:
     def channel(self, name: str, answer: Callable[[bytes], bytes]) -> int:
         """Serve a channel, offer its other end to the client, and return the descriptor's id."""
         ours, theirs = channel_pair()
-        self.owner.serve(ours, name, answer)
+        self.owner.serve(ours, name, answer, str.encode)
         return self.offer(theirs)
 
     def wait_for_the_end(self) -> NoReturn:

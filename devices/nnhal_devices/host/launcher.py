@@ -130,9 +130,9 @@ def fences_from(descriptors: list[Descriptor]) -> list[Fence]:
 
 
 def _require_no_error(fences: Sequence[Fence]) -> None:
-    for number, fence in enumerate(fences):
+    for fence in fences:
         if fence.state is FenceState.ERROR:
-            invalid_argument(f"fence {number} to wait for is in error")
+            invalid_argument(f"{fence.name} to wait for is in error")
 
 
 def _new_fence() -> tuple[Signal, Fence]:

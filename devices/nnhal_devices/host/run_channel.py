@@ -11,7 +11,7 @@ import time
 from nnhal.errors import HalError
 from nnhal.link import Channel, ProtocolError, channel_pair
 from nnhal.types import ErrorStatus, RunUsage
-from nnhal_devices.host.burst_messages import encode_answer, encode_error
+from nnhal_devices.host.burst_messages import encode_answer, encode_error, encode_refusal
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.run_calls import RunCalls
 from nnhal_hosting.logs import get_logger
@@ -49,6 +49,7 @@ class RunChannel:
             channel,
             "run channel",
             lambda message: self._answer(channel, message),
+            encode_refusal,
             at_once=lambda: self._execution.prepared.begins_at_once,
         )
         return number
