@@ -14,6 +14,8 @@ from nnhal.exhaustion import lack_of
 from nnhal.types import ErrorStatus
 from nnhal_hosting.logs import get_logger
 
+DEFECT = "the call failed; the log of the process has the reason"
+"""What a client is told of an exception that nobody expected."""
 _log = get_logger(__name__)
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741 - input
@@ -43,7 +45,7 @@ def defect(error: Exception) -> HalError:
     lack = lack_of(error)
     if lack:
         return HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"the call failed: {lack}")
-    return HalError(ErrorStatus.GENERAL_FAILURE, "the call failed; the log of the process has the reason")
+    return HalError(ErrorStatus.GENERAL_FAILURE, DEFECT)
 
 
 def abort(context: grpc.ServicerContext, error: HalError) -> NoReturn:

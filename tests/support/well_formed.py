@@ -131,7 +131,8 @@ class WellFormed(WireDevice):
 
     def request_of(self, method: MethodDescriptor) -> Message:
         """A well-formed request of a call."""
-        return self._filled(method.input_type)
+        request: Message = self._filled(method.input_type)
+        return request
 
     def answer(self, method: MethodDescriptor, request: Message) -> Failure | None:
         """Make a call and return how it failed; None if it did not."""
