@@ -31,12 +31,13 @@ class NativeBinding:
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, DomainMemoryHandle],
         direct: bool,
+        prepares: bool,
     ) -> None:
         """Raises as ``Model.bind``."""
         self._calls = calls
         self._stub = stub
         self._memory = BindingMemory(model.inputs, model.outputs, dimensions, memories)
-        request = self._memory.bind_request(model.session_name, measure_timing, direct, calls.issue)
+        request = self._memory.bind_request(model.session_name, measure_timing, direct, prepares, calls.issue)
         answer = calls.call(stub.Bind, request)
         self._handle = answer.binding
         channel = calls.take_channel(answer.channel_descriptor_id)
@@ -47,6 +48,7 @@ class NativeBinding:
                 answer.run_channel.execution,
                 answer.run_channel.may_fall_back,
             )
+        self._memory.resize({output.name: tuple(output.dimensions) for output in answer.outputs})
         self._runs = BindingRuns(calls.place, channel, run_channel, measure_timing, self._memory)
         self.measures = measure_timing
         self.dimensions = self._memory.dimensions

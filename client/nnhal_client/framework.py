@@ -77,6 +77,7 @@ class Framework(Closing):
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
         relaxed: bool = False,
+        dimensions: Mapping[str, Dimensions] | None = None,
     ) -> Model:
         """Load a model file.
 
@@ -86,12 +87,15 @@ class Framework(Closing):
         if possible.
         ``fallback`` says what to do when a device fails. With a ``cache_token``, 32 bytes that stand for what is in the
         file, a framework that has a directory for compilations keeps them and uses them the next time. ``relaxed`` lets
-        devices compute float32 with the range and precision of float16.
+        devices compute float32 with the range and precision of float16. ``dimensions``, by input, take the place of
+        those that the file leaves open.
 
         Raises OSError if the file cannot be opened, HalError if the model cannot be loaded.
         """
         request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
         request.relaxed = relaxed
+        for name, given in (dimensions or {}).items():
+            request.input_dimensions.add(name=name, dimensions=given)
         descriptor = Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         request.descriptor_id = self._calls.issue(descriptor)
         return self._load(Path(path).stem, request)

@@ -57,12 +57,12 @@ class Model(NativeModel, Closing):
     ) -> Binding:
         """Shared memory for all inputs and outputs, ready to run.
 
-        ``dimensions`` are those of inputs whose dimensions the model does not say; those of outputs, if known, size
-        their memory. ``memories``, by input or output, take the place of shared memory: the binding has no views of
+        ``dimensions`` are those of inputs whose dimensions the model does not say; the framework prepares a plan for
+        them, which may take as long as loading. Those of outputs, if known, size their memory. ``memories``, by input or output, take the place of shared memory: the binding has no views of
         them. With ``direct`` runs go straight to the device if plan and framework allow that and nothing is measured.
         Raises ValueError if dimensions of an input are missing, HalError if a device refuses.
         """
-        return Binding(self._calls, self._stub, self, measure_timing, dimensions or {}, memories or {}, direct)
+        return self._bind(measure_timing, dimensions or {}, memories or {}, direct, True)
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """One inference: copies the inputs into shared memory, runs, and returns copies of the outputs.
@@ -119,7 +119,7 @@ class Model(NativeModel, Closing):
                 return binding.run()
             case Bind(measure_timing, dimensions):
                 self._close_unwanted()
-                return self.bind(measure_timing, dimensions)
+                return self._bind(measure_timing, dimensions, {}, True, False)
             case Wait(turn):
                 return turn.wait()
             case Reopen(generation):
@@ -127,6 +127,16 @@ class Model(NativeModel, Closing):
                     if self._runs.generation == generation:
                         self.reopen()
         return None
+
+    def _bind(
+        self,
+        measure_timing: bool,
+        dimensions: Mapping[str, Dimensions],
+        memories: Mapping[str, DomainMemory],
+        direct: bool,
+        prepares: bool,
+    ) -> Binding:
+        return Binding(self._calls, self._stub, self, measure_timing, dimensions, memories, direct, prepares)
 
     def _close_unwanted(self) -> None:
         for binding in self._runs.unwanted():

@@ -37,9 +37,10 @@ def import_model(
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content.
 
-    ``shapes`` fixes the dimensions of inputs that the file leaves open. ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it has no effect on other formats. Raises
-    FrontendError: InvalidModel if the file breaks the rules of its format, UnsupportedNode or UnsupportedInput if the
-    NN HAL cannot express the model.
+    ``shapes`` fixes the dimensions of inputs that the file leaves open. ``as_one`` makes an ONNX model one operation of
+    the extension nnhal.onnx; it has no effect on other formats. Raises FrontendError: InvalidModel if the file breaks
+    the rules of its format or the shapes do not fit it, UnsupportedNode or UnsupportedInput if the NN HAL cannot
+    express the model.
     """
     if format is None:
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001

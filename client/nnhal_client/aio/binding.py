@@ -38,9 +38,10 @@ class AsyncBinding(NativeBinding, AsyncClosing):
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, DomainMemoryHandle],
         direct: bool,
+        prepares: bool,
     ) -> None:
         """To be called in a thread, since the framework has to answer. Raises as ``Model.bind``."""
-        super().__init__(calls, stub, model, measure_timing, dimensions, memories, direct)
+        super().__init__(calls, stub, model, measure_timing, dimensions, memories, direct, prepares)
         self._exchanger = Exchanger()
         self._turn = asyncio.Lock()
 

@@ -44,6 +44,7 @@ class AsyncFramework(AsyncClosing):
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
         relaxed: bool = False,
+        dimensions: Mapping[str, Dimensions] | None = None,
     ) -> AsyncModel:
         """Load a model file, as ``Framework.load``."""
         return self._model(
@@ -57,6 +58,7 @@ class AsyncFramework(AsyncClosing):
                 min_nodes_per_partition,
                 cache_token,
                 relaxed,
+                dimensions,
             )
         )
 

@@ -54,7 +54,7 @@ class AsyncModel(NativeModel, AsyncClosing):
         direct: bool = True,
     ) -> AsyncBinding:
         """As ``Model.bind``. The binding is the caller's, and ends with the session at the latest."""
-        making = asyncio.ensure_future(self._bind(measure_timing, dimensions or {}, memories or {}, direct))
+        making = asyncio.ensure_future(self._bind(measure_timing, dimensions or {}, memories or {}, direct, True))
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
@@ -126,7 +126,7 @@ class AsyncModel(NativeModel, AsyncClosing):
                     raise
             case Bind(measure_timing, dimensions):
                 self._close_unwanted()
-                return await self._to_its_end(commands, self._bind(measure_timing, dimensions, {}, True), True)
+                return await self._to_its_end(commands, self._bind(measure_timing, dimensions, {}, True, False), True)
             case Reopen(generation):
                 return await self._to_its_end(commands, self._reopen_from(generation), False)
 
@@ -159,9 +159,10 @@ class AsyncModel(NativeModel, AsyncClosing):
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, DomainMemoryHandle],
         direct: bool,
+        prepares: bool,
     ) -> AsyncBinding:
         return await asyncio.to_thread(
-            AsyncBinding, self._calls, self._stub, self, measure_timing, dimensions, memories, direct
+            AsyncBinding, self._calls, self._stub, self, measure_timing, dimensions, memories, direct, prepares
         )
 
     async def _reopen_from(self, generation: int) -> None:

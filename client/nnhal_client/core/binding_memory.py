@@ -88,9 +88,12 @@ class BindingMemory:
                 self.outputs[tensor.name] = self._view(tensor, found)
 
     def bind_request(
-        self, model: str, measure_timing: bool, direct: bool, issue: Callable[[Descriptor], int]
+        self, model: str, measure_timing: bool, direct: bool, prepares: bool, issue: Callable[[Descriptor], int]
     ) -> wire.BindRequest:
-        """The request that binds a model, named as in the session, to this memory; ``issue`` puts descriptors."""
+        """The request that binds a model, named as in the session, to this memory; ``issue`` puts descriptors.
+
+        ``prepares`` asks for a plan for the dimensions of the inputs at once.
+        """
         return wire.BindRequest(
             model=model,
             inputs=[self._bound(t, self.dimensions[t.name] if t.is_open else ()) for t in self._bound_inputs],
@@ -98,6 +101,7 @@ class BindingMemory:
             pools=[memory_to_wire(self._memory, issue)],
             measure_timing=measure_timing,
             wants_run_channel=direct and not measure_timing,
+            prepares_dimensions=prepares,
         )
 
     def _view(self, tensor: Tensor, dimensions: Dimensions) -> Array:

@@ -1237,6 +1237,7 @@ class BindRequest(_message.Message):
     HINTS_FIELD_NUMBER: _builtins.int
     HINT_EXTENSIONS_FIELD_NUMBER: _builtins.int
     WANTS_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
+    PREPARES_DIMENSIONS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model's name."""
     measure_timing: _builtins.bool
@@ -1246,6 +1247,10 @@ class BindRequest(_message.Message):
     wants_run_channel: _builtins.bool
     """Whether the client asks for a run channel to the devices. The framework hands one out only if a run is no more than the
     plan's steps: one step, or several that are wired (see chain.proto).
+    """
+    prepares_dimensions: _builtins.bool
+    """Whether to prepare a plan for the dimensions of the inputs first, if the model leaves some of them open and there is no
+    such plan yet. Otherwise the framework prepares one after some runs, in the background.
     """
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorBinding]:
@@ -1279,10 +1284,11 @@ class BindRequest(_message.Message):
         hints: _abc.Iterable[_types_pb2.TokenValuePair] | None = ...,
         hint_extensions: _abc.Iterable[_types_pb2.ExtensionNameAndPrefix] | None = ...,
         wants_run_channel: _builtins.bool = ...,
+        prepares_dimensions: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "hint_extensions", b"hint_extensions", "hints", b"hints", "inputs", b"inputs", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "model", b"model", "outputs", b"outputs", "pools", b"pools", "wants_run_channel", b"wants_run_channel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "hint_extensions", b"hint_extensions", "hints", b"hints", "inputs", b"inputs", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "model", b"model", "outputs", b"outputs", "pools", b"pools", "prepares_dimensions", b"prepares_dimensions", "wants_run_channel", b"wants_run_channel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["loop_timeout_duration_ns"]  # noqa: Y015
     _WhichOneofArgType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns"]  # noqa: Y015

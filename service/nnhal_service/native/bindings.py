@@ -26,6 +26,7 @@ from nnhal_service.native.convert import (
     gone_is_unavailable,
     hints_of,
     insufficient_to_wire,
+    outputs_to_wire,
     report_to_wire,
 )
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
@@ -62,7 +63,7 @@ class BindingServicer:
             binding=handle,
             channel_descriptor_id=number,
             run_channel=run_channel,
-            outputs=map(output_to_wire, binding.context.settled),
+            outputs=outputs_to_wire(binding.context.settled),
         )
 
     @answers
@@ -101,6 +102,7 @@ def _bind(session: NativeSession, request: wire.BindRequest, undo: ExitStack) ->
             request.measure_timing,
             nanoseconds(request, "loop_timeout_duration_ns"),
             hints_of(request),
+            request.prepares_dimensions,
         )
     undo.callback(model.unbind, context)
     ours, theirs = channel_pair()

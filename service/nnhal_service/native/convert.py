@@ -16,7 +16,7 @@ from nnhal.errors import HalError, TransportError, invalid_argument
 from nnhal.extensions import split_code
 from nnhal.reports import CLIENT_STEP
 from nnhal.types import CACHE_TOKEN_BYTES, ErrorStatus, ExecutionPreference, Hints, Operation, OperationType, Priority
-from nnhal.types.layout import is_extension
+from nnhal.types.layout import Dimensions, is_extension
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_frontends import ModelFormat
@@ -176,12 +176,25 @@ def _tensor_to_wire(prepared: PreparedPlan, tensor: ImportedTensor) -> wire.Tens
     )
 
 
+def dimensions_from_wire(messages: Iterable[wire.InputDimensions]) -> dict[str, Dimensions]:
+    """Decode dimensions of inputs. Raises INVALID_ARGUMENT if an input is named twice or a dimension is below 1."""
+    found: dict[str, Dimensions] = {}
+    for message in messages:
+        if message.name in found:
+            invalid_argument(f"dimensions of input {message.name!r} are given twice")
+        if not message.dimensions or min(message.dimensions) < 1:
+            invalid_argument(f"dimensions {list(message.dimensions)} of input {message.name!r}, expected each above 0")
+        found[message.name] = tuple(message.dimensions)
+    return found
+
+
 def insufficient_to_wire(error: OutputTooSmallError) -> wire.RunReport:
     """Encode the dimensions of the outputs, and which of them did not fit."""
-    return wire.RunReport(outputs=_outputs_to_wire(error.outputs))
+    return wire.RunReport(outputs=outputs_to_wire(error.outputs))
 
 
-def _outputs_to_wire(outputs: Sequence[OutputReport]) -> list[wire.OutputReport]:
+def outputs_to_wire(outputs: Sequence[OutputReport]) -> list[wire.OutputReport]:
+    """Encode what is known of outputs."""
     return [wire.OutputReport(name=o.name, dimensions=o.dimensions, sufficient=o.sufficient) for o in outputs]
 
 
@@ -190,7 +203,7 @@ def report_to_wire(report: RunReport) -> wire.RunReport:
     return wire.RunReport(
         duration_ns=report.duration_ns,
         socket_bytes=report.socket_bytes,
-        outputs=_outputs_to_wire(report.outputs),
+        outputs=outputs_to_wire(report.outputs),
         steps=[step_report_to_wire(step) for step in report.steps],
         ledger=[ledger_entry_to_wire(entry) for entry in report.ledger],
         started_ns=report.started_ns,

@@ -16,6 +16,7 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import (
     cache_token_from_wire,
+    dimensions_from_wire,
     format_from_wire,
     model_to_wire,
     options_from_wire,
@@ -110,11 +111,14 @@ class ModelServicer:
         cache = self._cache(cache_token_from_wire(request))
         options, model_format = options_from_wire(request), format_from_wire(request.format)
         with refused_as_hal():
-            return load_model(content, self._fleet, request.devices, options, model_format, cache)
+            shapes = dimensions_from_wire(request.input_dimensions)
+            return load_model(content, self._fleet, request.devices, options, model_format, cache, shapes)
 
     def _load_hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> LoadedModel:
         if request.descriptor_id:
             invalid_argument("got a model and a file, expected one of them")
+        if request.input_dimensions:
+            invalid_argument("got dimensions of inputs for a model of the HAL, which gives its own")
         given = hal_model_from_wire(request.model, session.descriptors.get)
         cache = self._cache(cache_token_from_wire(request))
         cache = cache and cache.of_content(content_of(request.model, given))

@@ -16,6 +16,9 @@ from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.context import DRAIN_SECONDS
 from nnhal_service.serving.placement import PlannedRun
 
+OUTPUT = "output "
+"""Tells outputs from inputs: an output may have the name of an input."""
+
 
 class AwaitedAnswer(Protocol):
     """Where the answer to a run comes: one object for all runs of a bound model until it is bound to devices anew."""
@@ -95,26 +98,39 @@ class BoundLoadedModel:
     """The BoundModel of a model that this process has loaded."""
 
     def __init__(
-        self, loaded: LoadedModel, context: ExecutionContext, kinds: Mapping[int, str], sizes: Mapping[int, int]
+        self, loaded: LoadedModel, context: ExecutionContext, kinds: Mapping[str, str], sizes: Mapping[str, int]
     ) -> None:
-        """``kinds`` and ``sizes`` are those of the memory of inputs and outputs, by operand."""
+        """``kinds`` and ``sizes`` are those of the memory of inputs, by name, and of outputs, by OUTPUT and name."""
         self.context = context
         self.run, self.start = context.run, context.start
         self._loaded = loaded
         self._kinds, self._sizes = kinds, sizes
         self._prepared = context.prepared
-        self._planned = PlannedRun.of(self._prepared, kinds, sizes)
+        self._planned = self._planned_by(self._prepared)
 
     @property
     def planned(self) -> PlannedRun:
         prepared = self.context.prepared
         if prepared is not self._prepared:
             self._prepared = prepared
-            self._planned = PlannedRun.of(prepared, self._kinds, self._sizes)
+            self._planned = self._planned_by(prepared)
         return self._planned
 
     def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
         self._loaded.unbind(self.context, drain_seconds)
+
+    def _planned_by(self, prepared: PreparedPlan) -> PlannedRun:
+        """Operands have other numbers in a plan for certain dimensions."""
+        imported = prepared.imported
+        names = {
+            **{tensor.name: tensor.operand for tensor in imported.inputs},
+            **{OUTPUT + tensor.name: tensor.operand for tensor in imported.outputs},
+        }
+        return PlannedRun.of(
+            prepared,
+            {names[name]: kind for name, kind in self._kinds.items()},
+            {names[name]: size for name, size in self._sizes.items()},
+        )
 
 
 class BindableLoadedModel:
@@ -136,20 +152,16 @@ class BindableLoadedModel:
     ) -> BoundLoadedModel:
         hints = NO_HINTS if priority is None else priority_hints(priority)
         context = self._loaded.bind(inputs, outputs, pools, measure, hints=hints, prepares=False)
-        imported = context.prepared.imported
         places = {
-            tensor.operand: binding.location
-            for tensors, bindings in ((imported.inputs, inputs), (imported.outputs, outputs))
-            for tensor in tensors
-            for binding in bindings
-            if binding.name == tensor.name
+            **{binding.name: binding.location for binding in inputs},
+            **{OUTPUT + binding.name: binding.location for binding in outputs},
         }
         kinds = [UNSEALED_FILE if isinstance(pool, MappableFile) else self.memory_kind for pool in pools]
         return BoundLoadedModel(
             self._loaded,
             context,
-            {operand: kinds[place.pool_index] for operand, place in places.items()},
-            {operand: place.length for operand, place in places.items()},
+            {name: kinds[place.pool_index] for name, place in places.items()},
+            {name: place.length for name, place in places.items()},
         )
 
 

@@ -22,7 +22,7 @@ from nnhal_service.runtime import (
 )
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.deadlines import run_by_deadline
-from nnhal_service.serving.bound import BindableModel, InstanceRun
+from nnhal_service.serving.bound import OUTPUT, BindableModel, InstanceRun
 from nnhal_service.serving.client_memory import ClientRegion, PlacedTensor, TensorData
 from nnhal_service.serving.exchange_watch import ExchangeWatch
 from nnhal_service.serving.loop import ServingLoop
@@ -67,11 +67,11 @@ class Instance:
         self._reported: dict[str, Dimensions] = {}
         sizes = {
             **{t.name: max(1, t.bytes_of(shape)) for t, shape in zip(inputs, shapes, strict=True)},
-            **{_OUTPUT + t.name: t.byte_size or room[t.name] for t in outputs},
+            **{OUTPUT + t.name: t.byte_size or room[t.name] for t in outputs},
         }
         placed = {
             **{t.name: place for t, place in zip(inputs, places.inputs, strict=False) if place is not None},
-            **{_OUTPUT + t.name: place for t, place in zip(outputs, places.outputs, strict=False) if place is not None},
+            **{OUTPUT + t.name: place for t, place in zip(outputs, places.outputs, strict=False) if place is not None},
         }
         own = {name: byte_size for name, byte_size in sizes.items() if name not in placed}
         locations, size = lay_out(own, model.alignment)
@@ -84,16 +84,16 @@ class Instance:
                 locations[name] = replace(locations[name], pool_index=len(pools))
             pools.append(memory)
             self._pool = pool
-        self._offsets = [locations[_OUTPUT + t.name].offset for t in outputs]
+        self._offsets = [locations[OUTPUT + t.name].offset for t in outputs]
         self.inputs = [
             None if t.name in placed else t.view(pool, locations[t.name].offset, shape)
             for t, shape in zip(inputs, shapes, strict=True)
         ]
         self.filled_bytes = sum(view.nbytes for view in self.inputs if view is not None)
-        self.output_bytes = sum(byte_size for name, byte_size in own.items() if name.startswith(_OUTPUT))
+        self.output_bytes = sum(byte_size for name, byte_size in own.items() if name.startswith(OUTPUT))
         self.watch: ExchangeWatch | None = None
         """Watches for the answers of its runs; only the loop uses it."""
-        self._placed = [placed.get(_OUTPUT + t.name) for t in outputs]
+        self._placed = [placed.get(OUTPUT + t.name) for t in outputs]
         self._fixed: list[Array | None] = [
             None if t.is_open or place is not None else t.view(pool, offset, t.dimensions)
             for t, offset, place in zip(outputs, self._offsets, self._placed, strict=True)
@@ -104,7 +104,7 @@ class Instance:
                 TensorBinding(t.name, locations[t.name], shape if t.is_open else ())
                 for t, shape in zip(inputs, shapes, strict=True)
             ],
-            [TensorBinding(t.name, locations[_OUTPUT + t.name]) for t in outputs],
+            [TensorBinding(t.name, locations[OUTPUT + t.name]) for t in outputs],
             pools,
             measure,
             priority,
@@ -165,10 +165,6 @@ class Instance:
         for output in report.outputs:
             self._reported[output.name] = output.dimensions
         return report
-
-
-_OUTPUT = "output "
-"""Tells outputs from inputs: an output may have the name of an input."""
 
 
 def _allocated(size: int, kind: str) -> tuple[MappedPool, Memory]:

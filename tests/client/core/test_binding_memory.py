@@ -60,9 +60,10 @@ def test_an_output_of_unknown_dimensions_has_a_guess_or_as_much_as_it_is_given()
 
 
 def test_the_request_has_locations_dimensions_and_one_pool() -> None:
-    request = BindingMemory([FIXED, ANY], [RESULT], {"z": (5, 3)}, {}).bind_request("m-1", False, True, issue)
-    shown = (request.model, request.measure_timing, request.wants_run_channel, len(request.pools))
-    assert shown == ("m-1", False, True, 1)
+    request = BindingMemory([FIXED, ANY], [RESULT], {"z": (5, 3)}, {}).bind_request("m-1", False, True, True, issue)
+    shown = (request.model, request.measure_timing, request.wants_run_channel, request.prepares_dimensions)
+    assert shown == ("m-1", False, True, True)
+    assert len(request.pools) == 1
     assert [(t.name, t.location.offset, tuple(t.dimensions)) for t in request.inputs] == [
         ("x", 0, ()),
         ("z", ALIGNMENT, (5, 3)),
@@ -73,9 +74,9 @@ def test_the_request_has_locations_dimensions_and_one_pool() -> None:
 def test_memory_of_the_framework_is_named_and_has_no_view() -> None:
     memory = BindingMemory([FIXED], [RESULT], {}, {"y": Allocated()})
     assert memory.outputs == {} and memory.room("y") == 0
-    (output,) = memory.bind_request("m-1", False, True, issue).outputs
+    (output,) = memory.bind_request("m-1", False, True, True, issue).outputs
     assert output.memory == 9 and not output.HasField("location")
 
 
 def test_what_is_measured_is_not_direct() -> None:
-    assert not BindingMemory([FIXED], [RESULT], {}, {}).bind_request("m-1", True, True, issue).wants_run_channel
+    assert not BindingMemory([FIXED], [RESULT], {}, {}).bind_request("m-1", True, True, True, issue).wants_run_channel

@@ -18,6 +18,7 @@ from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.bound_plan import BoundPlan
 from nnhal_service.runtime.run.cancellation import Cancellation, RunCancellation
 from nnhal_service.runtime.run.chained import Launched
+from nnhal_service.runtime.run.dimensioned_binding import DimensionedBinding, PlannedBinding
 from nnhal_service.runtime.run.engine import FINAL_ERRORS
 from nnhal_service.runtime.run.launched_run import LaunchedRun, LaunchMethods, start_launched_run
 from nnhal_service.runtime.run.ledger import Ledgers
@@ -42,52 +43,53 @@ class ExecutionContext:
 
     def __init__(
         self,
-        plans: ActivePlan,
+        planned: PlannedBinding,
         inputs: Sequence[TensorBinding],
-        outputs: Sequence[TensorBinding],
         pools: Sequence[Memory],
         measure_timing: bool,
         loop_timeout_duration_ns: int = -1,
         hints: Hints = NO_HINTS,
         watcher: RunWatcher | None = None,
-        settled: Sequence[OutputReport] = (),
-        ended: Callable[[], object] = lambda: None,
+        way: DimensionedBinding | None = None,
     ) -> None:
-        """``watcher`` is told of every run. ``settled`` are the dimensions of outputs that follow from those of the
-        inputs; runs report them if no device does. ``ended`` is called when the context has been released.
+        """``watcher`` is told of every run. ``way`` leads to a plan for the dimensions that are bound.
 
         Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
         """
         self._busy = threading.Lock()
         self._closing = self._closed = False
-        self.plans = self._plans = plans
-        """The plans that it follows."""
-        self.settled = tuple(settled)
-        """The dimensions of outputs that the model leaves open and this plan does not."""
-        self._ended = ended
+        self._inputs, self._pools, self._way = inputs, pools, way
         self._measure = measure_timing
+        self._config = ExecutionConfig(measure_timing, loop_timeout_duration_ns, hints.values, hints.extension_names)
         self._watcher = watcher
         self._cancellation = RunCancellation()
         self._since_ns, self._deadline_ns, self._is_launched = 0, NO_DEADLINE, False
         self._direct_runs = DirectRuns()
         self._ledgers = Ledgers()
-        self._stays = any(binding.memory is not None for binding in (*inputs, *outputs))
+        self._stays = any(binding.memory is not None for binding in (*inputs, *planned.outputs))
         self._declined: PreparedPlan | None = None
         self._direct_plan: PreparedPlan | None = None
-        imported = plans.original.imported
-        self._bindings = Bindings(
-            bindings_of(imported.inputs, inputs, "input"),
-            bindings_of(imported.outputs, outputs, "output"),
-            pools,
-            ExecutionConfig(measure_timing, loop_timeout_duration_ns, hints.values, hints.extension_names),
-            plans.miss,
-            weakly(self.close_run_channel),
-        )
-        for binding in (*inputs, *outputs):
-            if binding.memory is not None:
-                binding.memory.require_alive()
-        self._bound = self._bind_to(plans.hold(self._stays))
+        self._planned = planned
+        try:
+            self._bindings = self._bindings_by(planned)
+            for binding in (*inputs, *planned.outputs):
+                if binding.memory is not None:
+                    binding.memory.require_alive()
+            self._bound = self._bind_to(planned.plans.hold(self._stays))
+        except BaseException:
+            planned.ended()
+            raise
         self._used = UsedMemory(self._bindings.inputs, self._bindings.outputs, self._bound.dimensions)
+
+    @property
+    def plans(self) -> ActivePlan:
+        """The plans that it follows."""
+        return self._planned.plans
+
+    @property
+    def settled(self) -> Sequence[OutputReport]:
+        """The dimensions of outputs that the model leaves open and those of the inputs determine."""
+        return self._planned.settled
 
     @property
     def prepared(self) -> PreparedPlan:
@@ -123,7 +125,8 @@ class ExecutionContext:
         self._occupy()
         try:
             exchange = None
-            if self._is_current() and self._used.is_empty:
+            is_behind = self._way is not None and self._way.is_ready
+            if not is_behind and self._is_current() and self._used.is_empty:
                 begun = self._begin()
                 exchange = self._bound.start(deadline_ns, cancellation)
             if exchange is not None:
@@ -249,6 +252,8 @@ class ExecutionContext:
         """Begin a run, by the plan in force. Raises GENERAL_FAILURE if another run has not ended."""
         self._occupy()
         try:
+            if self._way is not None and self._way.is_ready:
+                self._take(self._way)
             if not self._is_current():
                 self._follow()
         except BaseException:
@@ -265,7 +270,7 @@ class ExecutionContext:
 
     def _is_current(self) -> bool:
         """Whether what is bound is to run: it is the plan in force, or there is a reason to stay with it."""
-        plans = self._plans
+        plans = self.plans
         if plans.missing:
             plans.look()
         current = plans.current
@@ -288,12 +293,12 @@ class ExecutionContext:
         if not self._closed:
             self._closed = True
             self._bound.close()
-            self._plans.drop(self._bound.prepared)
-            self._ended()
+            self.plans.drop(self._bound.prepared)
+            self._planned.ended()
 
     def _follow(self) -> None:
         """Bind the plan in force in place of the last one, which stays bound if that fails."""
-        before, plan = self._bound, self._plans.hold()
+        before, plan = self._bound, self.plans.hold()
         try:
             self._bound = self._bind_to(plan)
         except (NnhalError, OSError) as error:
@@ -301,14 +306,45 @@ class ExecutionContext:
             self._declined = plan
             return
         before.close()
-        self._plans.drop(before.prepared)
+        self.plans.drop(before.prepared)
+
+    def _take(self, way: DimensionedBinding) -> None:
+        """Go over to the plan for the dimensions that are bound; the plan in force stays bound if that fails."""
+        self._way = None
+        planned, before, bindings = way.planned(), self._planned, self._bindings
+        if planned is None:
+            return
+        try:
+            self._planned, self._bindings = planned, self._bindings_by(planned)
+            bound, self._bound = self._bound, self._bind_to(planned.plans.hold())
+        except (NnhalError, OSError) as error:
+            _log.info("a binding does not take the plan for its dimensions", reason=str(error))
+            self._planned, self._bindings = before, bindings
+            planned.ended()
+            return
+        self.close_run_channel()
+        bound.close()
+        before.plans.drop(bound.prepared)
+        before.ended()
+
+    def _bindings_by(self, planned: PlannedBinding) -> Bindings:
+        """Raises INVALID_ARGUMENT unless each input and output is bound once."""
+        imported = planned.plans.original.imported
+        return Bindings(
+            bindings_of(imported.inputs, self._inputs, "input"),
+            bindings_of(imported.outputs, planned.outputs, "output"),
+            self._pools,
+            self._config,
+            planned.plans.miss,
+            weakly(self.close_run_channel),
+        )
 
     def _bind_to(self, plan: PreparedPlan) -> BoundPlan:
         """Bind a plan that the caller holds; the hold passes on to what is returned."""
         try:
             return BoundPlan(plan, self._bindings)
         except BaseException:
-            self._plans.drop(plan)
+            self.plans.drop(plan)
             raise
 
     def _ways(self) -> LaunchMethods:
@@ -348,7 +384,7 @@ class ExecutionContext:
             except NnhalError as error:
                 if again is None or not self._follow_after(error):
                     raise
-                missing, bound = tuple(sorted(self._plans.missing)), self._bound
+                missing, bound = tuple(sorted(self.plans.missing)), self._bound
                 begun = begun._replace(socket_bytes=bound.socket_bytes)
                 outcome = again(deadline_ns)
                 bound.engine.fell_back, bound.engine.failed_devices = True, missing
@@ -363,9 +399,9 @@ class ExecutionContext:
         The CPU makes up for any other device that dies in a run, but for the CPU only a plan without it can.
         """
         failed = self._bound.prepared
-        if isinstance(error, FINAL_ERRORS) or self._stays or not failed.parts.may_fall_back or not self._plans.missing:
+        if isinstance(error, FINAL_ERRORS) or self._stays or not failed.parts.may_fall_back or not self.plans.missing:
             return False
-        self._plans.settle(_REPLAN_SECONDS)
+        self.plans.settle(_REPLAN_SECONDS)
         if not self._is_current():
             self._follow()
         return self._bound.prepared is not failed

@@ -1,24 +1,93 @@
-"""What a client has bound, in terms of a plan for certain dimensions."""
+"""What a client has bound, by a plan for its dimensions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from nnhal_frontends.imported import ImportedModel
 from nnhal_service.runtime.memory.bindings import TensorBinding
-from nnhal_service.runtime.plan.dimensioned import InputDimensions
-from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.plan.active_plan import ActivePlan
+from nnhal_service.runtime.plan.dimensioned import DimensionedPlan, DimensionedPlans, InputDimensions
 from nnhal_service.runtime.run.reports import OutputReport
 
+_RUNS = 8
+"""Runs with the same dimensions after which a plan for them is worth its preparation."""
 
-class FittedOutputs(NamedTuple):
-    """The bindings of outputs with exactly the bytes that they need."""
 
-    bindings: Sequence[TensorBinding]
-    settled: Sequence[OutputReport]
+class PlannedBinding(NamedTuple):
+    """The plans that a context follows, and what it binds to them."""
+
+    plans: ActivePlan
+    outputs: Sequence[TensorBinding]
+    settled: Sequence[OutputReport] = ()
     """The dimensions of outputs that the model leaves open and the plan does not."""
+    ended: Callable[[], object] = lambda: None
+    """To be called when the context follows the plans no longer."""
+
+
+class DimensionedBinding:
+    """The way of one context to a plan for its dimensions. Used by the run in flight of the context only."""
+
+    def __init__(
+        self,
+        store: DimensionedPlans,
+        declared: ImportedModel,
+        dimensions: InputDimensions,
+        outputs: Sequence[TensorBinding],
+    ) -> None:
+        self._store = store
+        self._declared = declared
+        self._dimensions = dimensions
+        self._outputs = outputs
+        self._runs = 0
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a plan."""
+        return self._store.has(self._dimensions)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a plan by now. After some runs, one is prepared in another thread."""
+        self._runs += 1
+        if self._runs == _RUNS:
+            self._store.want(self._dimensions)
+        return self._runs >= _RUNS and self.is_there
+
+    def planned(self) -> PlannedBinding | None:
+        """The binding by the plan, which is prepared if there is none; None if there can be none, or it does not fit.
+
+        What is returned holds the plan until ``ended`` is called.
+        """
+        held = self._store.hold(self._dimensions)
+        if held is None:
+            return None
+        planned = self._fitted(held)
+        if planned is None:
+            self._store.drop(held)
+        return planned
+
+    def _fitted(self, held: DimensionedPlan) -> PlannedBinding | None:
+        """The outputs with exactly the bytes that they need; None if one has too few, or no memory of the caller's."""
+        plan = held.plans.original
+        tensors = {tensor.name: tensor for tensor in plan.imported.outputs}
+        declared = self._declared.model.main.operands
+        is_open = {t.name: 0 in declared[t.operand].dimensions for t in self._declared.outputs}
+        bindings, settled = [], []
+        for binding in self._outputs:
+            tensor = tensors.get(binding.name)
+            if tensor is None or binding.memory is not None or binding.omitted:
+                return None
+            size, dimensions = plan.byte_size(tensor.operand), plan.dimensions[tensor.operand]
+            if size and is_open[binding.name]:
+                if binding.location.length < size:
+                    return None
+                binding = replace(binding, location=replace(binding.location, length=size))
+                settled.append(OutputReport(binding.name, dimensions, True))
+            bindings.append(binding)
+        return PlannedBinding(held.plans, bindings, settled, lambda: self._store.drop(held))
 
 
 def bound_dimensions(declared: ImportedModel, inputs: Sequence[TensorBinding]) -> InputDimensions | None:
@@ -37,24 +106,3 @@ def bound_dimensions(declared: ImportedModel, inputs: Sequence[TensorBinding]) -
             return None
         found.append(tuple(dimensions))
     return tuple(found)
-
-
-def fitted_outputs(
-    declared: ImportedModel, plan: PreparedPlan, outputs: Sequence[TensorBinding]
-) -> FittedOutputs | None:
-    """The outputs for a plan; None if one has too little memory, or none of the caller's."""
-    tensors = {tensor.name: tensor for tensor in plan.imported.outputs}
-    is_open = {t.name: 0 in declared.model.main.operands[t.operand].dimensions for t in declared.outputs}
-    bindings, settled = [], []
-    for binding in outputs:
-        tensor = tensors.get(binding.name)
-        if tensor is None or binding.memory is not None or binding.omitted:
-            return None
-        size, dimensions = plan.byte_size(tensor.operand), plan.dimensions[tensor.operand]
-        if size and is_open[binding.name]:
-            if binding.location.length < size:
-                return None
-            binding = replace(binding, location=replace(binding.location, length=size))
-            settled.append(OutputReport(binding.name, dimensions, True))
-        bindings.append(binding)
-    return FittedOutputs(bindings, settled)

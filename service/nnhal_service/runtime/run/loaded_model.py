@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
 
-from nnhal.errors import HalError, NnhalError
+from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, Hints, Memory
 from nnhal.types.layout import Dimensions
 from nnhal_frontends import ModelFormat, import_model
@@ -24,11 +23,10 @@ from nnhal_service.runtime.plan.dimensioned import DimensionedPlan, DimensionedP
 from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.context import DRAIN_SECONDS, ExecutionContext
-from nnhal_service.runtime.run.dimensioned_binding import bound_dimensions, fitted_outputs
-from nnhal_service.runtime.run.reports import OutputReport, RunWatcher
+from nnhal_service.runtime.run.dimensioned_binding import DimensionedBinding, PlannedBinding, bound_dimensions
+from nnhal_service.runtime.run.reports import RunWatcher
 from nnhal_service.runtime.run.weak_calls import weakly, weakly_with
 
-T = TypeVar("T")
 _log = get_logger(__name__)
 COUNT_SECONDS = 2.0
 """How long devices may take, together, to say how much was run directly."""
@@ -184,32 +182,23 @@ class LoadedModel:
     ) -> ExecutionContext:
         """Bind the model to memory.
 
-        A model with open dimensions runs by a plan for those of the inputs. If there is none yet, it is prepared now,
-        unless ``prepares`` is false: then the binding keeps to the plan for open dimensions.
+        A model with open dimensions runs by a plan for those that are bound. If there is none yet, it is prepared now;
+        if not ``prepares``, after some runs, which are by the plan for open dimensions.
         ``loop_timeout_duration_ns`` bounds one activation of a WHILE: -1 is the default, and the HAL's maximum holds.
         Raises HalError, or TransportError if a device is gone.
         """
-
-        def bound(
-            plans: ActivePlan,
-            outputs: Sequence[TensorBinding],
-            settled: Sequence[OutputReport] = (),
-            ended: Callable[[], object] = lambda: None,
-        ) -> ExecutionContext:
-            return ExecutionContext(
-                plans,
-                inputs,
-                outputs,
-                pools,
-                measure_timing,
-                loop_timeout_duration_ns,
-                hints,
-                self._watcher,
-                settled,
-                ended,
-            )
-
-        context = self._bound_by_dimensions(bound, inputs, outputs, prepares) or bound(self._plans, outputs)
+        way = self._way_to_dimensions(inputs, outputs)
+        planned = way.planned() if way is not None and (prepares or way.is_there) else None
+        context = ExecutionContext(
+            planned or PlannedBinding(self._plans, outputs),
+            inputs,
+            pools,
+            measure_timing,
+            loop_timeout_duration_ns,
+            hints,
+            self._watcher,
+            None if planned or prepares else way,
+        )
         with self._lock:
             if self._contexts is not None:
                 self._contexts.add(context)
@@ -217,42 +206,14 @@ class LoadedModel:
         context.close()
         raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
 
-    def _bound_by_dimensions(
-        self,
-        bound: Callable[[ActivePlan, Sequence[TensorBinding], Sequence[OutputReport], Callable[[], object]], T],
-        inputs: Sequence[TensorBinding],
-        outputs: Sequence[TensorBinding],
-        prepares: bool,
-    ) -> T | None:
-        """A context by a plan for the dimensions of the inputs; None if there is none, or the binding does not fit."""
+    def _way_to_dimensions(
+        self, inputs: Sequence[TensorBinding], outputs: Sequence[TensorBinding]
+    ) -> DimensionedBinding | None:
         store, declared = self._dimensioned, self.original.imported
         dimensions = None if store is None else bound_dimensions(declared, inputs)
-        if store is None or dimensions is None or not (prepares or store.has(dimensions)):
+        if store is None or dimensions is None:
             return None
-        held = store.hold(dimensions)
-        if held is None:
-            return None
-        try:
-            fitted = fitted_outputs(declared, held.plans.original, outputs)
-            if fitted is not None:
-                return bound(held.plans, fitted.bindings, fitted.settled, lambda: store.drop(held))
-        except NnhalError as error:  # the plan for open dimensions says what is wrong, if it is the binding
-            _log.info("a binding does not use the plan for its dimensions", reason=str(error))
-        store.drop(held)
-        return None
-
-    def want_dimensions(self, inputs: Sequence[TensorBinding]) -> None:
-        """Prepare a plan for the dimensions of these inputs in a thread of its own, if there can be one."""
-        store = self._dimensioned
-        dimensions = None if store is None else bound_dimensions(self.original.imported, inputs)
-        if store is not None and dimensions is not None:
-            store.want(dimensions)
-
-    def has_dimensions(self, inputs: Sequence[TensorBinding]) -> bool:
-        """Whether there is a plan for the dimensions of these inputs."""
-        store = self._dimensioned
-        dimensions = None if store is None else bound_dimensions(self.original.imported, inputs)
-        return store is not None and dimensions is not None and store.has(dimensions)
+        return DimensionedBinding(store, declared, dimensions, outputs)
 
     def unbind(self, context: ExecutionContext, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Close a context when its run in flight has ended, or takes too long; see ExecutionContext.close."""
@@ -321,8 +282,8 @@ def load_model(
 
     Without ``format`` the content decides. ``shapes`` fixes dimensions of inputs that the file leaves open. If some
     stay open, plans for certain dimensions are made when these are bound. Compilations are cached in ``cache``, in
-    entries that depend on the content as well as on the token. Raises FrontendError, PlacementError, HalError, TransportError if a device is gone, and
-    LookupError for a device that the fleet does not know.
+    entries that depend on the content as well as on the token. Raises FrontendError, PlacementError, HalError,
+    TransportError if a device is gone, and LookupError for a device that the fleet does not know.
     """
     if cache is not None:
         cache = cache.of_content(content)
