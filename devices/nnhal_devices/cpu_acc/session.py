@@ -22,7 +22,7 @@ INLINE_BYTES = 1024
 """Constants up to this size go into the model; larger ones are handed over by reference."""
 INEXACT = ["DoubleQDQPairsRemover"]
 """Optimisations that change results: this one drops a quantisation, whose rounding is part of the model."""
-_ERRORS_ONLY = 3
+_ERRORS_ONLY, _FATAL_ONLY = 3, 4
 _NO_GRAPH_CAPTURE = ("gpu_graph_id", "-1")
 """Without this entry, ONNX Runtime takes 30 us a run to find out that its options have none."""
 
@@ -92,6 +92,7 @@ class Runs:
     def _renew(self) -> None:
         """Make options that nobody else has: those of a run that was stopped would stop the next run too."""
         self._options = onnxruntime.RunOptions()
+        self._options.log_severity_level = _FATAL_ONLY  # what fails is raised, and a run that is stopped is no error
         self._options.add_run_config_entry(*_NO_GRAPH_CAPTURE)
         self._stop = partial(setattr, self._options, "terminate", True)
 

@@ -40,6 +40,11 @@ class InferenceRequest:
     output_places: Mapping[str, Place] = field(default_factory=dict)
     """Where the client wants outputs. Those that devices have left there are PlacedTensors in the response."""
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its run has a deadline. It is not joined with others whose run may take as long as it likes."""
+        return self.timeout_ns > 0 or self.deadline_ns != NO_DEADLINE
+
 
 class RequestTiming(NamedTuple):
     """Instants of a request in their order, in nanoseconds of CLOCK_MONOTONIC."""
