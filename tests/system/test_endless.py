@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -288,4 +289,4 @@ def test_deadlines_hold_on_a_device_that_is_frozen_and_what_they_held_is_free_ag
         assert ending(session, answer.launched, fence)[0] in MISSED_STATUSES
         os.kill(pid, signal.SIGCONT)
         for binding in bindings:
-            wait_until(lambda binding=binding: runs(binding), "the binding is free again")
+            wait_until(partial(runs, binding), "the binding is free again")
