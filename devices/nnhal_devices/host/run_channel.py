@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 from nnhal.errors import HalError
 from nnhal.link import Channel, ProtocolError, channel_pair
 from nnhal.types import ErrorStatus, RunUsage
 from nnhal_devices.host.burst_messages import encode_answer, encode_error, encode_refusal
-from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.execution import Execution, Wanted
 from nnhal_devices.host.run_calls import RunCalls
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect
@@ -48,7 +49,7 @@ class RunChannel:
         client.serve(
             channel,
             "run channel",
-            lambda message: self._answer(channel, message),
+            partial(self._answer, channel, lambda: not channel.hung_up and self._channel is channel),
             encode_refusal,
             at_once=lambda: self._execution.prepared.begins_at_once,
         )
@@ -61,7 +62,7 @@ class RunChannel:
         if channel is not None:
             channel.shutdown()
 
-    def _answer(self, channel: Channel, message: bytes) -> bytes:
+    def _answer(self, channel: Channel, is_wanted: Wanted, message: bytes) -> bytes:
         """Answer one call. Raises ProtocolError if the message is malformed."""
         started = time.perf_counter_ns()
         try:
@@ -69,7 +70,7 @@ class RunChannel:
             # A call that was sent before the channel was closed may still be read after it.
             if self._channel is not channel:
                 raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the execution has been released")
-            answer = encode_answer(*self._execution.run(deadline_ns))
+            answer = encode_answer(*self._execution.run(deadline_ns, is_wanted))
         except ProtocolError:
             raise
         except HalError as error:
