@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nnhal.codec import config_from_wire, nanoseconds, request_from_wire
 from nnhal.errors import HalError
-from nnhal.link import ProtocolError, channel_pair
+from nnhal.link import ProtocolError
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
 from nnhal_devices.host.burst import Burst
@@ -28,8 +28,8 @@ def serve_burst(burst: Burst, handle: int, client: ClientSession) -> int:
     It is served until either side closes it; then the burst, known to the client by ``handle``, is released. A run that
     is under way ends, and is answered if the client has closed its own direction only.
     """
-    channel, theirs = channel_pair()
-    number = client.descriptors.offer(theirs)
+    channel, theirs = client.make_channel()
+    number = client.descriptors.offer(theirs, owner=handle)
     client.serve(
         channel,
         "burst",
