@@ -10,7 +10,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import general_failure
-from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of
+from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of, tensor_in_another_file
 from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
 from nnhal.types import Model, Operand
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
@@ -62,7 +62,11 @@ def _evaluator(message: bytes) -> ReferenceEvaluator:
     from onnx import ModelProto
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(ModelProto.FromString(message))
+    proto = ModelProto.FromString(message)
+    elsewhere = tensor_in_another_file(proto)
+    if elsewhere is not None:
+        raise ValueError(f"the values of tensor '{elsewhere}' lie in another file")
+    return ReferenceEvaluator(proto)
 
 
 def _given(declared: TypeProto, array: Array | None) -> Value:

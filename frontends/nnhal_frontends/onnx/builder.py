@@ -190,13 +190,13 @@ class NodeBuilder(OperationBuilder):
         Raises UnsupportedNode if the input is not constant.
         """
         if attribute in self.node.attributes:
-            return [int(value) for value in self.node.attributes[attribute]]
+            return self.listed(np.asarray(self.node.attributes[attribute]), attribute)
         if not self.has(index):
             return None
         values = self.constant(index)
         if values is None:
             raise self.node.unsupported(f"its {attribute} are computed at run time", f"constant {attribute}")
-        return [int(value) for value in values.reshape(-1)]
+        return self.listed(values, attribute)
 
     def shape(self, index: int) -> Dimensions:
         """Return the shape of an input, with 0 for an unknown dimension."""

@@ -6,12 +6,13 @@ operation in quantised form, it takes the integers themselves; otherwise the two
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.fusion import padding_value
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, OnnxQuantization, TensorInfo
 
@@ -81,27 +82,39 @@ def real_values(values: Array, quantization: OnnxQuantization) -> Array:
     return reals
 
 
-def fold_quantization(graph: OnnxGraph, rules: Mapping[str, QuantizationRule]) -> OnnxGraph:
+def fold_quantization(
+    graph: OnnxGraph, rules: Mapping[str, QuantizationRule], limits: ImportLimits = DEFAULT_LIMITS
+) -> OnnxGraph:
     """Return the graph with nodes in quantised form if ``rules``, by operator, allow it."""
     graph = _record(graph)
     graph = _move_dequantization(graph)
     graph = _fold(graph, rules)
-    return _dequantize_constants(graph).without_unused()
+    return _dequantize_constants(graph, limits).without_unused()
+
+
+def contradicting(graph: OnnxGraph) -> set[str]:
+    """Return the names of the nodes that read a tensor with another scale or zero point than it has."""
+    known: dict[str, OnnxQuantization] = {}
+    return {node.name for node, name, found in _quantizations(graph) if known.setdefault(name, found) != found}
 
 
 def _record(graph: OnnxGraph) -> OnnxGraph:
     """Return the graph with the quantisation of its tensors."""
     known: dict[str, OnnxQuantization] = dict(graph.quantization)
-    for node in graph.nodes:
-        if node.op_type not in ("DequantizeLinear", "QuantizeLinear"):
-            continue
-        name = node.inputs[0] if node.op_type == "DequantizeLinear" else node.outputs[0]
-        found = _quantization_of(graph, node, name)
-        if found is None:
-            continue
+    for node, name, found in _quantizations(graph):
         if known.setdefault(name, found) != found:
             raise node.unsupported(f"'{name}' is read with another scale or zero point than it has", "one of each")
     return replace(graph, quantization=known)
+
+
+def _quantizations(graph: OnnxGraph) -> Iterator[tuple[OnnxNode, str, OnnxQuantization]]:
+    """Yield each node that gives a tensor a quantisation, the tensor, and the quantisation."""
+    for node in graph.nodes:
+        if node.op_type in ("DequantizeLinear", "QuantizeLinear"):
+            name = node.inputs[0] if node.op_type == "DequantizeLinear" else node.outputs[0]
+            found = _quantization_of(graph, node, name)
+            if found is not None:
+                yield node, name, found
 
 
 def _quantization_of(graph: OnnxGraph, node: OnnxNode, name: str) -> OnnxQuantization | None:
@@ -243,9 +256,10 @@ def _joined(*nodes: OnnxNode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for node in nodes for name in node.stands_for))
 
 
-def _dequantize_constants(graph: OnnxGraph) -> OnnxGraph:
-    """Return the graph with constants dequantised that are still read as floats."""
+def _dequantize_constants(graph: OnnxGraph, limits: ImportLimits) -> OnnxGraph:
+    """Return the graph with constants dequantised that are still read as floats, as far as the limits allow."""
     constants = dict(graph.constants)
+    left = limits.folded_bytes
     kept = []
     for node in graph.nodes:
         values, quantization = graph.constants.get(node.input(0)), graph.quantization.get(node.input(0))
@@ -253,5 +267,10 @@ def _dequantize_constants(graph: OnnxGraph) -> OnnxGraph:
             kept.append(node)
             continue
         element_type = graph.constants[node.inputs[1]].dtype
+        size = values.size * element_type.itemsize
+        if size > min(left, limits.operation_bytes):
+            kept.append(node)
+            continue
+        left -= size
         constants[node.outputs[0]] = real_values(values, quantization).astype(element_type)
     return replace(graph, nodes=tuple(kept), constants=constants)

@@ -38,8 +38,6 @@ from nnhal_frontends.tflite.tensors import (
 FLOAT = Operand(OperandType.TENSOR_FLOAT32)
 """The type of intermediate results in floats."""
 
-_MOST_ELEMENTS = 1 << 26
-"""The limit for constants that are generated here. A shape with more elements is taken as broken."""
 _DEEPEST = 16
 """How deeply subgraphs may be nested."""
 _FUSED = {
@@ -225,7 +223,7 @@ class OperatorBuilder(OperationBuilder):
         if values.dtype.kind not in "iu":
             raise self.unsupported(f"its {what}: elements of {values.dtype}", "integers")
         with self._held():
-            return [int(value) for value in narrowed(values, self.source(index).name).reshape(-1)]
+            return self.listed(narrowed(values, self.source(index).name), what)
 
     def integer(self, index: int, what: str) -> int:
         """Return the only element of an input, as ``integers`` does. Raises UnsupportedNode if there are more."""
@@ -362,8 +360,9 @@ class OperatorBuilder(OperationBuilder):
 
     def filled(self, code: OperandType, shape: Dimensions, value: int = 0, **quantization: Any) -> int:
         """Add a constant that is not in the file, with ``value`` in all elements."""
-        if not shape or not 0 < prod(shape) <= _MOST_ELEMENTS:
-            raise self.unsupported(f"a constant of {describe(shape)}", f"1 to {_MOST_ELEMENTS} elements")
+        if not shape or prod(shape) < 1:
+            raise self.unsupported(f"a constant of {describe(shape)}", "at least one element")
+        self.reserve(shape, ELEMENT_TYPES[code])
         return self.add_constant(code, np.full(shape, value, ELEMENT_TYPES[code]), **quantization)
 
     def initial_state(self, index: int) -> int:

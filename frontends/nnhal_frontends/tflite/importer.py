@@ -14,6 +14,7 @@ from nnhal.validation import validate_model
 from nnhal_frontends.builder import ReferencedSubgraph
 from nnhal_frontends.errors import InvalidModel, UnsupportedInput
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
+from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.tflite.builder import OperatorBuilder, SubgraphTable, TfliteGraphBuilder
 from nnhal_frontends.tflite.folding import fold
 from nnhal_frontends.tflite.graph import TfliteGraph, TfliteOperator
@@ -26,7 +27,7 @@ AFTER = "/after"
 """The suffix of the name of a variable as an output."""
 
 
-def import_tflite(content: bytes) -> ImportedModel:
+def import_tflite(content: bytes, limits: ImportLimits = DEFAULT_LIMITS) -> ImportedModel:
     """Import the first subgraph of a TFLite file, and those that it refers to.
 
     Nodes are named by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the initial shape of an
@@ -34,7 +35,7 @@ def import_tflite(content: bytes) -> ImportedModel:
     outputs they are named ``name/after``. Raises InvalidModel if the file is malformed, UnsupportedNode or
     UnsupportedInput if the NN HAL cannot express an operator or an input.
     """
-    graphs = read_graphs(content)
+    graphs = read_graphs(content, limits)
     subgraphs = SubgraphTable(lambda number: _part(graphs, number, subgraphs))
     builder = TfliteGraphBuilder(graphs[0], subgraphs)
     return _imported(builder, _converted(builder))

@@ -139,6 +139,7 @@ def _average(b: NodeBuilder, window: ImageWindow) -> None:
     if source is None:
         raise TypeError("only quantised means may need another scale")
     channels, height, width = shape[1], window.height.size, window.width.size
+    b.reserve((1, height, width, channels), source.element_type)
     ones = np.ones((1, height, width, channels), source.element_type)
     scale = float(np.float32(1 / (height * width)))
     weights = WeightsOperand(b.add_constant(OPERAND_TYPES[source.element_type], ones, scale=scale), (scale,))
