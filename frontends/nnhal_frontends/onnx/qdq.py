@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nnhal.arrays import Array
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.fusion import padding_value
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, OnnxQuantization, TensorInfo
 
+_WIDENING = 4
+"""How much longer a float is than a byte."""
 _QUANT8 = (np.dtype(np.uint8), np.dtype(np.int8))
 _MOVE_DATA = frozenset(
     {
@@ -71,14 +74,16 @@ def is_quant8(quantization: OnnxQuantization) -> bool:
     return quantization.element_type in _QUANT8 and quantization.axis is None
 
 
-def real_values(values: Array, quantization: OnnxQuantization) -> Array:
-    """Return the reals that integers stand for, in float64."""
+def real_values(values: Array, quantization: OnnxQuantization, precision: DTypeLike = np.float64) -> Array:
+    """Return the reals that integers stand for."""
     shape = [1] * values.ndim
     if quantization.axis is not None:
         shape[quantization.axis] = -1
-    scales = np.array(quantization.scales).reshape(shape)
-    zero_points = np.array(quantization.zero_points).reshape(shape)
-    reals: Array = (values.astype(np.float64) - zero_points) * scales
+    scales = np.array(quantization.scales, precision).reshape(shape)
+    zero_points = np.array(quantization.zero_points, precision).reshape(shape)
+    reals: Array = values.astype(precision)
+    reals -= zero_points
+    reals *= scales
     return reals
 
 
@@ -256,10 +261,15 @@ def _joined(*nodes: OnnxNode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for node in nodes for name in node.stands_for))
 
 
+def _precision(values: Array, element_type: np.dtype[np.generic]) -> DTypeLike:
+    """Return the type to compute reals in: a difference of short integers is exact in float32, and so is a product."""
+    return np.float32 if element_type == np.float32 and values.dtype.itemsize <= 2 else np.float64
+
+
 def _dequantize_constants(graph: OnnxGraph, limits: ImportLimits) -> OnnxGraph:
     """Return the graph with constants dequantised that are still read as floats, as far as the limits allow."""
     constants = dict(graph.constants)
-    left = limits.folded_bytes
+    left = limits.folded_bytes + _WIDENING * sum(values.nbytes for values in graph.constants.values())
     kept = []
     for node in graph.nodes:
         values, quantization = graph.constants.get(node.input(0)), graph.quantization.get(node.input(0))
@@ -268,9 +278,11 @@ def _dequantize_constants(graph: OnnxGraph, limits: ImportLimits) -> OnnxGraph:
             continue
         element_type = graph.constants[node.inputs[1]].dtype
         size = values.size * element_type.itemsize
-        if size > min(left, limits.operation_bytes):
+        if size > left:
             kept.append(node)
             continue
         left -= size
-        constants[node.outputs[0]] = real_values(values, quantization).astype(element_type)
+        constants[node.outputs[0]] = real_values(values, quantization, _precision(values, element_type)).astype(
+            element_type, copy=False
+        )
     return replace(graph, nodes=tuple(kept), constants=constants)

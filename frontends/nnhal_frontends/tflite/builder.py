@@ -35,6 +35,7 @@ from nnhal_frontends.tflite.tensors import (
     values_of,
 )
 
+FLOAT_BYTES = 4
 FLOAT = Operand(OperandType.TENSOR_FLOAT32)
 """The type of intermediate results in floats."""
 
@@ -97,6 +98,10 @@ class TfliteGraphBuilder:
     folded: dict[int, Array] = field(default_factory=dict)
     """The values of tensors that need no operation, since they are known before execution."""
     states: list[StateVariable] = field(default_factory=list)
+    _outputs: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._outputs = frozenset(self.graph.outputs)
 
     def input(self, index: int) -> int:
         """Add the operand of an input of the model. Raises ValueError if the HAL cannot hold the tensor."""
@@ -117,7 +122,7 @@ class TfliteGraphBuilder:
             elif tensor.variable:
                 raise ValueError(f"'{tensor.name}' is a variable, which only recurrent operators may read")
             else:
-                is_output = index in self.graph.outputs
+                is_output = index in self._outputs
                 lifetime = OperandLifeTime.SUBGRAPH_OUTPUT if is_output else OperandLifeTime.TEMPORARY_VARIABLE
                 self.operands[index] = self.model.add(operand_of(tensor, lifetime, tensor.shape), tensor.name)
         return self.operands[index]
@@ -324,12 +329,18 @@ class OperatorBuilder(OperationBuilder):
             self.finish(code, inputs)
 
     def real_constant(self, index: int) -> Array | None:
-        """Return the reals of an input; None if it is left out or not known before execution."""
+        """Return the reals of an input; None if it is left out, not known before execution, or too large."""
         values = self.constant(index)
         if values is None:
             return None
         found = self.quantization(index)
-        return values if found is None else real_values(values, found)
+        if found is None:
+            return values
+        size = values.size * FLOAT_BYTES
+        if size > self.model.room:
+            return None  # devices can compute it too
+        self.model.room -= size
+        return real_values(values, found)
 
     def quantization(self, index: int) -> TfliteQuantization | None:
         """Return the quantisation of an input; None if it has plain integers or floats."""

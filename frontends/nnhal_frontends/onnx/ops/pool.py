@@ -32,7 +32,7 @@ _IMAGE_AXES = (2, 3)
 
 def max_pool(b: NodeBuilder) -> None:
     """The maximum of each window, without its padding."""
-    if len(b.node.outputs) > 1 and b.graph.uses()[b.node.outputs[1]]:
+    if len(b.node.outputs) > 1 and b.used(1):
         raise b.node.unsupported("the indices of the maxima are read", "the maxima alone")
     _pool(b, OperationType.MAX_POOL_2D, _window(b), b.input(0))
 
