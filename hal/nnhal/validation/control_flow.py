@@ -95,6 +95,8 @@ def _match(outer: Sequence[Operand], inner: Sequence[Operand], what: str) -> Non
     if len(outer) != len(inner):
         invalid_argument(f"{what} are {len(inner)}, expected {len(outer)}")
     for index, (a, b) in enumerate(zip(outer, inner, strict=True)):
+        if a.lifetime == OperandLifeTime.NO_VALUE:
+            invalid_argument(f"{what}: number {index} is NO_VALUE, expected a value")
         same = (a.type, a.scale, a.zero_point, a.extra_params) == (b.type, b.scale, b.zero_point, b.extra_params)
         if not same or combine(a.dimensions, b.dimensions) is None:
             invalid_argument(
