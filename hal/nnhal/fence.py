@@ -43,10 +43,12 @@ class WaitInterruptedError(FenceError):
 class Fence:
     """The waiting end of a fence. Any number of processes may wait for it, any number of times."""
 
-    __slots__ = ("descriptor",)
+    __slots__ = ("descriptor", "name")
 
     def __init__(self, descriptor: Descriptor) -> None:
         """Take over ``descriptor``. Raises ValueError if it is closed or not a socket."""
+        self.name = "a fence"
+        """How messages call it."""
         if not stat.S_ISSOCK(os.fstat(descriptor.fileno()).st_mode):
             raise ValueError("a fence that is not a socket")
         self.descriptor = descriptor
@@ -135,7 +137,7 @@ def wait_for_all(fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, cancel
     """
     pending = {}
     for number, fence in enumerate(fences):
-        if _require_no_error(fence, number) is FenceState.PENDING:
+        if _require_no_error(fence) is FenceState.PENDING:
             pending[fence.fileno()] = number
     if not pending:
         return
@@ -151,16 +153,22 @@ def wait_for_all(fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, cancel
         for fd, _ in events:
             if fd == cancelled:
                 raise WaitInterruptedError("waiting was cancelled")
-            if _require_no_error(fences[pending[fd]], pending[fd]) is FenceState.PENDING:
-                raise FenceError(f"fence {pending[fd]} does not behave like one")
+            if _require_no_error(fences[pending[fd]]) is FenceState.PENDING:
+                raise FenceError(f"{fences[pending[fd]].name} does not behave like one")
             poll.unregister(fd)
             del pending[fd]
 
 
-def _require_no_error(fence: Fence, number: int) -> FenceState:
+def name_fences(fences: Sequence[Fence], numbers: Sequence[int]) -> None:
+    """Have messages name fences by the ids of their descriptors, as their client does."""
+    for fence, number in zip(fences, numbers, strict=True):
+        fence.name = f"the fence of descriptor {number}"
+
+
+def _require_no_error(fence: Fence) -> FenceState:
     state = fence.state
     if state is FenceState.ERROR:
-        raise FenceError(f"fence {number} is in error")
+        raise FenceError(f"{fence.name} is in error")
     return state
 
 

@@ -10,7 +10,8 @@ from functools import partial
 import grpc
 from google.protobuf.message import DecodeError
 
-from nnhal.codec import memory_from_wire
+from nnhal.codec import memory_from_wire, nanoseconds
+from nnhal.codec.bounds import MAX_ARGUMENTS, MAX_POOLS, at_most
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, NnhalError, invalid_argument
 from nnhal.link import ProtocolError, channel_pair
@@ -19,7 +20,7 @@ from nnhal.types.memory import NOWHERE
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_hosting.logs import get_logger
-from nnhal_hosting.rpc import answers
+from nnhal_hosting.rpc import answers, defect
 from nnhal_service.native.convert import (
     binding_from_wire,
     gone_is_unavailable,
@@ -53,7 +54,7 @@ class BindingServicer:
         with ExitStack() as undo:
             binding, channel = _bind(session, request, undo)
             handle = session.own(binding, undo)
-            session.serve(binding.channel, "binding", partial(_answer, binding.context, session))
+            session.serve(binding.channel, "binding", partial(_answer, binding.context, session), _protocol_refusal)
             number = session.offer(channel, undo)
             run_channel = _open_run_channel(session, binding, self._run_channels) if request.wants_run_channel else None
             undo.pop_all()
@@ -66,7 +67,7 @@ class BindingServicer:
         session.admit_run()
         try:
             with gone_is_unavailable():
-                report = run_by_deadline(binding.context.run, request.deadline_ns)
+                report = run_by_deadline(binding.context.run, nanoseconds(request, "deadline_ns"))
         except CancelledRunError as error:
             raise HalError(ErrorStatus.GENERAL_FAILURE, _CANCELLED) from error
         return wire.RunResponse(report=report_to_wire(report))
@@ -86,13 +87,14 @@ def _bind(session: NativeSession, request: wire.BindRequest, undo: ExitStack) ->
     model = session.model(request.model)
     inputs = _bindings_from_wire(session, model, request.inputs, is_output=False)
     outputs = _bindings_from_wire(session, model, request.outputs, is_output=True)
+    pools = at_most(MAX_POOLS, request.pools, "pools")
     with gone_is_unavailable():
         context = model.bind(
             inputs,
             outputs,
-            [memory_from_wire(message, session.descriptors.get) for message in request.pools],
+            [memory_from_wire(message, session.descriptors.get) for message in pools],
             request.measure_timing,
-            request.loop_timeout_duration_ns if request.HasField("loop_timeout_duration_ns") else -1,
+            nanoseconds(request, "loop_timeout_duration_ns"),
             hints_of(request),
         )
     undo.callback(model.unbind, context)
@@ -116,12 +118,14 @@ def _bindings_from_wire(
     tensors = prepared.imported.outputs if is_output else prepared.imported.inputs
     indexes = {tensor.name: index for index, tensor in enumerate(tensors)}
     bindings = []
-    for message in messages:
+    for message in at_most(MAX_ARGUMENTS, messages, "outputs" if is_output else "inputs"):
         binding = binding_from_wire(message)
         if message.memory:
             memory = session.memory(message.memory)
             if binding.location != NOWHERE:
-                invalid_argument(f"{message.name!r} has memory of its own and {binding.location}, expected no location")
+                invalid_argument(
+                    f"{message.name!r} has memory of its own and a location ({binding.location}), expected none"
+                )
             if message.name in indexes:  # else binding refuses the name
                 memory.description.require_role(prepared, is_output, indexes[message.name], binding.dimensions)
             binding = replace(binding, memory=memory)
@@ -160,7 +164,7 @@ def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -
         session.admit_run()
         if call.lost_run_channel:
             context.close_run_channel()
-        report = run_by_deadline(context.run, call.deadline_ns)
+        report = run_by_deadline(context.run, nanoseconds(call, "deadline_ns"))
         return wire.RunAnswer(report=report_to_wire(report)).SerializeToString()
     except OutputTooSmallError as error:
         return _refusal(error.status, error.message, insufficient_to_wire(error))
@@ -170,9 +174,14 @@ def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -
         return _refusal(ErrorStatus.GENERAL_FAILURE, _CANCELLED)
     except NnhalError as error:
         return _refusal(ErrorStatus.DEVICE_UNAVAILABLE, str(error))
-    except Exception:
+    except Exception as error:
         _log.exception("a run failed")
-        return _refusal(ErrorStatus.GENERAL_FAILURE, "the framework failed; its log says why")
+        unexpected = defect(error)
+        return _refusal(unexpected.status, unexpected.message)
+
+
+def _protocol_refusal(message: str) -> bytes:
+    return _refusal(ErrorStatus.INVALID_ARGUMENT, message)
 
 
 def _refusal(status: ErrorStatus, message: str, report: wire.RunReport | None = None) -> bytes:
