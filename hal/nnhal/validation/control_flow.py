@@ -11,21 +11,27 @@ from nnhal.types.layout import combine, describe
 
 LEVEL = 4
 """The feature level that introduced control flow."""
+MAX_DEPTH = 64
+"""How deep subgraphs may nest: devices walk them by recursion."""
 
 
 def validate_acyclic(model: Model) -> None:
-    """Refuse subgraphs that refer to themselves, directly or through others."""
+    """Refuse subgraphs that refer to themselves, directly or through others, and those that nest too deep."""
     references = [
         {operand.location.offset for operand in graph.operands if operand.lifetime == OperandLifeTime.SUBGRAPH}
         for graph in model.referenced
     ]
     settled: set[int] = set()
-    while len(settled) < len(references):
+    for _ in range(MAX_DEPTH):
+        if len(settled) == len(references):
+            return
         ready = {i for i, needs in enumerate(references) if i not in settled and needs <= settled}
         if not ready:
             cycle = sorted(set(range(len(references))) - settled)
             invalid_argument(f"referenced subgraphs {cycle} refer to one another in a cycle")
         settled |= ready
+    if len(settled) < len(references):
+        invalid_argument(f"referenced subgraphs nest more than {MAX_DEPTH} deep")
 
 
 def control_flow_level(model: Model, number: int, index: int, place: str) -> int:
