@@ -1,7 +1,7 @@
 """What a call may do and how much: the guard of every front, the roles that calls need, rates and memory."""
 
 from nnhal_service.access.budget import FREE_COPIES, Charge, RequestMemoryBudget
-from nnhal_service.access.counts import NumberTable, SharedNumber
+from nnhal_service.access.counts import NumberTable
 from nnhal_service.access.guard import Guard
 from nnhal_service.access.rates import TOO_OFTEN, ClientRates, Rate, RateLimits
 
@@ -15,5 +15,4 @@ __all__ = [
     "Rate",
     "RateLimits",
     "RequestMemoryBudget",
-    "SharedNumber",
 ]
