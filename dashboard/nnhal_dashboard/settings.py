@@ -32,6 +32,9 @@ class DashboardSettings(BaseSettings):
     port: int = Field(default=8003, ge=0, le=65535)
     """The port; 0 lets the system choose."""
 
+    max_connections: int = Field(default=1024, ge=1)
+    """How many connections of browsers may be open at a time."""
+
     allowed_host: tuple[HostName, ...] = ()
     """Names besides those of the loopback by which browsers may reach the dashboard."""
 
