@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.backend import SharedRegion
-from nnhal_service.v2.http.body import json_route
+from nnhal_service.v2.http.json_route import json_route
 from nnhal_service.v2.http.middleware import peer_of
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.requested import enabled, refuse
