@@ -64,9 +64,7 @@ def name_of(method: MethodDescriptor) -> str:
     return f"{method.containing_service.name}.{method.name}"
 
 
-def answer(
-    channel: grpc.Channel, method: MethodDescriptor, request: Message, metadata: Any, seconds: float = 60
-) -> Failure | None:
+def answer(channel: grpc.Channel, method: MethodDescriptor, request: Message, metadata: Any = ()) -> Failure | None:
     """Make a call and return how it failed; None if it did not."""
     path = f"/{method.containing_service.full_name}/{method.name}"
     answers = GetMessageClass(method.output_type).FromString
