@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import httpx
@@ -104,18 +105,18 @@ def well_formed(method: MethodDescriptor) -> Iterator[Message]:
         request.parameters["priority"].int64_param = 1
         yield request
         return
-    request = GetMessageClass(method.input_type)()
+    request: Any = GetMessageClass(method.input_type)()
     for field in method.input_type.fields:
         if field.name in ("name", "model_name"):
             setattr(request, field.name, MODEL)
-    match request:
-        case wire.RepositoryModelLoadRequest():
+    match method.name:
+        case "RepositoryModelLoad":
             request.parameters["config"].string_param = "{}"
-        case wire.TraceSettingRequest():
+        case "TraceSetting":
             request.settings["trace_rate"].value.append("1000")
-        case wire.LogSettingsRequest():
+        case "LogSettings":
             request.settings["log_verbose_level"].uint32_param = 1
-        case wire.SystemSharedMemoryRegisterRequest():
+        case "SystemSharedMemoryRegister":
             request.key, request.byte_size = "/nothing", 64
     yield request
 
