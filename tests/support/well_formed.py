@@ -156,3 +156,6 @@ class WellFormed(WireDevice):
             elif field.cpp_type != field.CPPTYPE_STRING or isinstance(given, str | bytes):
                 setattr(message, field.name, given)
         return message
+
+    def __enter__(self) -> WellFormed:
+        return self

@@ -31,8 +31,8 @@ GROWTH = 256 << 20
 MANY = 3_000
 UNARY = {method.name: method for method in SERVICE.methods if not method.client_streaming}
 MODEL = "echo_fp32"
-TENSOR = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0, 1, 2, 3]}
-REGION = {"shared_memory_region": "r", "shared_memory_byte_size": 16, "shared_memory_offset": 0}
+TENSOR: dict[str, object] = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0, 1, 2, 3]}
+REGION: dict[str, object] = {"shared_memory_region": "r", "shared_memory_byte_size": 16, "shared_memory_offset": 0}
 BODIES: dict[str, tuple[str, object]] = {
     "an inference": (
         f"/v2/models/{MODEL}/infer",
@@ -99,11 +99,11 @@ def well_formed(method: MethodDescriptor) -> Iterator[Message]:
     """Requests of a call that are right."""
     if method.name == "ModelInfer":
         yield raw_request(MODEL, x=floats(0, 1, 2, 3).reshape(1, 4))
-        request = wire.ModelInferRequest(model_name=MODEL, id="7")
-        request.inputs.add(name="x", datatype="FP32", shape=[1, 4]).contents.fp32_contents.extend([0, 1, 2, 3])
-        request.outputs.add(name="y")
-        request.parameters["priority"].int64_param = 1
-        yield request
+        typed = wire.ModelInferRequest(model_name=MODEL, id="7")
+        typed.inputs.add(name="x", datatype="FP32", shape=[1, 4]).contents.fp32_contents.extend([0, 1, 2, 3])
+        typed.outputs.add(name="y")
+        typed.parameters["priority"].int64_param = 1
+        yield typed
         return
     request: Any = GetMessageClass(method.input_type)()
     for field in method.input_type.fields:
