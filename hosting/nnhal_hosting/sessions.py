@@ -13,6 +13,7 @@ import grpc
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
+from nnhal.exhaustion import host_failure
 from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError
 from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
@@ -176,7 +177,7 @@ class Ownership:
         except (OSError, RuntimeError) as error:
             self._forget(channel)
             channel.close()
-            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"{name} cannot be served: {error}") from error
+            raise host_failure(f"{name} cannot be served", error) from error
 
     def _close(self) -> None:
         # Channels first: a client that waits on one must see it close, not be told that an object is unknown.

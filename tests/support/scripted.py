@@ -48,6 +48,7 @@ from nnhal.v1 import (
     request_pb2,
     types_pb2,
 )
+from nnhal_hosting.calls import CallLimits
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.rpc import abort
 from nnhal_hosting.server import ServerProcess
@@ -155,7 +156,7 @@ class ScriptedDevice:
         self.sessions = Sessions(Ownership)
         self._on_burst = on_burst or (lambda _: burst_pb2.BurstAnswer(result=SUCCESS))
         self._script = {**HEALTHY, **(script or {})}
-        self._process = ServerProcess(endpoint, self.sessions.opened, SessionLimits(), rpc_threads=8)
+        self._process = ServerProcess(endpoint, self.sessions.opened, SessionLimits(), CallLimits(threads=8))
         for service in (s for file in _FILES for s in file.DESCRIPTOR.services_by_name.values()):
             short = service.name.removesuffix("Service")
             handlers = {method.name: self._handler(f"{short}.{method.name}", method) for method in service.methods}

@@ -9,10 +9,10 @@ import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
-from nnhal.errors import general_failure
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.proto import model_of
+from nnhal_devices.cpu_acc.runtime_words import runtime_failure
 
 CPU = ("CPUExecutionProvider",)
 INLINE_BYTES = 1024
@@ -57,7 +57,7 @@ def create_session(graph: LoweredGraph, threads: int, providers: Sequence[str] =
             model.SerializeToString(), options, providers=list(providers), disabled_optimizers=INEXACT
         )
     except RUNTIME_ERRORS as error:
-        general_failure(f"ONNX Runtime refused the model: {error}")
+        raise runtime_failure("ONNX Runtime refused the model", error) from error
     return OnnxSession(session, tuple(values.values()))
 
 

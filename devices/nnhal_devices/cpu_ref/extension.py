@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.errors import general_failure
+from nnhal.errors import HalError, general_failure
+from nnhal.exhaustion import lack_of
 from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of
 from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
-from nnhal.types import Model, Operand
+from nnhal.types import ErrorStatus, Model, Operand
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 
@@ -34,7 +35,7 @@ def support_run(message: Array | None) -> Support:
     try:
         _evaluator(message.tobytes())
     except Exception as error:  # it may raise anything
-        return Unsupported("OP", f"{type(error).__name__}: {error}", "what ONNX's reference evaluator has")
+        return Unsupported("OP", str(error), "what ONNX's reference evaluator has")
     return SUPPORTED
 
 
@@ -48,8 +49,10 @@ def run(model: Model, place: str, outputs: Sequence[Operand], inputs: Sequence[A
     try:
         feeds = {d.name: _given(d.type, array) for d, array in zip(graph.input, given, strict=True)}
         results = evaluator.run(None, feeds)
+    except MemoryError as error:
+        raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"{place}: {lack_of(error)}") from error
     except Exception as error:  # it may raise anything
-        general_failure(f"{place}: {type(error).__name__}: {error}")
+        general_failure(f"{place}: {error}")
     return tuple(
         _stored(element_type(model, operand.type), number_of(model, operand.type) == VALUE, result)
         for operand, result in zip(outputs, results, strict=True)

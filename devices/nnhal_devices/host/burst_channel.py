@@ -9,7 +9,7 @@ from __future__ import annotations
 from nnhal.codec import config_from_wire, nanoseconds, request_from_wire
 from nnhal.errors import HalError
 from nnhal.link import ProtocolError, channel_pair
-from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionConfig, ExecutionResult
+from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.burst_messages import encode_answer, encode_error, encode_refusal, parse_call
@@ -17,6 +17,7 @@ from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.execution import SUCCESS
 from nnhal_devices.host.staging import NO_STAGING, Staging
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.rpc import defect
 
 _log = get_logger(__name__)
 
@@ -60,9 +61,10 @@ class _BurstServer:
             return encode_error(error.status, error.message)
         except ProtocolError:
             raise
-        except Exception:
+        except Exception as error:
             _log.exception("a call on a burst failed", client=self._client.session.title)
-            return encode_error(ErrorStatus.GENERAL_FAILURE, "the driver failed; its log says why")
+            unexpected = defect(error)
+            return encode_error(unexpected.status, unexpected.message)
 
     def _run(self, handle: int, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
         return self._burst.run(self._client.execution(handle), deadline_ns)

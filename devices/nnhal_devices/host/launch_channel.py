@@ -72,9 +72,9 @@ class LaunchServer:
             return _encode_error(error), [], None
         except ProtocolError:
             raise
-        except Exception:
+        except Exception as error:
             _log.exception("a call on a launch channel failed", client=self._client.session.title)
-            return _encode_error(defect()), [], None
+            return _encode_error(defect(error)), [], None
 
     def _launch(self, launch: wire.Launch, fences: list[Fence]) -> tuple[list[Descriptor], Work | None]:
         execution = self._client.execution(launch.execution)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
+from nnhal.exhaustion import host_failure
 from nnhal.fence import Fence, FenceState, Signal, create_fence
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal_devices.backend import CommandQueue
@@ -138,4 +139,4 @@ def _new_fence() -> tuple[Signal, Fence]:
     try:
         return create_fence()
     except OSError as error:
-        raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"no fence could be created: {error}") from error
+        raise host_failure("no fence could be created", error) from error

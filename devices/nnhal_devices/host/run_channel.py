@@ -15,6 +15,7 @@ from nnhal_devices.host.burst_messages import encode_answer, encode_error, encod
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.run_calls import RunCalls
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.rpc import defect
 from nnhal_hosting.sessions import Ownership
 
 _log = get_logger(__name__)
@@ -73,9 +74,10 @@ class RunChannel:
             raise
         except HalError as error:
             answer, failed = encode_error(error.status, error.message), True
-        except Exception:
+        except Exception as error:
             _log.exception("a run on a run channel failed")
-            answer, failed = encode_error(ErrorStatus.GENERAL_FAILURE, "the driver failed; its log says why"), True
+            unexpected = defect(error)
+            answer, failed = encode_error(unexpected.status, unexpected.message), True
         else:
             failed = False
         with self._lock:

@@ -189,9 +189,9 @@ class Stage:
                 general_failure("an output did not fit its memory")
         except HalError as error:
             return error_answer(error.status, f"{self._name}: {error.message}")
-        except Exception:
+        except Exception as error:
             _log.exception("a run of a stage failed")
-            unexpected = defect()
+            unexpected = defect(error)
             return error_answer(unexpected.status, f"{self._name}: {unexpected.message}")
         execution.last_run_ns = now_ns() - begun_ns
         return answer_of(result, staging) if execution.measures else None

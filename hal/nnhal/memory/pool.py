@@ -17,6 +17,7 @@ import numpy as np
 
 from nnhal.arrays import Bytes
 from nnhal.errors import general_failure, invalid_argument
+from nnhal.exhaustion import host_failure
 from nnhal.memory import mmap_fd
 from nnhal.memory.ashmem import cannot_shrink, is_read_only
 from nnhal.memory.file_identity import FileIdentity, identity_of
@@ -133,7 +134,7 @@ class FilePool:
                     )
                 done += count
         except OSError as error:
-            general_failure(f"a file pool cannot be read: {error.strerror}")
+            raise host_failure("a file pool cannot be read", error) from error
         return data
 
     def write(self, offset: int, data: Bytes) -> None:
@@ -148,7 +149,7 @@ class FilePool:
             while done < len(data):
                 done += os.pwrite(descriptor, data.data[done:], self._offset + offset + done)
         except OSError as error:
-            general_failure(f"a file pool cannot be written: {error.strerror}")
+            raise host_failure("a file pool cannot be written", error) from error
 
 
 class GuardedPool(FilePool):
@@ -187,7 +188,7 @@ def open_pool(memory: Memory, writable: bool, guard: MemoryGuard | None = None) 
             )
         return MappedPool(Region(memory.handle.descriptors[0], description.byte_size, writable=writable))
     except (OSError, ValueError) as error:
-        general_failure(f"a pool cannot be mapped: {error}")
+        raise host_failure("a pool cannot be mapped", error) from error
 
 
 def _open_file(memory: MappableFile, writable: bool, guard: MemoryGuard | None) -> FilePool:

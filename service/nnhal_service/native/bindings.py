@@ -20,7 +20,7 @@ from nnhal.types.memory import NOWHERE
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_hosting.logs import get_logger
-from nnhal_hosting.rpc import answers
+from nnhal_hosting.rpc import answers, defect
 from nnhal_service.native.convert import (
     binding_from_wire,
     gone_is_unavailable,
@@ -123,7 +123,9 @@ def _bindings_from_wire(
         if message.memory:
             memory = session.memory(message.memory)
             if binding.location != NOWHERE:
-                invalid_argument(f"{message.name!r} has memory of its own and {binding.location}, expected no location")
+                invalid_argument(
+                    f"{message.name!r} has memory of its own and a location ({binding.location}), expected none"
+                )
             if message.name in indexes:  # else binding refuses the name
                 memory.description.require_role(prepared, is_output, indexes[message.name], binding.dimensions)
             binding = replace(binding, memory=memory)
@@ -172,9 +174,10 @@ def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -
         return _refusal(ErrorStatus.GENERAL_FAILURE, _CANCELLED)
     except NnhalError as error:
         return _refusal(ErrorStatus.DEVICE_UNAVAILABLE, str(error))
-    except Exception:
+    except Exception as error:
         _log.exception("a run failed")
-        return _refusal(ErrorStatus.GENERAL_FAILURE, "the framework failed; its log says why")
+        unexpected = defect(error)
+        return _refusal(unexpected.status, unexpected.message)
 
 
 def _protocol_refusal(message: str) -> bytes:

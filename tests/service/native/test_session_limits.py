@@ -16,6 +16,7 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client import Framework, connect
 from nnhal_client.memory import MemoryRole
+from nnhal_hosting.calls import CallLimits
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.server import ServerProcess
 from nnhal_hosting.sessions import MAX_OBJECTS
@@ -87,7 +88,8 @@ def rig(cpu_acc: Endpoint, cpu_ref: Endpoint, short_path: Path) -> Iterator[Rig]
     endpoint, path = Endpoint(short_path / "framework", "framework"), short_path / "model.onnx"
     path.write_bytes(onnx_file(shape=(1, 8)))
     fleet, sessions = Fleet({"cpu_acc": cpu_acc, "cpu_ref": cpu_ref}), NativeSessions(NativeSession)
-    server = ServerProcess(endpoint, sessions.opened, SessionLimits(descriptors_per_session=LIMIT), 4)
+    limits = SessionLimits(descriptors_per_session=LIMIT)
+    server = ServerProcess(endpoint, sessions.opened, limits, CallLimits(threads=4))
     framework_pb2_grpc.add_FrameworkServiceServicer_to_server(FrameworkServicer(fleet, sessions), server.rpc)
     with server, connect(endpoint.directory) as client:
         yield Rig(client, sessions.all()[0], fleet, path)

@@ -195,7 +195,7 @@ def _guarded(work: Callable[[], R]) -> R:
         raise
     except Exception as error:
         _log.exception("a preparation failed")
-        raise defect() from error
+        raise defect(error) from error
 
 
 def _failed(error: HalError) -> wire.Preparation:

@@ -16,6 +16,7 @@ from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.fence import Fence, FenceError, create_fence, wait_for_all
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.rpc import defect
 from nnhal_service.runtime.run.chained import MAX_FENCES, Chained, Launched
 from nnhal_service.runtime.run.reports import RunReport
 
@@ -164,10 +165,9 @@ def _in_thread(run: LaunchedRun, ways: LaunchMethods, work: Callable[[], Ending]
             ending = work()
         except NnhalError as error:
             ending = Ending(error=error)
-        except Exception:
+        except Exception as error:
             _log.exception("a launched run failed")
-            defect = HalError(ErrorStatus.GENERAL_FAILURE, "the framework failed; its log says why")
-            ending = Ending(error=defect)
+            ending = Ending(error=defect(error))
         ways.ended()
         run.end(ending)
 
