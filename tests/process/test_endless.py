@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +23,7 @@ from nnhal_devices.host.clock import now_ns
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.endless import endless_model, endless_request
 from tests.support.entry_points import ALL_ENTRY_POINTS, LAUNCH_POINTS, PLAIN, Target, bind, fenced
+from tests.support.far_devices import far_device, near_device
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, refusal
 from tests.support.waiting import wait_until
@@ -38,6 +40,17 @@ def endpoint(request: pytest.FixtureRequest) -> Endpoint:
     """Run each device that has operators of ONNX: one whose work a library does, and one that computes itself."""
     found: Endpoint = request.getfixturevalue(request.param)
     return found
+
+
+@pytest.fixture(scope="module")
+def remote() -> Iterator[Endpoint]:
+    """A device that uses another over TCP."""
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        far_device(Path(directory), driver="cpu_acc") as far,
+        near_device(Path(directory), far) as near,
+    ):
+        yield near.endpoint
 
 
 @pytest.fixture
@@ -141,6 +154,16 @@ def test_it_ends_with_the_call_that_runs_it(wire: WireDevice, target: Target, ot
     ask = admin_pb2.GetProcessRequest()
     wait_until(lambda: bool(own.GetProcess(ask, metadata=wire.metadata).executions), "the execution has begun")
     call.cancel()
+    others.are_served()
+
+
+@pytest.mark.parametrize("endpoint", ["remote"], indirect=True)
+def test_it_ends_on_another_host_too(target: Target, others: Others) -> None:
+    run = ALL_ENTRY_POINTS["burst, channel"]
+    refusal(lambda: run(target, endless_request(), PLAIN, now_ns() + SOON_NS), MISSED)
+    others.are_served()
+    begin(target)
+    target.burst.channel.close()
     others.are_served()
 
 
