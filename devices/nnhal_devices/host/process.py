@@ -80,7 +80,7 @@ def host(
     process = ServerProcess(
         endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids, poller, oversight.keys
     )
-    process.outlast(Watchdog(device.scheduler, settings.stop_seconds, title_of))
+    process.outlast(Watchdog(device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of))
     rpc = process.rpc
     device_pb2_grpc.add_DeviceServiceServicer_to_server(DeviceServicer(device, clients), rpc)
     prepared_model_pb2_grpc.add_PreparedModelServiceServicer_to_server(

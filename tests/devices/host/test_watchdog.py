@@ -31,10 +31,10 @@ class Work:
 class Bench:
     """A scheduler with room for three executions, and its watchdog."""
 
-    def __init__(self, patience: float) -> None:
-        self.scheduler = Scheduler(3)
+    def __init__(self, patience: float, turn: float = 3600, workers: int = 3) -> None:
+        self.scheduler = Scheduler(workers)
         self.given_up = threading.Event()
-        self.watchdog = Watchdog(self.scheduler, patience, last_resort=self.given_up.set)
+        self.watchdog = Watchdog(self.scheduler, patience, turn, last_resort=self.given_up.set)
 
 
 @pytest.fixture
@@ -104,3 +104,27 @@ def test_it_sleeps_while_there_is_no_work_and_wakes_with_the_next(patient: Bench
     wait_until(lambda: not patient.scheduler.wakes.is_set(), "the watchdog sleeps")
     late = Work(patient.scheduler, now_ns())
     assert late.stopped.wait(SECONDS)
+
+
+def test_an_execution_that_takes_long_does_not_have_others_wait_for_ever() -> None:
+    bench = Bench(3600, turn=0.001, workers=1)
+    with bench.watchdog:
+        endless = [Work(bench.scheduler) for _ in range(3)]
+        last = Work(bench.scheduler)
+        for work in (*endless, last):
+            assert not work.control.cancelled
+            bench.scheduler.leave(work)
+        assert bench.scheduler.is_idle and bench.scheduler.has_free_worker
+
+
+def test_an_execution_keeps_its_worker_while_its_turn_lasts(patient: Bench) -> None:
+    endless = [Work(patient.scheduler) for _ in range(3)]
+    late = threading.Thread(target=Work, args=(patient.scheduler,))
+    late.start()
+    wait_until(lambda: patient.scheduler.waiting == 1, "another one waits")
+    endless[0].unwanted = "the watchdog looks"
+    assert endless[0].stopped.wait(SECONDS)
+    assert patient.scheduler.waiting == 1
+    patient.scheduler.leave(endless[0])
+    late.join(SECONDS)
+    assert not late.is_alive()
