@@ -92,12 +92,13 @@ def _until_ready(module: str, *arguments: str) -> float:
     child = Child(module, arguments)
     try:
         child.wait_until_ready()
-        return _processor_seconds(child.pid)
+        return processor_seconds(child.pid)
     finally:
         child.stop()
 
 
-def _processor_seconds(pid: int) -> float:
+def processor_seconds(pid: int) -> float:
+    """Return the seconds of processor time that a process has taken."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS  # utime and stime
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,7 +31,7 @@ class ResolvedModel:
         return (self.model.main, *self.model.referenced)
 
     def context(
-        self, subgraph: int, operation: int, dimensions: tuple[Dimensions, ...] | None = None
+        self, subgraph: int, operation: int, dimensions: Sequence[Dimensions] | None = None
     ) -> OperationContext:
         """Return an operation of the base set with what is known before execution.
 
@@ -70,7 +70,7 @@ def propagate_dimensions(resolved: ResolvedModel, subgraph: int = 0) -> tuple[Di
         definition = None if is_extension(operation.type) else DEFINITIONS.get(OperationType(operation.type))
         if definition is None:
             continue
-        context = resolved.context(subgraph, index, tuple(known))
+        context = resolved.context(subgraph, index, known)
         try:
             outputs = definition.prepare(context)
         except UnknownYet:
@@ -116,7 +116,7 @@ def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> 
     )
 
 
-def _with_dimensions(graph: Subgraph, index: int, dimensions: tuple[Dimensions, ...] | None) -> Operand:
+def _with_dimensions(graph: Subgraph, index: int, dimensions: Sequence[Dimensions] | None) -> Operand:
     operand = graph.operands[index]
     if dimensions is None or dimensions[index] == operand.dimensions:
         return operand

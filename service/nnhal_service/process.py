@@ -73,7 +73,7 @@ class FrameworkProcess:
             endpoint,
             sessions.opened,
             limits,
-            settings.rpc_threads,
+            settings.calls,
             settings.allowed_uids,
             admin_keys=oversight.keys,
         )

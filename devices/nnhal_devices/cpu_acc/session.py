@@ -11,10 +11,10 @@ import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
-from nnhal.errors import general_failure
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.proto import model_of
+from nnhal_devices.cpu_acc.runtime_words import runtime_failure
 from nnhal_devices.driver import Control
 
 CPU = ("CPUExecutionProvider",)
@@ -22,6 +22,10 @@ INLINE_BYTES = 1024
 """Constants up to this size go into the model; larger ones are handed over by reference."""
 INEXACT = ["DoubleQDQPairsRemover"]
 """Optimisations that change results: this one drops a quantisation, whose rounding is part of the model."""
+FOLDING = "ConstantFolding"
+"""The optimisation that computes what depends on constants only."""
+LARGEST_FOLDED_BYTES = 64 << 20
+"""The largest result that it computes."""
 _ERRORS_ONLY, _FATAL_ONLY = 3, 4
 _NO_GRAPH_CAPTURE = ("gpu_graph_id", "-1")
 """Without this entry, ONNX Runtime takes 30 us a run to find out that its options have none."""
@@ -50,10 +54,13 @@ class OnnxSession:
     constants: tuple[onnxruntime.OrtValue, ...]
 
 
-def create_session(graph: LoweredGraph, threads: int, providers: Sequence[str] = CPU) -> OnnxSession:
+def create_session(
+    graph: LoweredGraph, threads: int, providers: Sequence[str] = CPU, folds: bool = True
+) -> OnnxSession:
     """Compile a finished graph for execution providers of ONNX Runtime, the preferred first.
 
-    Raises GENERAL_FAILURE if ONNX Runtime refuses it.
+    ``folds`` tells whether ONNX Runtime may compute what depends on constants only. Raises GENERAL_FAILURE if ONNX
+    Runtime refuses the graph.
     """
     large = {name: np.asarray(a, order="C") for name, a in graph.constants.items() if a.nbytes > INLINE_BYTES}
     values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in large.items()}
@@ -62,10 +69,13 @@ def create_session(graph: LoweredGraph, threads: int, providers: Sequence[str] =
     model = model_of(graph, large)
     try:
         session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=list(providers), disabled_optimizers=INEXACT
+            model.SerializeToString(),
+            options,
+            providers=list(providers),
+            disabled_optimizers=INEXACT if folds else [*INEXACT, FOLDING],
         )
     except RUNTIME_ERRORS as error:
-        general_failure(f"ONNX Runtime refused the model: {error}")
+        raise runtime_failure("ONNX Runtime refused the model", error) from error
     return OnnxSession(session, tuple(values.values()))
 
 
@@ -83,7 +93,7 @@ class Runs:
             return run(self._options)
         except RUNTIME_ERRORS as error:
             control.check()
-            general_failure(f"ONNX Runtime failed: {error}")
+            raise runtime_failure("ONNX Runtime failed", error) from error
         finally:
             control.stop = None
             if control.interrupted:
@@ -109,6 +119,9 @@ def session_options(threads: int) -> onnxruntime.SessionOptions:
     options.log_severity_level = _ERRORS_ONLY
     # Other processes share the cores: threads that wait must not spin.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry(
+        "optimization.constant_folding_max_output_size_in_bytes", str(LARGEST_FOLDED_BYTES)
+    )
     if sums_saturate():
         # Signed weights become unsigned: slower, but exact.
         options.add_session_config_entry("session.x64quantprecision", "1")

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.errors import general_failure
-from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of
+from nnhal.errors import HalError, general_failure
+from nnhal.exhaustion import lack_of
+from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of, tensor_in_another_file
 from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
-from nnhal.types import Model, Operand
+from nnhal.types import ErrorStatus, Model, Operand
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
 from nnhal_devices.driver import SUPPORTED, Control, Support, Unsupported
 
@@ -35,7 +36,7 @@ def support_run(message: Array | None) -> Support:
     try:
         _evaluator(message.tobytes())
     except Exception as error:  # it may raise anything
-        return Unsupported("OP", f"{type(error).__name__}: {error}", "what ONNX's reference evaluator has")
+        return Unsupported("OP", str(error), "what ONNX's reference evaluator has")
     return SUPPORTED
 
 
@@ -52,9 +53,11 @@ def run(
     try:
         feeds = {d.name: _given(d.type, array) for d, array in zip(graph.input, given, strict=True)}
         results = evaluator.run(None, feeds)
+    except MemoryError as error:
+        raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"{place}: {lack_of(error)}") from error
     except Exception as error:  # it may raise anything
         control.check()
-        general_failure(f"{place}: {type(error).__name__}: {error}")
+        general_failure(f"{place}: {error}")
     finally:
         del _this_thread.control
     return tuple(
@@ -68,7 +71,11 @@ def _evaluator(message: bytes) -> ReferenceEvaluator:
     # Models without the extension need no ONNX.
     from onnx import ModelProto
 
-    return _stoppable()(ModelProto.FromString(message))
+    proto = ModelProto.FromString(message)
+    elsewhere = tensor_in_another_file(proto)
+    if elsewhere is not None:
+        raise ValueError(f"the values of tensor '{elsewhere}' lie in another file")
+    return _stoppable()(proto)
 
 
 @lru_cache(maxsize=1)

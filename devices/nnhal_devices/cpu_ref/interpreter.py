@@ -10,6 +10,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError, general_failure
+from nnhal.exhaustion import lack_of
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType, Subgraph
@@ -85,7 +86,9 @@ class Interpreter:
         try:
             with np.errstate(all="ignore"):  # float arithmetic returns inf and nan, as the HAL defines
                 results = KERNELS[context.type](context)
-        except (ValueError, IndexError, ArithmeticError, MemoryError) as error:
+        except MemoryError as error:
+            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"{place}: {lack_of(error)}") from error
+        except (ValueError, IndexError, ArithmeticError) as error:
             raise HalError(ErrorStatus.GENERAL_FAILURE, f"{place}: {error}") from error
         for index, (result, shape) in enumerate(zip(results, shapes, strict=True)):
             element = ELEMENT_TYPES[context.outputs[index].type]

@@ -157,9 +157,9 @@ class Launch:
             return work()
         except HalError as error:
             info = _info_of(error)
-        except Exception:
+        except Exception as error:
             _log.exception("a fenced execution failed")
-            info = _info_of(defect())
+            info = _info_of(defect(error))
         if self.execution.uses:
             self.execution.uses.spoil()
         return info

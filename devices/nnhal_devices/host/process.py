@@ -78,7 +78,7 @@ def host(
     limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     poller = Poller(settings.spin_us * 1000)
     process = ServerProcess(
-        endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids, poller, oversight.keys
+        endpoint, clients.opened, limits, settings.calls, settings.allowed_uids, poller, oversight.keys
     )
     process.outlast(Watchdog(device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of))
     rpc = process.rpc

@@ -16,7 +16,7 @@ from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal.v1 import burst_pb2
 from nnhal.v1 import chain_pb2 as wire
-from nnhal_devices.host.burst_messages import answer_of, encode_error, error_answer
+from nnhal_devices.host.burst_messages import answer_of, encode_error, encode_refusal, error_answer
 from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.rings import Gathering, encode_chain_answer, failed_step, parse_rings
@@ -24,7 +24,7 @@ from nnhal_devices.host.run_calls import RunCalls
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.polling import Work
 from nnhal_hosting.rpc import defect
-from nnhal_hosting.sessions import Ownership
+from nnhal_hosting.sessions import Ownership, say_last_words
 
 _log = get_logger(__name__)
 
@@ -146,9 +146,11 @@ class Stage:
             self.end()
 
     def _take_call(self, calls: Channel) -> Work | None:
-        message = calls.receive()
         try:
-            deadline_ns = self._calls.deadline_of(message)
+            deadline_ns = self._calls.deadline_of(calls.receive())
+        except ProtocolError as error:
+            say_last_words(calls, error, encode_refusal)
+            raise
         except HalError as error:
             calls.send_at_once(encode_error(error.status, error.message))
             return None
@@ -187,9 +189,9 @@ class Stage:
                 general_failure("an output did not fit its memory")
         except HalError as error:
             return error_answer(error.status, f"{self._name}: {error.message}")
-        except Exception:
+        except Exception as error:
             _log.exception("a run of a stage failed")
-            unexpected = defect()
+            unexpected = defect(error)
             return error_answer(unexpected.status, f"{self._name}: {unexpected.message}")
         execution.last_run_ns = now_ns() - begun_ns
         return answer_of(result, staging) if execution.measures else None

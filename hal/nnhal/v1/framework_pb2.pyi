@@ -1332,18 +1332,20 @@ class RunRequest(_message.Message):
     binding: _builtins.int
     """The binding."""
     deadline_ns: _builtins.int
-    """The instant by which the run must have ended; -1 for no deadline."""
+    """The instant by which the run must have ended; no deadline if unset or -1."""
     def __init__(
         self,
         *,
         binding: _builtins.int = ...,
-        deadline_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "deadline_ns", b"deadline_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "binding", b"binding", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___RunRequest: _TypeAlias = RunRequest  # noqa: Y015
 
@@ -1696,9 +1698,9 @@ class LaunchRunRequest(_message.Message):
     binding: _builtins.int
     """The binding."""
     deadline_ns: _builtins.int
-    """The instant by which the run must have ended; -1 for no deadline."""
+    """The instant by which the run must have ended; no deadline if unset or -1."""
     duration_ns: _builtins.int
-    """Nanoseconds that it may take once the last fence has signalled; -1 for no limit."""
+    """Nanoseconds that it may take once the last fence has signalled; no limit if unset or -1."""
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The fences that must signal before it begins: ids of descriptors that were passed over the link."""
@@ -1708,14 +1710,21 @@ class LaunchRunRequest(_message.Message):
         *,
         binding: _builtins.int = ...,
         wait_for_descriptor_ids: _abc.Iterable[_builtins.int] | None = ...,
-        deadline_ns: _builtins.int = ...,
-        duration_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
+        duration_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "wait_for_descriptor_ids", b"wait_for_descriptor_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "binding", b"binding", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "wait_for_descriptor_ids", b"wait_for_descriptor_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    _WhichOneofReturnType__duration_ns: _TypeAlias = _typing.Literal["duration_ns"]  # noqa: Y015
+    _WhichOneofArgType__duration_ns: _TypeAlias = _typing.Literal["_duration_ns", b"_duration_ns"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ns) -> _WhichOneofReturnType__duration_ns | None: ...
 
 Global___LaunchRunRequest: _TypeAlias = LaunchRunRequest  # noqa: Y015
 

@@ -185,7 +185,7 @@ class FrameworkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Unbind(self, request, context):
-        """Unbind releases a binding.
+        """Unbind releases a binding, as closing its channel does. Unknown handles do no harm.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

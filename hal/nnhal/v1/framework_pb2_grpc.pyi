@@ -58,7 +58,7 @@ class FrameworkServiceStub:
     Run: _grpc.UnaryUnaryMultiCallable[_framework_pb2.RunRequest, _framework_pb2.RunResponse]
     """Run runs a binding once, for clients that do not use its channel."""
     Unbind: _grpc.UnaryUnaryMultiCallable[_framework_pb2.UnbindRequest, _framework_pb2.UnbindResponse]
-    """Unbind releases a binding."""
+    """Unbind releases a binding, as closing its channel does. Unknown handles do no harm."""
     LaunchRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.LaunchRunRequest, _framework_pb2.LaunchRunResponse]
     """LaunchRun launches a run of a binding that begins when fences have signalled, and returns once all steps are launched."""
     GetLaunchedRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.GetLaunchedRunRequest, _framework_pb2.GetLaunchedRunResponse]
@@ -106,7 +106,7 @@ class FrameworkServiceAsyncStub(FrameworkServiceStub):
     Run: _aio.UnaryUnaryMultiCallable[_framework_pb2.RunRequest, _framework_pb2.RunResponse]  # type: ignore[assignment]
     """Run runs a binding once, for clients that do not use its channel."""
     Unbind: _aio.UnaryUnaryMultiCallable[_framework_pb2.UnbindRequest, _framework_pb2.UnbindResponse]  # type: ignore[assignment]
-    """Unbind releases a binding."""
+    """Unbind releases a binding, as closing its channel does. Unknown handles do no harm."""
     LaunchRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.LaunchRunRequest, _framework_pb2.LaunchRunResponse]  # type: ignore[assignment]
     """LaunchRun launches a run of a binding that begins when fences have signalled, and returns once all steps are launched."""
     GetLaunchedRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.GetLaunchedRunRequest, _framework_pb2.GetLaunchedRunResponse]  # type: ignore[assignment]
@@ -205,7 +205,7 @@ class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _framework_pb2.UnbindRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_framework_pb2.UnbindResponse, _abc.Awaitable[_framework_pb2.UnbindResponse]]:
-        """Unbind releases a binding."""
+        """Unbind releases a binding, as closing its channel does. Unknown handles do no harm."""
 
     @_abc_1.abstractmethod
     def LaunchRun(

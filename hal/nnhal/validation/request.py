@@ -62,12 +62,13 @@ def _argument(
     if argument.has_no_value:
         if argument.location != NOWHERE or argument.dimensions:
             invalid_argument(
-                f"{place} has no value but has location {argument.location} and dimensions {argument.dimensions}"
+                f"{place} has no value but has location ({argument.location}) and dimensions "
+                f"{list(argument.dimensions)}"
             )
         return operand.dimensions
     location = argument.location
     if min(location.pool_index, location.offset, location.length, location.padding) < 0:
-        invalid_argument(f"{place} has a negative number in its location {location}")
+        invalid_argument(f"{place} has a negative number in its location ({location})")
     if location.pool_index >= len(sizes):
         invalid_argument(f"{place} lies in pool {location.pool_index}, but there are {len(sizes)} pools")
     dimensions = _dimensions(operand, argument, place, what, allow_unspecified_output)

@@ -21,6 +21,8 @@ _PREFIX = "nnhal."
 _CACHE_TOKEN = sha256(b"nnhal.repository").digest()
 """The token of models that name none. The cache tells models apart by their content."""
 _PREFERENCES = {preference.name.lower(): preference for preference in ExecutionPreference}
+_MOST = 2**31 - 1
+_MOST_DIGITS = 10
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 E_ = TypeVar("E_", bound=Enum)
 
@@ -105,8 +107,8 @@ def _member(given: Mapping[str, str], key: str, kind: type[E_], default: E_) -> 
 
 def _count(given: Mapping[str, str], key: str) -> int:
     text = given.get(key, "1")
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**31):
-        _refuse(_PREFIX + key, f"is {text!r}", "a number from 1 on")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and 0 < int(text) <= _MOST):
+        _refuse(_PREFIX + key, f"is {text!r}", f"a number from 1 to {_MOST}")
     return int(text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
+from nnhal.codec import config_from_wire, nanoseconds, request_from_wire, result_to_wire
 from nnhal.types import ExecutionConfig, ExecutionResult
 from nnhal.v1 import prepared_model_pb2 as wire
 from nnhal.v1 import prepared_model_pb2_grpc
@@ -28,7 +28,7 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
     def ExecuteSynchronously(
         self, request: wire.PreparedModelServiceExecuteSynchronouslyRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteSynchronouslyResponse:
-        config = ExecutionConfig(request.measure_timing, request.loop_timeout_duration_ns)
+        config = ExecutionConfig(request.measure_timing, nanoseconds(request, "loop_timeout_duration_ns"))
         result = _execute(self._clients.of(context), request, config, context.is_active)
         return wire.PreparedModelServiceExecuteSynchronouslyResponse(result=result_to_wire(result))
 
@@ -44,7 +44,7 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
     def ExecuteFenced(
         self, request: wire.PreparedModelServiceExecuteFencedRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteFencedResponse:
-        config = ExecutionConfig(request.measure_timing, request.loop_timeout_duration_ns)
+        config = ExecutionConfig(request.measure_timing, nanoseconds(request, "loop_timeout_duration_ns"))
         result = self._launch(request, config, self._clients.of(context))
         return wire.PreparedModelServiceExecuteFencedResponse(result=result)
 
@@ -98,7 +98,8 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
             request_from_wire(request.request, client.descriptors.get), config, allow_unspecified_output=False
         )
         fences = fences_of(client, request.wait_for_descriptor_ids)
-        return launch(self._launcher, client, execution, fences, request.deadline_ns, request.duration_ns)
+        deadline_ns, duration_ns = nanoseconds(request, "deadline_ns"), nanoseconds(request, "duration_ns")
+        return launch(self._launcher, client, execution, fences, deadline_ns, duration_ns)
 
 
 def _execute(
@@ -110,5 +111,5 @@ def _execute(
 ) -> ExecutionResult:
     prepared = client.prepared_model(request.prepared_model)
     bound = prepared.bind(request_from_wire(request.request, client.descriptors.get), config)
-    result, _ = bound.run(request.deadline_ns, is_wanted)
+    result, _ = bound.run(nanoseconds(request, "deadline_ns"), is_wanted)
     return result

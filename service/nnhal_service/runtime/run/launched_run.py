@@ -19,6 +19,7 @@ from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.fence import Fence, FenceError, WaitInterruptedError, create_fence, wait_for_all
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.rpc import defect
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError
 from nnhal_service.runtime.run.chained import MAX_FENCES, Chained, Launched, abort_launched
 from nnhal_service.runtime.run.deadlines import run_by_deadline
@@ -219,10 +220,9 @@ def _in_thread(run: LaunchedRun, ways: LaunchMethods, limits: _Limits, work: Cal
         except NnhalError as error:
             cancelled = HalError(ErrorStatus.GENERAL_FAILURE, "the run was cancelled")
             ending = Ending(error=cancelled if limits.is_cancelled else error)
-        except Exception:
+        except Exception as error:
             _log.exception("a launched run failed")
-            defect = HalError(ErrorStatus.GENERAL_FAILURE, "the framework failed; its log says why")
-            ending = Ending(error=defect)
+            ending = Ending(error=defect(error))
         run.end(ending)
 
     threading.Thread(target=by_its_deadline, name="launched-run", daemon=True).start()

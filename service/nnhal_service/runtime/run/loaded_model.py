@@ -11,6 +11,7 @@ from nnhal.errors import HalError
 from nnhal.types import NO_HINTS, ErrorStatus, Hints, Memory
 from nnhal_frontends import ModelFormat, import_model
 from nnhal_frontends.imported import ImportedModel
+from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Options, PlacementError
 from nnhal_service.runtime.devices.fleet import Fleet
 from nnhal_service.runtime.memory.bindings import TensorBinding
@@ -22,6 +23,7 @@ from nnhal_service.runtime.run.context import DRAIN_SECONDS, ExecutionContext
 from nnhal_service.runtime.run.reports import RunWatcher
 from nnhal_service.runtime.run.weak_calls import weakly
 
+_log = get_logger(__name__)
 COUNT_SECONDS = 2.0
 """How long devices may take, together, to say how much was run directly."""
 
@@ -235,6 +237,8 @@ def load_model(
         return LoadedModel(prepare(imported, fleet, devices, options, variant))
 
     imported = import_model(content, format)
+    for warning in imported.warnings:
+        _log.warning("a model file contradicts itself", reason=warning)
     try:
         return prepared(imported, cache)
     except (HalError, PlacementError):
