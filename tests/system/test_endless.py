@@ -167,7 +167,7 @@ def bound(framework: Framework, direct: bool = True) -> Binding:
 def test_a_native_run_ends_at_its_deadline(served: Served, framework: Framework) -> None:
     with pytest.raises(HalError) as late:
         bound(framework).run(now_ns() + SOON_US * 1000)
-    assert late.value.status == ErrorStatus.MISSED_DEADLINE_TRANSIENT
+    assert late.value.status in MISSED_STATUSES
     others_are_served(served)
 
 
@@ -181,6 +181,10 @@ def test_a_native_run_ends_with_its_session(served: Served, work: Work, direct: 
     others_are_served(served)
 
 
+_bound: list[Binding] = []
+"""Keeps bindings from being closed while what they have launched runs."""
+
+
 def runs(binding: Binding) -> bool:
     """Return whether a run succeeds."""
     try:
@@ -192,10 +196,11 @@ def runs(binding: Binding) -> bool:
 
 def launch(framework: Framework, seconds: float = -1, duration_ns: int = NO_DEADLINE) -> tuple[int, Fence]:
     """Launch a run of the endless model, with a deadline in ``seconds``; return its handle and its fence."""
-    handle = bound(framework)._handle
+    binding = bound(framework)
     deadline_ns = NO_DEADLINE if seconds < 0 else now_ns() + int(seconds * 1e9)
-    message = wire.LaunchRunRequest(binding=handle, deadline_ns=deadline_ns, duration_ns=duration_ns)
+    message = wire.LaunchRunRequest(binding=binding._handle, deadline_ns=deadline_ns, duration_ns=duration_ns)
     answer = framework.calls.call(framework.stub.LaunchRun, message)
+    _bound.append(binding)
     return answer.launched, Fence(framework.calls.take(answer.fence_descriptor_id))
 
 
@@ -211,7 +216,7 @@ def ending(framework: Framework, launched: int, fence: Fence) -> tuple[ErrorStat
 def test_a_launched_run_ends_at_its_deadline(served: Served, framework: Framework, by_duration: bool) -> None:
     launched = launch(framework, duration_ns=10**8) if by_duration else launch(framework, seconds=0.1)
     status, _ = ending(framework, *launched)
-    assert status == ErrorStatus.MISSED_DEADLINE_TRANSIENT
+    assert status in MISSED_STATUSES
     others_are_served(served)
 
 
