@@ -145,6 +145,11 @@ def test_a_request_waits_no_longer_than_its_timeout_behind_one_that_is_stuck(
     others_are_served(served)
 
 
+def test_others_do_not_wait_for_ever_for_one_that_is_stuck(served: Served, stuck: socket.socket) -> None:
+    others_are_served(served)
+    stuck.close()
+
+
 def test_a_request_ends_with_its_connection(served: Served, stuck: socket.socket) -> None:
     stuck.close()
     others_are_served(served)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from nnhal_service.runtime.run.bound_plan import BoundPlan
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, RunCancellation
 from nnhal_service.runtime.run.chained import Launched
 from nnhal_service.runtime.run.engine import FINAL_ERRORS
+from nnhal_service.runtime.run.in_flight import ContextMemories, RunInFlight, release_frames
 from nnhal_service.runtime.run.launched_run import LaunchedRun, LaunchMethods, start_launched_run
 from nnhal_service.runtime.run.ledger import Ledgers
 from nnhal_service.runtime.run.reports import RunReport, RunWatcher
@@ -383,7 +383,7 @@ class ExecutionContext:
         return _Begun(instant, time.perf_counter_ns(), self._bound.socket_bytes)
 
     def _note_failed(self, error: BaseException, begun: _Begun) -> None:
-        _release_frames(error)
+        release_frames(error)
         self._used.note_failed()
         if self._watcher is not None:
             self._watcher.failed(self, time.perf_counter_ns() - begun.started_ns, error)
@@ -412,26 +412,6 @@ class ExecutionContext:
     def _report_direct_runs(self, usage: RunUsage) -> None:
         if self._watcher is not None and usage != RunUsage():
             self._watcher.ran_directly(self, usage)
-
-
-class ContextMemories(NamedTuple):
-    """The memory of a context."""
-
-    pools: Sequence[Memory]
-    """Those of the client."""
-    arena: Sequence[Memory]
-    """Those of the values between steps."""
-
-
-class RunInFlight(NamedTuple):
-    """A run that has not ended."""
-
-    since_ns: int
-    """When it was called, by CLOCK_MONOTONIC."""
-    deadline_ns: int
-    """An instant of CLOCK_BOOTTIME; NO_DEADLINE if it has none."""
-    is_launched: bool
-    """Whether it was launched: it may wait for fences."""
 
 
 class _Begun(NamedTuple):
@@ -497,7 +477,7 @@ class StartedRun:
         self._error = None
         if error is None:
             raise TypeError("only a run that has failed can be recovered")
-        # What makes the attempt must not hold the error any more when that is raised again: see _release_frames.
+        # What makes the attempt must not hold the error any more when that is raised again: see release_frames.
         held = [error]
         del error
         try:
@@ -513,17 +493,3 @@ class StartedRun:
 
 def _unloaded() -> HalError:
     return HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
-
-
-def _release_frames(error: BaseException) -> None:
-    """Clear the frames of an error and of its causes, so that they hold no memory of the run.
-
-    An error that a function has received and raises again is held by that function's frame, which the error holds: the
-    cycle would keep the memory of the run until the next garbage collection.
-    """
-    known: set[int] = set()
-    follow: BaseException | None = error
-    while follow is not None and id(follow) not in known:
-        known.add(id(follow))
-        traceback.clear_frames(follow.__traceback__)
-        follow = follow.__cause__ or follow.__context__
