@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.fence import Fence, FenceError, create_fence, wait_for_all
@@ -51,6 +51,8 @@ class LaunchMethods:
     """Runs the whole model on the CPU after an error; None if fallback is not allowed."""
     ended: Callable[[], None]
     """Called once, when the run no longer uses the plan's memory."""
+    explained: Callable[[NnhalError], NnhalError] = lambda error: error
+    """What the caller is told of an error."""
 
 
 class LaunchedRun:
@@ -168,6 +170,8 @@ def _in_thread(run: LaunchedRun, ways: LaunchMethods, work: Callable[[], Ending]
         except Exception as error:
             _log.exception("a launched run failed")
             ending = Ending(error=defect(error))
+        if ending.error is not None:
+            ending = replace(ending, error=ways.explained(ending.error))
         ways.ended()
         run.end(ending)
 
