@@ -91,7 +91,7 @@ class Fence:
     def cancel(self) -> None:
         """Put it into error for every process that waits for it, unless it has signalled.
 
-        What it stands for continues, but nothing that waits for it begins. Further calls have no effect.
+        Nothing that waits for it begins, and what it stands for ends early if it can. Further calls have no effect.
         """
         view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self.descriptor.fileno())
         try:
@@ -149,6 +149,23 @@ class Signal:
 
     def __init__(self, descriptor: Descriptor) -> None:
         self._descriptor = descriptor
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody has cancelled the fence. One of which all copies are closed is not cancelled."""
+        try:
+            view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self._descriptor.fileno())
+        except (OSError, ValueError):  # it has signalled, or failed
+            return False
+        try:
+            view.send(b"", socket.MSG_DONTWAIT)  # of no bytes: it only asks whether there is a way to the other end
+            return False
+        except OSError:
+            poll = select.poll()
+            poll.register(view, 0)
+            return not poll.poll(0)  # which would report that the other end is closed
+        finally:
+            view.detach()
 
     def send(self) -> None:
         """Signal. A process that has waited sees everything that was written before."""

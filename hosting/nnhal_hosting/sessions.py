@@ -42,6 +42,11 @@ class Ownership:
         self._channels: set[Channel] = set()
         session.on_close(self._close)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the session has ended."""
+        return self._objects is None
+
     def add(self, item: object) -> int:
         """Own an object and return its handle.
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 from nnhal.errors import HalError
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.types import RunUsage
 from nnhal_devices.host.burst_messages import encode_answer, encode_error, encode_refusal
-from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.execution import Execution, Wanted
 from nnhal_devices.host.run_calls import RunCalls
 from nnhal_hosting.descriptors import DescriptorTable
 from nnhal_hosting.logs import get_logger
@@ -54,7 +55,7 @@ class RunChannel:
             client.serve(
                 channel,
                 "run channel",
-                lambda message: self._answer(channel, message),
+                partial(self._answer, channel, lambda: not channel.hung_up and self._channel is channel),
                 encode_refusal,
                 at_once=lambda: self._execution.prepared.begins_at_once,
             )
@@ -71,7 +72,7 @@ class RunChannel:
             channel.shutdown()
         self._offers.withdraw(self._handle)
 
-    def _answer(self, channel: Channel, message: bytes) -> bytes:
+    def _answer(self, channel: Channel, is_wanted: Wanted, message: bytes) -> bytes:
         """Answer one call. Raises ProtocolError if the message is malformed, ChannelClosedError after ``close``."""
         started = time.perf_counter_ns()
         try:
@@ -79,7 +80,7 @@ class RunChannel:
             # A call that was sent before the channel was closed may still be read after it.
             if self._channel is not channel:
                 raise ChannelClosedError("the run channel has been closed")
-            answer = encode_answer(*self._execution.run(deadline_ns))
+            answer = encode_answer(*self._execution.run(deadline_ns, is_wanted))
         except (ChannelClosedError, ProtocolError):
             raise
         except HalError as error:

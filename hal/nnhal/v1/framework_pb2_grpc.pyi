@@ -63,6 +63,10 @@ class FrameworkServiceStub:
     """LaunchRun launches a run of a binding that begins when fences have signalled, and returns once all steps are launched."""
     GetLaunchedRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.GetLaunchedRunRequest, _framework_pb2.GetLaunchedRunResponse]
     """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until the run has ended."""
+    CancelLaunchedRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.CancelLaunchedRunRequest, _framework_pb2.CancelLaunchedRunResponse]
+    """CancelLaunchedRun has a launched run end as soon as possible: its fence is then in error, unless it has signalled. A run
+    that has ended is left alone.
+    """
     ReleaseLaunchedRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.ReleaseLaunchedRunRequest, _framework_pb2.ReleaseLaunchedRunResponse]
     """ReleaseLaunchedRun drops the client's reference."""
     GetSupportedOperations: _grpc.UnaryUnaryMultiCallable[_framework_pb2.FrameworkServiceGetSupportedOperationsRequest, _framework_pb2.FrameworkServiceGetSupportedOperationsResponse]
@@ -107,6 +111,10 @@ class FrameworkServiceAsyncStub(FrameworkServiceStub):
     """LaunchRun launches a run of a binding that begins when fences have signalled, and returns once all steps are launched."""
     GetLaunchedRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.GetLaunchedRunRequest, _framework_pb2.GetLaunchedRunResponse]  # type: ignore[assignment]
     """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until the run has ended."""
+    CancelLaunchedRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.CancelLaunchedRunRequest, _framework_pb2.CancelLaunchedRunResponse]  # type: ignore[assignment]
+    """CancelLaunchedRun has a launched run end as soon as possible: its fence is then in error, unless it has signalled. A run
+    that has ended is left alone.
+    """
     ReleaseLaunchedRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.ReleaseLaunchedRunRequest, _framework_pb2.ReleaseLaunchedRunResponse]  # type: ignore[assignment]
     """ReleaseLaunchedRun drops the client's reference."""
     GetSupportedOperations: _aio.UnaryUnaryMultiCallable[_framework_pb2.FrameworkServiceGetSupportedOperationsRequest, _framework_pb2.FrameworkServiceGetSupportedOperationsResponse]  # type: ignore[assignment]
@@ -214,6 +222,16 @@ class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_framework_pb2.GetLaunchedRunResponse, _abc.Awaitable[_framework_pb2.GetLaunchedRunResponse]]:
         """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until the run has ended."""
+
+    @_abc_1.abstractmethod
+    def CancelLaunchedRun(
+        self,
+        request: _framework_pb2.CancelLaunchedRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.CancelLaunchedRunResponse, _abc.Awaitable[_framework_pb2.CancelLaunchedRunResponse]]:
+        """CancelLaunchedRun has a launched run end as soon as possible: its fence is then in error, unless it has signalled. A run
+        that has ended is left alone.
+        """
 
     @_abc_1.abstractmethod
     def ReleaseLaunchedRun(

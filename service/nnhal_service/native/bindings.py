@@ -31,13 +31,13 @@ from nnhal_service.native.convert import (
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.runtime import ExecutionContext, LoadedModel, OutputTooSmallError, TensorBinding
 from nnhal_service.runtime.memory.domains import AllocatedMemory
-from nnhal_service.runtime.run.cancellation import CancelledRunError
+from nnhal_service.runtime.run.cancellation import CancelledRunError, RunCancellation
 from nnhal_service.runtime.run.deadlines import run_by_deadline
 
 MAX_RUN_CHANNELS = 64
 """Run channels that one session may have. Each takes a descriptor of its device."""
 _MAX_ERROR_CHARACTERS = 2000
-_CANCELLED = "an operator has cancelled the run"
+_CANCELLED = "the run was cancelled"
 _log = get_logger(__name__)
 
 
@@ -68,9 +68,12 @@ class BindingServicer:
         session = self._sessions.of(context)
         binding = session.binding(request.binding)
         session.admit_run()
+        cancellation = RunCancellation()
+        context.add_callback(cancellation.cancel)  # called at its end too, which does no harm
         try:
             with gone_is_unavailable():
-                report = run_by_deadline(binding.context.run, nanoseconds(request, "deadline_ns"))
+                run = partial(binding.context.run, cancellation=cancellation)
+                report = run_by_deadline(run, nanoseconds(request, "deadline_ns"))
         except CancelledRunError as error:
             raise HalError(ErrorStatus.GENERAL_FAILURE, _CANCELLED) from error
         return wire.RunResponse(report=report_to_wire(report))

@@ -53,6 +53,13 @@ class LaunchServicer:
         return _ending_to_wire(launched.ending)
 
     @answers
+    def CancelLaunchedRun(
+        self, request: wire.CancelLaunchedRunRequest, context: grpc.ServicerContext
+    ) -> wire.CancelLaunchedRunResponse:
+        self._sessions.of(context).get(request.launched, LaunchedRun, "launched run").cancel()
+        return wire.CancelLaunchedRunResponse()
+
+    @answers
     def ReleaseLaunchedRun(
         self, request: wire.ReleaseLaunchedRunRequest, context: grpc.ServicerContext
     ) -> wire.ReleaseLaunchedRunResponse:

@@ -26,7 +26,7 @@ class RunInFlight(NamedTuple):
     deadline_ns: int
     """An instant of CLOCK_BOOTTIME; NO_DEADLINE if it has none."""
     is_launched: bool
-    """Whether it was launched: it may wait for fences, and cannot be cancelled."""
+    """Whether it was launched: it may wait for fences."""
 
 
 class Begun(NamedTuple):

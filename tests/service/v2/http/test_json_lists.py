@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def parsed(text: memoryview, count: int, name: str = "INT32", limit: int = 0) ->
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_long_list_is_the_tensor_that_a_short_one_would_be(name: str, nested: bool) -> None:
     choose = random.Random(name)
-    values: list[object] = {
+    makers: dict[str, Callable[[], list[object]]] = {
         "BOOL": lambda: [choose.random() < 0.5 for _ in range(20_000)],
         "INT8": lambda: [choose.randrange(-128, 128) for _ in range(20_000)],
         "INT64": lambda: [choose.randrange(-(2**63), 2**63) for _ in range(20_000)],
@@ -41,7 +42,8 @@ def test_a_long_list_is_the_tensor_that_a_short_one_would_be(name: str, nested: 
         "FP32": lambda: [choose.uniform(-9, 9) * 10 ** choose.randrange(-9, 9) for _ in range(20_000)],
         "FP64": lambda: [choose.uniform(-9, 9) for _ in range(20_000)],
         "BYTES": lambda: ["".join(choose.choices(STRANGE, k=choose.randrange(20))) for _ in range(20_000)],
-    }[name]()
+    }
+    values = makers[name]()
     given = [[values[start : start + 2]] for start in range(0, len(values), 2)] if nested else values
     shape = (10_000, 1, 2) if nested else (20_000,)
     for spaced in (False, True):
