@@ -48,6 +48,7 @@ WAYS = [
     ("as_crosswise_freight", TAKEN, ""),
     ("before_connecting", INVALID, "not connected"),
     ("by_listening", INVALID, "a socket with an address"),
+    ("as_datagrams", INVALID, "SOCK_DGRAM, on which the end of the other side is not seen"),
 ]
 
 
