@@ -199,9 +199,10 @@ def runs(binding: Binding) -> bool:
     return True
 
 
-def launch(framework: Framework, seconds: float = -1, duration_ns: int = NO_DEADLINE) -> tuple[int, Fence]:
-    """Launch a run of the endless model, with a deadline in ``seconds``; return its handle and its fence."""
-    binding = bound(framework)
+def launch(
+    framework: Framework, binding: Binding, seconds: float = -1, duration_ns: int = NO_DEADLINE
+) -> tuple[int, Fence]:
+    """Launch a run of a binding, with a deadline in ``seconds``; return its handle and its fence."""
     deadline_ns = NO_DEADLINE if seconds < 0 else now_ns() + int(seconds * 1e9)
     message = wire.LaunchRunRequest(binding=binding._handle, deadline_ns=deadline_ns, duration_ns=duration_ns)
     answer = framework.calls.call(framework.stub.LaunchRun, message)
@@ -219,14 +220,16 @@ def ending(framework: Framework, launched: int, fence: Fence) -> tuple[ErrorStat
 
 @pytest.mark.parametrize("by_duration", [False, True])
 def test_a_launched_run_ends_at_its_deadline(served: Served, framework: Framework, by_duration: bool) -> None:
-    launched = launch(framework, duration_ns=10**8) if by_duration else launch(framework, seconds=0.1)
-    status, _ = ending(framework, *launched)
+    binding = bound(framework)
+    limits = {"duration_ns": 10**8} if by_duration else {"seconds": 0.1}
+    status, _ = ending(framework, *launch(framework, binding, **limits))
     assert status in MISSED_STATUSES
     others_are_served(served)
 
 
 def test_a_launched_run_can_be_cancelled(served: Served, framework: Framework, work: Work) -> None:
-    launched, fence = launch(framework)
+    binding = bound(framework)
+    launched, fence = launch(framework, binding)
     work.has_begun()
     framework.calls.call(framework.stub.CancelLaunchedRun, wire.CancelLaunchedRunRequest(launched=launched))
     assert ending(framework, launched, fence) == (ErrorStatus.GENERAL_FAILURE, "the run was cancelled")

@@ -18,6 +18,7 @@ from nnhal_service.runtime import PreparedPlan, RunReport, TensorBinding
 from nnhal_service.runtime.run.cancellation import Cancellation, require_wanted
 from nnhal_service.runtime.run.context import DRAIN_SECONDS
 from nnhal_service.serving.errors import ServingError
+from nnhal_service.unloaded import UnloadedError
 
 
 class RemoteModel:
@@ -136,7 +137,7 @@ class RemoteBoundModel:
             general_failure("the binding is running already; one run at a time is allowed")
         if self._closing:
             self.leave()
-            general_failure("the model has been unloaded")
+            raise UnloadedError
 
     def _release(self) -> None:
         """Release it, once; the lock stays taken, so that nothing runs any more."""

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
-from nnhal.errors import HalError
-from nnhal.types import NO_HINTS, ErrorStatus, Hints, Memory
+from nnhal.errors import HalError, NnhalError
+from nnhal.types import NO_HINTS, Hints, Memory
 from nnhal_frontends import ModelFormat, import_model
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
@@ -22,6 +22,7 @@ from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.context import DRAIN_SECONDS, ExecutionContext
 from nnhal_service.runtime.run.reports import RunWatcher
 from nnhal_service.runtime.run.weak_calls import weakly
+from nnhal_service.unloaded import UnloadedError
 
 _log = get_logger(__name__)
 COUNT_SECONDS = 2.0
@@ -65,7 +66,7 @@ class LoadedModel:
         share._owner, share._watcher = self, watcher
         with self._lock:
             if self._contexts is None:
-                raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+                raise UnloadedError
             self._shares.add(share)
         return share
 
@@ -123,6 +124,11 @@ class LoadedModel:
         """Wait for a plan that is being prepared, for so many seconds at most."""
         self._plans.settle(seconds)
 
+    def require_loaded(self, error: NnhalError) -> None:
+        """Raise UnloadedError if it has been unloaded: a device may have said so in other words, by ``error``."""
+        if self._contexts is None and not isinstance(error, UnloadedError):
+            raise UnloadedError from error
+
     @property
     def is_share(self) -> bool:
         """Whether it is a share of another loaded model."""
@@ -158,17 +164,21 @@ class LoadedModel:
         """Bind the model to memory.
 
         ``loop_timeout_duration_ns`` bounds one activation of a WHILE: -1 is the default, and the HAL's maximum holds.
-        Raises HalError, or TransportError if a device is gone.
+        Raises HalError, UnloadedError among them, or TransportError if a device is gone.
         """
-        context = ExecutionContext(
-            self._plans, inputs, outputs, pools, measure_timing, loop_timeout_duration_ns, hints, self._watcher
-        )
+        try:
+            context = ExecutionContext(
+                self._plans, inputs, outputs, pools, measure_timing, loop_timeout_duration_ns, hints, self._watcher
+            )
+        except NnhalError as error:
+            self.require_loaded(error)
+            raise
         with self._lock:
             if self._contexts is not None:
                 self._contexts.add(context)
                 return context
         context.close()
-        raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+        raise UnloadedError
 
     def unbind(self, context: ExecutionContext, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Close a context when its run in flight has ended, or takes too long; see ExecutionContext.close."""
@@ -208,7 +218,7 @@ class LoadedModel:
         for share in shares:
             share._close(until)
         for context in contexts:
-            context.close(max(0.0, until - time.monotonic()))
+            context.unload(max(0.0, until - time.monotonic()))
         if self._owner is None:
             self._plans.close()
             return

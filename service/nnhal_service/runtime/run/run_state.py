@@ -1,4 +1,4 @@
-"""What is known of a context and of its run in flight, and letting go of what a failed run held."""
+"""What is known of a context and its runs, from outside and in between."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ class RunInFlight(NamedTuple):
     """An instant of CLOCK_BOOTTIME; NO_DEADLINE if it has none."""
     is_launched: bool
     """Whether it was launched: it may wait for fences."""
+
+
+class Begun(NamedTuple):
+    """What is known of a run when it begins."""
+
+    instant_ns: int
+    """An instant of CLOCK_BOOTTIME; -1 unless the context measures."""
+    started_ns: int
+    """An instant of the performance counter."""
+    socket_bytes: int
+    """Bytes that had gone to devices and back before."""
 
 
 def release_frames(error: BaseException) -> None:
