@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from pathlib import Path
 
+from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.tflite_identifier import is_tflite
@@ -28,7 +29,7 @@ def import_file(path: Path) -> ImportedModel:
 
 
 def import_model(
-    content: bytes,
+    content: ModelContent,
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     as_one: bool = False,
 ) -> ImportedModel:
@@ -50,8 +51,10 @@ def import_model(
 
     from nnhal_frontends.onnx import import_onnx
 
+    if content[:1] == b"\0":  # no message begins so; a sparse file is not read to find that out
+        raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model")
     try:
-        model = ModelProto.FromString(content)
+        model = ModelProto.FromString(content if isinstance(content, bytes) else content[:])
     except DecodeError as error:
         raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model") from error
     return import_onnx(model, as_one=as_one)

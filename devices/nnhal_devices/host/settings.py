@@ -42,6 +42,9 @@ class DeviceSettings(ProcessSettings):
     buffer_bytes: int = Field(default=4 << 30, ge=0)
     """Memory that buffers of all clients together may take."""
 
+    model_bytes: int = Field(default=8 << 30, ge=0)
+    """Memory that constants of prepared models and copies of files, all clients' together, may take."""
+
     synchronous_fences: bool = False
     """Whether a fenced execution is computed in the call that launches it, and returns no fence."""
 

@@ -13,6 +13,7 @@ import tflite
 from tflite import BuiltinOperator, BuiltinOptions
 
 from nnhal.arrays import Bytes
+from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.tflite.graph import (
     NO_OPTIONS,
@@ -30,7 +31,7 @@ _WIDEST = 8
 """Bytes of the largest scalar."""
 
 
-def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:
+def read_graphs(content: ModelContent) -> tuple[TfliteGraph, ...]:
     """Return the subgraphs of a TFLite file, of which the first is main. Constants are views of ``content``.
 
     Raises InvalidModel if the file is malformed.
@@ -52,7 +53,7 @@ def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:
 class _Reader:
     """One pass over a file. A file that is shorter than the sum of its vectors is refused."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: ModelContent) -> None:
         self._content = content
         self._left = len(content)
 
@@ -205,7 +206,7 @@ def _with_empty_constants(
     )
 
 
-def _own_table(content: bytes, position: int) -> bytes:
+def _own_table(content: ModelContent, position: int) -> bytes:
     """Copy one table, behind its field offsets, so that its scalars can be read without checking bounds."""
     (distance,) = struct.unpack_from("<i", content, position)
     fields = position - distance
