@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SERVER_OPTIONS = (
+READ_AHEAD_OPTIONS = (
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 16 << 10),
-    ("grpc.max_metadata_size", 16 << 10),
     ("grpc.server_handshake_timeout_ms", 10_000),
 )
 """gRPC reads ahead of a call that nobody serves yet: as much as the network could carry meanwhile, which was a megabyte
@@ -41,5 +40,5 @@ class CallLimits:
         return (
             ("grpc.max_receive_message_length", self.message_bytes),
             ("grpc.max_concurrent_streams", self.connection_calls),
-            *SERVER_OPTIONS,
+            *READ_AHEAD_OPTIONS,
         )
