@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnhal_hosting.access import TcpListener, Tls
-from nnhal_service.access import Guard, RequestMemoryBudget, SharedNumber
+from nnhal_hosting.shared_numbers import SharedNumber
+from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.front_settings import connection_limits, hosts_of
 from nnhal_service.serving import ServingLoop
 from nnhal_service.settings import ServiceSettings
@@ -109,7 +110,7 @@ def http_front(
 
 
 def _message_bytes(settings: ServiceSettings) -> int:
-    """The longest message that is received. What exceeds the memory of all requests by far is not read to be refused."""
+    """The longest message that is received. What exceeds the memory of requests by far is not read to be refused."""
     if not settings.request_memory:
         return settings.grpc_max_message_size
     return min(settings.grpc_max_message_size, settings.request_memory + _REFUSED_IN_WORDS)

@@ -16,6 +16,7 @@ from nnhal.types import ErrorStatus, Model
 from nnhal.v1 import device_pb2
 from tests.support.additions import addition_of_constant
 from tests.support.processes import device_process
+from tests.support.waiting import wait_until
 from tests.support.wire import NO_TOKEN, WireDevice
 
 LIMIT = 1 << 20
@@ -39,6 +40,20 @@ def model_with_constant_in(path: Path, size: int) -> Model:
     return addition_of_constant(create_file(path, size))
 
 
+def await_room(device: RemoteDevice, model: Model) -> None:
+    """Prepare a model as soon as it fits, and release it."""
+
+    def fits() -> bool:
+        try:
+            device.prepare_model(model).release()
+        except HalError as error:
+            assert error.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+            return False
+        return True
+
+    wait_until(fits, "the model fits")
+
+
 def test_a_sparse_pool_of_constants_is_not_copied(endpoint: Endpoint, tmp_path: Path) -> None:
     with RemoteDevice(endpoint, "test") as device:
         with pytest.raises(HalError) as caught:
@@ -46,7 +61,7 @@ def test_a_sparse_pool_of_constants_is_not_copied(endpoint: Endpoint, tmp_path: 
         assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
         assert caught.value.message.startswith(f"a copy of pool 0, whose file may shrink, takes {SPARSE} bytes; ")
         for number in range(4):  # what is released, counts no more
-            device.prepare_model(model_with_constant_in(tmp_path / f"{number}", LIMIT // 2)).release()
+            await_room(device, model_with_constant_in(tmp_path / f"{number}", LIMIT // 2))
 
 
 def test_constants_of_prepared_models_count_as_long_as_these_live(endpoint: Endpoint, tmp_path: Path) -> None:
@@ -55,7 +70,7 @@ def test_constants_of_prepared_models_count_as_long_as_these_live(endpoint: Endp
         with pytest.raises(HalError, match=r"may take 1048576 \(NNHAL_DEVICE_MODEL_BYTES\)"):
             device.prepare_model(model_with_constant_in(tmp_path / "second", LIMIT * 3 // 4))
         first.release()
-        device.prepare_model(model_with_constant_in(tmp_path / "third", LIMIT * 3 // 4)).release()
+        await_room(device, model_with_constant_in(tmp_path / "third", LIMIT * 3 // 4))
 
 
 def test_sparse_files_are_no_compilation_that_is_read(endpoint: Endpoint, tmp_path: Path) -> None:

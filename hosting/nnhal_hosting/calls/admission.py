@@ -128,7 +128,7 @@ class CallAdmission(_Interceptor):
         return f" ({self._prefix}{setting})" if self._prefix else ""
 
     def _laned(self, method: str, handler: _Handler, lane: Lane, refusal: str) -> _Handler:
-        call = WaitingCall(lambda: None, refusal)
+        call = WaitingCall(_nothing, refusal)
         name = method.rpartition("/")[2]
 
         def unary(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
@@ -207,6 +207,11 @@ class _Entrance(ThreadPoolExecutor):
             future.set_exception(error)
         finally:
             self._calls.received(self._call)
+            self._call.work = _nothing  # it refers to the request, and in a circle to this object
+
+
+def _nothing() -> None:
+    """Serve a call that has been served."""
 
 
 def _behaviour(handler: _Handler) -> Any:
