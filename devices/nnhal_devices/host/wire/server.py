@@ -12,7 +12,7 @@ from nnhal_devices.host.wire.door import WireDoor
 from nnhal_devices.host.wire.limits import WireLimits
 from nnhal_devices.host.wire.own_device import OwnDevice
 from nnhal_devices.host.wire.servicer import WireServicer
-from nnhal_devices.wire.protocol import KEEPALIVE_OPTIONS, SESSION_TOKEN_METADATA
+from nnhal_devices.wire.protocol import CHUNK_BYTES, KEEPALIVE_OPTIONS, SESSION_TOKEN_METADATA
 from nnhal_hosting.access import TcpListener
 from nnhal_hosting.calls import CallAdmission, CallLimits
 
@@ -20,6 +20,7 @@ _GRACE_SECONDS = 2.0
 _SERVICE = f"/{wire_pb2.DESCRIPTOR.services_by_name['WireService'].full_name}"
 _OPEN = f"{_SERVICE}/OpenSession"
 _ASIDE = (f"{_SERVICE}/CancelRun", f"{_SERVICE}/Probe")
+_CONNECTION_CALLS = 64
 _STALLED_SECONDS = 300.0
 """Networks may be slow."""
 _OPENING = 16
@@ -34,6 +35,8 @@ class WireServer:
         calls = CallLimits(
             threads=threads,
             streams=limits.sessions + _OPENING,
+            connection_calls=_CONNECTION_CALLS,
+            read_ahead_bytes=CHUNK_BYTES,  # the next chunk travels while one is taken
             message_bytes=limits.message_bytes,
             memory_bytes=limits.sessions * limits.message_bytes,
             stalled_secs=_STALLED_SECONDS,

@@ -17,7 +17,7 @@ from types import TracebackType
 import grpc
 import grpc.aio
 
-from nnhal_hosting.calls.limits import READ_AHEAD_OPTIONS
+from nnhal_hosting.calls.limits import read_ahead_options
 from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
@@ -105,7 +105,7 @@ class GrpcFront:
             options=(
                 ("grpc.max_receive_message_length", limits.message_bytes),
                 ("grpc.max_concurrent_streams", limits.connection_calls),
-                *READ_AHEAD_OPTIONS,
+                *read_ahead_options(),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", int(self._shares_ports)),
             )
