@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from pathlib import Path
 
+from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
@@ -29,7 +30,7 @@ def import_file(path: Path) -> ImportedModel:
 
 
 def import_model(
-    content: bytes,
+    content: ModelContent,
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     as_one: bool = False,
     limits: ImportLimits = DEFAULT_LIMITS,
@@ -48,7 +49,7 @@ def import_model(
         raise InvalidModel("the graphs of the model are nested too deep") from error
 
 
-def _imported(content: bytes, format: ModelFormat | None, as_one: bool, limits: ImportLimits) -> ImportedModel:  # noqa: A002
+def _imported(content: ModelContent, format: ModelFormat | None, as_one: bool, limits: ImportLimits) -> ImportedModel:  # noqa: A002
     if format is None:
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001
     if format == ModelFormat.TFLITE:
@@ -61,8 +62,10 @@ def _imported(content: bytes, format: ModelFormat | None, as_one: bool, limits: 
 
     from nnhal_frontends.onnx import import_onnx
 
+    if content[:1] == b"\0":  # no message begins so; a sparse file is not read to find that out
+        raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model")
     try:
-        model = ModelProto.FromString(content)
+        model = ModelProto.FromString(content if isinstance(content, bytes) else content[:])
     except DecodeError as error:
         raise InvalidModel(
             f"{len(content)} bytes that are neither an ONNX nor a TFLite model, or whose graphs are nested too deep"

@@ -23,6 +23,9 @@ from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
 if TYPE_CHECKING:
     from nnhal_service.v2.http import HttpServer
 
+_REFUSED_IN_WORDS = 64 << 20
+"""Bytes by which a message may exceed the memory of requests and be refused with the name of that limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class FrontBackends:
@@ -68,7 +71,7 @@ def grpc_front(
         addresses,
         servicer,
         backends.repository,
-        GrpcLimits(message_bytes=settings.grpc_max_message_size),
+        GrpcLimits(message_bytes=_message_bytes(settings)),
         backends.tls.grpc_credentials() if backends.tls else None,
         backends.guard,
         shares_ports,
@@ -104,3 +107,10 @@ def http_front(
     )
     limits = connection_limits(settings)
     return HttpServer(listener, create_app(services), backends.loop, backends.tls, limits, connections, inherited)
+
+
+def _message_bytes(settings: ServiceSettings) -> int:
+    """The longest message that is received. What exceeds the memory of requests by far is not read to be refused."""
+    if not settings.request_memory:
+        return settings.grpc_max_message_size
+    return min(settings.grpc_max_message_size, settings.request_memory + _REFUSED_IN_WORDS)

@@ -27,6 +27,9 @@ class ServiceSettings(ProcessSettings):
     cache_directory: str = ""
     """The directory of compilations for clients that give tokens; empty for no caching."""
 
+    load_bytes: int = Field(default=8192 * _MEBIBYTE, ge=0, le=MOST_BYTES)
+    """Memory that native clients' models take while they are loaded, three times the bytes of a file."""
+
     model_repository: tuple[Path, ...] = ()
     """Folders of models."""
 

@@ -88,6 +88,11 @@ def save(
         _log.info("a compilation was not cached", reason=repr(error))
 
 
+def size_of(files: CacheFiles) -> int:
+    """Return how many bytes ``load`` reads at most. Raises GENERAL_FAILURE if a file is no regular file."""
+    return min(sum(map(_size, (*files.model, *files.data))), _MAX_BYTES)
+
+
 def load(files: CacheFiles, version: str, deadline_ns: int) -> tuple[Model, PrepareOptions]:
     """Read a model, not validated yet. Raises GENERAL_FAILURE if the entry is incomplete or another one."""
     digest, lengths, contents = _read_all((*files.model, *files.data))

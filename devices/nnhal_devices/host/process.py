@@ -74,7 +74,7 @@ def host(
     whom its ``oversight`` knows.
     """
     device = HostedDevice(driver, settings, guard)
-    clients = ClientSessions(lambda session: ClientSession(session, driver.backend.context))
+    clients = ClientSessions(lambda session: ClientSession(session, driver.backend.context, device.copies))
     limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     poller = Poller(settings.spin_us * 1000)
     process = ServerProcess(

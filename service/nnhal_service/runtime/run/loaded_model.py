@@ -10,6 +10,7 @@ from contextlib import suppress
 from nnhal.errors import HalError, NnhalError
 from nnhal.types import NO_HINTS, Hints, Memory
 from nnhal_frontends import ModelFormat, import_model
+from nnhal_frontends.content import ModelContent
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Options, PlacementError
@@ -227,7 +228,7 @@ class LoadedModel:
 
 
 def load_model(
-    content: bytes,
+    content: ModelContent,
     fleet: Fleet,
     devices: Sequence[str],
     options: Options,
