@@ -13,6 +13,7 @@ import grpc
 from nnhal.descriptor import Descriptor
 from nnhal.errors import invalid_argument
 from nnhal.v1 import framework_pb2 as wire
+from nnhal_frontends import ImportLimits
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import (
     cache_token_from_wire,
@@ -48,6 +49,7 @@ class ModelServicer:
     _sessions: NativeSessions
     _models: ServedModels | None
     _cache_directory: str
+    _import_limits: ImportLimits
     _runs: ClientModelRuns | None
     _note: Note
 
@@ -110,7 +112,7 @@ class ModelServicer:
         cache = self._cache(cache_token_from_wire(request))
         options, model_format = options_from_wire(request), format_from_wire(request.format)
         with refused_as_hal():
-            return load_model(content, self._fleet, request.devices, options, model_format, cache)
+            return load_model(content, self._fleet, request.devices, options, model_format, cache, self._import_limits)
 
     def _load_hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> LoadedModel:
         if request.descriptor_id:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from nnhal.errors import HalError
 from nnhal.types import NO_HINTS, ErrorStatus, Hints, Memory
-from nnhal_frontends import ModelFormat, import_model
+from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, import_model
 from nnhal_frontends.imported import ImportedModel
 from nnhal_service.partition import Options, PlacementError
 from nnhal_service.runtime.devices.fleet import Fleet
@@ -221,8 +221,9 @@ def load_model(
     options: Options,
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     cache: CacheDirectory | None = None,
+    limits: ImportLimits = DEFAULT_LIMITS,
 ) -> LoadedModel:
-    """Import a model file and prepare it on the named devices, or on all if none are named.
+    """Import a model file within limits, and prepare it on the named devices, or on all if none are named.
 
     Without ``format`` the content decides. Compilations are cached in ``cache``, in entries that depend on the content
     as well as on the token. Raises FrontendError, PlacementError, HalError, TransportError if a device is gone, and
@@ -234,14 +235,14 @@ def load_model(
     def prepared(imported: ImportedModel, variant: CacheDirectory | None) -> LoadedModel:
         return LoadedModel(prepare(imported, fleet, devices, options, variant))
 
-    imported = import_model(content, format)
+    imported = import_model(content, format, limits=limits)
     try:
         return prepared(imported, cache)
     except (HalError, PlacementError):
         # A model with operations of the extension may run as a whole even if its parts cannot.
         if not imported.model.extension_name_to_prefix:
             raise
-        whole = import_model(content, format, as_one=True)
+        whole = import_model(content, format, as_one=True, limits=limits)
         with suppress(HalError, PlacementError):
             return prepared(whole, cache and cache.of_variant("as one"))
         raise
