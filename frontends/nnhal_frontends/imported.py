@@ -42,6 +42,8 @@ class ImportedModel:
     """The user's nodes without an operation: their results are constant, are not used, or are just their inputs."""
     operand_names: tuple[str, ...]
     """The user's name of each operand of main; empty if it has none."""
+    warnings: tuple[str, ...] = ()
+    """What the file declares and its operations contradict: what they compute counts."""
 
     def resolved(self) -> ResolvedModel:
         """Return the HAL model with its constants, which stay in its pools, and with the user's names."""

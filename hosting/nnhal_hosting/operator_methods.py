@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
@@ -12,7 +12,6 @@ from nnhal.admin import ADMIN_KEY_METADATA
 from nnhal_hosting.admin.keys import is_admin_key
 
 _OPERATOR_THREADS = 8
-_CLIENT_THREADS = 2
 S = TypeVar("S")
 if TYPE_CHECKING:
     _GenericHandler = grpc.GenericRpcHandler[Any, Any]
@@ -20,15 +19,8 @@ else:  # generic in its stubs only
     _GenericHandler = grpc.GenericRpcHandler
 
 
-class _Handlers(NamedTuple):
-    """The handlers of one method."""
-
-    operator: grpc.RpcMethodHandler[Any, Any]
-    client: grpc.RpcMethodHandler[Any, Any]
-
-
 class OperatorMethods(_GenericHandler):
-    """Serves unary methods: callers with an admin key in one pool of threads, all others in a small one.
+    """Serves unary methods: callers with an admin key in threads of their own, all others as any call.
 
     Other callers see their own session only, and may call as often as they like.
     """
@@ -37,8 +29,7 @@ class OperatorMethods(_GenericHandler):
         """``keys`` are the admin keys of the process."""
         self._keys = tuple(keys)
         self._operators = ThreadPoolExecutor(_OPERATOR_THREADS, thread_name_prefix="operator")
-        self._clients = ThreadPoolExecutor(_CLIENT_THREADS, thread_name_prefix="own-view")
-        self._handlers: dict[str, _Handlers] = {}
+        self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
     def add(self, add: Callable[[S, grpc.Server], None], servicer: S) -> None:
         """Serve a servicer's methods; ``add`` is the generated function that adds such a servicer to a server."""
@@ -47,24 +38,25 @@ class OperatorMethods(_GenericHandler):
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
         """Return the handler of a call, by its method and its admin key."""
-        handlers = self._handlers.get(handler_call_details.method)
-        if handlers is None:
+        handler = self._handlers.get(handler_call_details.method)
+        if handler is None:
             return None
         metadata: dict[str, Any] = dict(handler_call_details.invocation_metadata)
         given = metadata.get(ADMIN_KEY_METADATA)
         is_operator = given is not None and is_admin_key(str(given), self._keys)
-        return handlers.operator if is_operator else handlers.client
+        return _in_pool(handler, self._operators) if is_operator else handler
+
+    def has(self, method: str) -> bool:
+        """Whether it serves a method of this full name."""
+        return method in self._handlers
 
     def close(self) -> None:
         """Wait for the calls that are being answered."""
         self._operators.shutdown()
-        self._clients.shutdown()
 
     def _keep(self, service: str, handlers: Mapping[str, Any]) -> None:
         for name, handler in handlers.items():
-            self._handlers[f"/{service}/{name}"] = _Handlers(
-                _in_pool(handler, self._operators), _in_pool(handler, self._clients)
-            )
+            self._handlers[f"/{service}/{name}"] = handler
 
 
 class _Collector:

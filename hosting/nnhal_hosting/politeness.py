@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import TracebackType
 from typing import TypeVar
 
 _PAUSE_SECONDS = 0.0002
@@ -30,3 +34,50 @@ def politely(items: Iterable[T], every: int = 1) -> Iterator[T]:
         yield item
         if number % every == 0:
             time.sleep(_PAUSE_SECONDS)
+
+
+class _Turns:
+    """A lock that threads get in the order in which they have asked for it. Use it as a context."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_taken = False
+        self._waiting: deque[threading.Lock] = deque()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return
+            mine = threading.Lock()
+            mine.acquire()
+            self._waiting.append(mine)
+        mine.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._is_taken = False
+
+
+_turns = _Turns()
+
+
+def in_turns(items: Iterable[T]) -> Iterator[T]:
+    """Yield the items, each of which is computed while no other thread computes such items, with a pause after each.
+
+    For long work that keeps the interpreter's lock: however many threads do it, a thread that serves competes with only
+    one of them. An item should take no more than a millisecond.
+    """
+    remaining = iter(items)
+    while True:
+        with _turns:
+            found = list(islice(remaining, 1))
+        if not found:
+            return
+        yield found[0]
+        time.sleep(_PAUSE_SECONDS)

@@ -9,6 +9,8 @@ from typing import Any
 import grpc
 
 SERVICE_NAME = "grpc.reflection.v1alpha.ServerReflection"
+_METHOD = "ServerReflectionInfo"
+REFLECT = f"/{SERVICE_NAME}/{_METHOD}"
 
 
 def reflection_handler(services: Sequence[str]) -> grpc.GenericRpcHandler[Any, Any]:
@@ -25,7 +27,7 @@ def reflection_handler(services: Sequence[str]) -> grpc.GenericRpcHandler[Any, A
         return answers
 
     handler = grpc.stream_stream_rpc_method_handler(answer, _decoded, lambda response: response.SerializeToString())
-    return grpc.method_handlers_generic_handler(SERVICE_NAME, {"ServerReflectionInfo": handler})
+    return grpc.method_handlers_generic_handler(SERVICE_NAME, {_METHOD: handler})
 
 
 def _decoded(raw: bytes) -> Any:

@@ -10,9 +10,12 @@ import grpc
 
 from nnhal.codec import abort_status
 from nnhal.errors import HalError
+from nnhal.exhaustion import lack_of
 from nnhal.types import ErrorStatus
 from nnhal_hosting.logs import get_logger
 
+DEFECT = "the call failed; the log of the process has the reason"
+"""What a client is told of an exception that nobody expected."""
 _log = get_logger(__name__)
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741 - input
@@ -22,7 +25,7 @@ O = TypeVar("O")  # noqa: E741 - output
 def answers(
     method: Callable[[S, I, grpc.ServicerContext], O],
 ) -> Callable[[S, I, grpc.ServicerContext], O]:
-    """Wrap a servicer's method: HalErrors become statuses, any other error is logged and becomes GENERAL_FAILURE."""
+    """Wrap a servicer's method: HalErrors become statuses, and any other error is logged first."""
 
     @functools.wraps(method)
     def call(self: S, request: I, context: grpc.ServicerContext) -> O:
@@ -30,16 +33,19 @@ def answers(
             return method(self, request, context)
         except HalError as error:
             abort(context, error)
-        except Exception:
+        except Exception as error:
             _log.exception("a call failed", method=method.__name__)
-            abort(context, defect())
+            abort(context, defect(error))
 
     return call
 
 
-def defect() -> HalError:
-    """Return the error that a client gets for an unexpected exception."""
-    return HalError(ErrorStatus.GENERAL_FAILURE, "the call failed; the log of the process has the reason")
+def defect(error: Exception) -> HalError:
+    """Return the error that a client gets for an unexpected exception: what the host lacks is no defect."""
+    lack = lack_of(error)
+    if lack:
+        return HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"the call failed: {lack}")
+    return HalError(ErrorStatus.GENERAL_FAILURE, DEFECT)
 
 
 def abort(context: grpc.ServicerContext, error: HalError) -> NoReturn:

@@ -11,21 +11,20 @@ from types import TracebackType
 from typing import TypeVar
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from nnhal.endpoint import Endpoint
+from nnhal.link import SESSION_METADATA
+from nnhal_hosting.calls import CallAdmission, CallLimits
 from nnhal_hosting.descriptors import SessionLimits
+from nnhal_hosting.health.servicer import WATCH, ProcessHealth
 from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
 from nnhal_hosting.operator_methods import OperatorMethods
 from nnhal_hosting.polling import Poller
-from nnhal_hosting.reflection import SERVICE_NAME, reflection_handler
+from nnhal_hosting.reflection import REFLECT, SERVICE_NAME, reflection_handler
 
-_RPC_OPTIONS = (
-    # The socket is local and its clients are trusted: a model with inline constants may have any size.
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.so_reuseport", 0),
-)
+_RPC_OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
+_HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 _GRACE_SECONDS = 2.0
 S = TypeVar("S")
 
@@ -38,12 +37,13 @@ class ServerProcess:
         endpoint: Endpoint,
         opened: Callable[[Session], None],
         limits: SessionLimits,
-        rpc_threads: int,
+        calls: CallLimits,
         allowed_uids: Collection[int] = (),
         poller: Poller | None = None,
         admin_keys: Collection[str] = (),
     ) -> None:
-        """Create both servers; ``poller`` serves the channels, and operators have one of the ``admin_keys``.
+        """Create both servers; ``calls`` are the limits of gRPC's, ``poller`` serves the channels, and operators have
+        one of the ``admin_keys``.
 
         Raises OSError or ValueError for a bad endpoint.
         """
@@ -51,10 +51,18 @@ class ServerProcess:
         endpoint.create()
         remove_stale_socket(endpoint.rpc, socket.SOCK_STREAM)
         self.endpoint = endpoint
-        self.link = LinkServer(endpoint.link, opened, limits, allowed_uids, poller, admin_keys)
-        self._pool = ThreadPoolExecutor(rpc_threads, thread_name_prefix="rpc")
+        self._opened = opened
+        self.link = LinkServer(endpoint.link, self._open, limits, allowed_uids, poller, admin_keys)
         self._operator_methods = OperatorMethods(admin_keys)
-        self.rpc = grpc.server(self._pool, handlers=[self._operator_methods], options=_RPC_OPTIONS)
+        self._admission = CallAdmission(
+            calls, SESSION_METADATA, calls.prefix, (WATCH, REFLECT), self._operator_methods.has
+        )
+        self.rpc = grpc.server(
+            ThreadPoolExecutor(1),  # for no call: the admission has threads for all
+            handlers=[self._operator_methods],
+            interceptors=[self._admission],
+            options=(*_RPC_OPTIONS, *calls.options),
+        )
         try:
             self.rpc.add_insecure_port(endpoint.address)
         except RuntimeError as error:
@@ -62,7 +70,9 @@ class ServerProcess:
             raise OSError(f"cannot listen at {endpoint.rpc}") from error
         self._beside = ExitStack()
         self._companions: list[AbstractContextManager[object]] = []
-        self._health = health.HealthServicer()
+        self._around = ExitStack()
+        self._helpers: list[AbstractContextManager[object]] = []
+        self._health = ProcessHealth()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.rpc)
 
     def serve_operators(self, add: Callable[[S, grpc.Server], None], servicer: S) -> None:
@@ -74,15 +84,21 @@ class ServerProcess:
 
     def reflect(self, services: Collection[str]) -> None:
         """Offer reflection of the named services, of health and of reflection itself, and report them as serving."""
-        self.rpc.add_generic_rpc_handlers((reflection_handler((*services, health.SERVICE_NAME, SERVICE_NAME)),))
+        self.rpc.add_generic_rpc_handlers((reflection_handler((*services, _HEALTH, SERVICE_NAME)),))
         for name in ("", *services):
-            self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+            self._health.serve(name)
 
     def accompany(self, server: AbstractContextManager[object]) -> None:
         """Have another server serve as long as these two do: it is entered after them and left before them."""
         self._companions.append(server)
 
+    def outlast(self, helper: AbstractContextManager[object]) -> None:
+        """Have something help as long as the servers serve: it is entered before them and left after them."""
+        self._helpers.append(helper)
+
     def __enter__(self) -> ServerProcess:
+        for helper in self._helpers:
+            self._around.enter_context(helper)
         self.link.start()
         self.rpc.start()
         for server in self._companions:
@@ -92,14 +108,20 @@ class ServerProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._health.enter_graceful_shutdown()
+        self._health.end()
         self._beside.close()
         stopped = self.rpc.stop(_GRACE_SECONDS)
         self.link.close()
         stopped.wait()
-        self._pool.shutdown()
+        self._admission.close()
         self._operator_methods.close()
+        self._around.close()
         self.endpoint.rpc.unlink(missing_ok=True)
+
+    def _open(self, session: Session) -> None:
+        self._admission.opened(session.token)
+        session.on_close(lambda: self._admission.closed(session.token))
+        self._opened(session)
 
 
 def use_all_descriptors() -> None:

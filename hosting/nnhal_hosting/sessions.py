@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
@@ -12,7 +13,8 @@ import grpc
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
-from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError
+from nnhal.exhaustion import host_failure
+from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError, channel_pair
 from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.logs import get_logger
@@ -40,6 +42,11 @@ class Ownership:
         self._channels: set[Channel] = set()
         session.on_close(self._close)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the session has ended."""
+        return self._objects is None
+
     def add(self, item: object) -> int:
         """Own an object and return its handle.
 
@@ -65,7 +72,11 @@ class Ownership:
         return item
 
     def release(self, handle: int) -> object | None:
-        """Disown an object and return it; whatever still uses it keeps it alive. An unknown handle is ignored."""
+        """Disown an object and return it; whatever still uses it keeps it alive. An unknown handle is ignored.
+
+        Descriptors that were offered in its name, and not taken, are closed.
+        """
+        self.descriptors.withdraw(handle)
         with self._lock:
             return None if self._objects is None else self._objects.pop(handle, None)
 
@@ -83,6 +94,15 @@ class Ownership:
         with self._lock:
             item = (self._objects or {}).get(handle)
         return item if isinstance(item, kind) else None
+
+    def make_channel(self) -> tuple[Channel, Descriptor]:
+        """Create a channel and the end of it that is for the client. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
+        try:
+            channel, theirs = channel_pair()
+        except OSError as error:
+            raise host_failure("no channel can be made", error) from error
+        self.session.ends.add(channel, theirs)
+        return channel, theirs
 
     def _watch(self, channel: Channel) -> None:
         """Shut a channel down when the session ends, or now if it has ended."""
@@ -102,21 +122,25 @@ class Ownership:
         channel: Channel,
         name: str,
         answer: Callable[[bytes], bytes],
+        refusal: Callable[[str], bytes],
         ended: Callable[[], object] = lambda: None,
         at_once: Callable[[], bool] = lambda: False,
     ) -> None:
         """Answer the messages of a channel, one after the other, until either side closes it; then call ``ended``.
 
-        The channel ends if ``answer`` raises ProtocolError. ``at_once`` says whether ``answer`` would wait for nothing:
-        then, if it is brief, other channels wait for it. ``name`` is for logs. Raises RESOURCE_EXHAUSTED_TRANSIENT.
+        A message that is too long or empty, or for which ``answer`` raises ProtocolError, is answered with a
+        ``refusal``, and ends the channel. ``at_once`` says whether ``answer`` would wait for nothing: then, if it is
+        brief, other channels wait for it. ``name`` is for logs. Raises RESOURCE_EXHAUSTED_TRANSIENT.
         """
-        self.serve_exchanges(channel, name, _Answers(channel, answer, at_once).receive, ended, in_turn=True)
+        answers = _Answers(channel, answer, refusal, at_once)
+        self.serve_exchanges(channel, name, answers.receive, ended, in_turn=True)
 
     def serve_launches(
         self,
         channel: Channel,
         name: str,
         answer: Callable[[bytes, list[Descriptor]], tuple[bytes, list[Descriptor], Work | None]],
+        refusal: Callable[[str], bytes],
         ended: Callable[[], object] = lambda: None,
     ) -> None:
         """Like ``serve``, but calls and answers carry descriptors, and an answer may leave work to do.
@@ -125,7 +149,11 @@ class Ownership:
         """
 
         def exchange() -> Work | None:
-            reply, descriptors, work = answer(*channel.receive_with_descriptors())
+            try:
+                reply, descriptors, work = answer(*channel.receive_with_descriptors())
+            except ProtocolError as error:
+                say_last_words(channel, error, refusal)
+                raise
             try:
                 channel.send(reply, descriptors)
             except ChannelClosedError:
@@ -167,7 +195,7 @@ class Ownership:
         except (OSError, RuntimeError) as error:
             self._forget(channel)
             channel.close()
-            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"{name} cannot be served: {error}") from error
+            raise host_failure(f"{name} cannot be served", error) from error
 
     def _close(self) -> None:
         # Channels first: a client that waits on one must see it close, not be told that an object is unknown.
@@ -183,19 +211,36 @@ class Ownership:
             channel.shutdown()
 
 
+def say_last_words(channel: Channel, error: ProtocolError, refusal: Callable[[str], bytes]) -> None:
+    """Tell the other side why its channel is about to end."""
+    with contextlib.suppress(ChannelClosedError):
+        channel.send(refusal(f"{error}; the channel ends with this answer"))
+
+
 class _Answers:
     """Receives the calls of a channel; each is work, which answers it. One call at a time."""
 
-    def __init__(self, channel: Channel, answer: Callable[[bytes], bytes], at_once: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        answer: Callable[[bytes], bytes],
+        refusal: Callable[[str], bytes],
+        at_once: Callable[[], bool],
+    ) -> None:
         self._channel = channel
         self._answer = answer
+        self._refusal = refusal
         self._at_once = at_once
         self._pace = Pace()
         self._message = b""
 
     def receive(self) -> Work:
         """Take the next call."""
-        self._message = self._channel.receive()
+        try:
+            self._message = self._channel.receive()
+        except ProtocolError as error:
+            say_last_words(self._channel, error, self._refusal)
+            raise
         return self
 
     @property
@@ -206,7 +251,11 @@ class _Answers:
     def run(self) -> None:
         """Answer the call. Raises what ends the channel."""
         began_ns = time.perf_counter_ns()
-        answer = self._answer(self._message)
+        try:
+            answer = self._answer(self._message)
+        except ProtocolError as error:
+            say_last_words(self._channel, error, self._refusal)
+            raise
         self._pace.add(time.perf_counter_ns() - began_ns)
         self._channel.send(answer)
 

@@ -14,16 +14,20 @@ from nnhal_ray.messages import HttpCall, HttpReply
 from nnhal_ray.native_models import NativeModels, NativeOutputs
 from nnhal_ray.refusals import SHARED_MEMORY
 from nnhal_ray.replies import refused_over_http
+from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.client_memory import to_array
 from nnhal_service.serving.errors import ServingError
-from nnhal_service.v2.http.decode import BINARY_SIZE, DecodedRequest, decode_body
+from nnhal_service.v2.http.decode import BINARY_SIZE, MOST_PARSED_JSON, DecodedRequest, decode_body
 from nnhal_service.v2.http.infer import JSON_SIZE, inference_target
+from nnhal_service.v2.http.json_cut import cut_json
 from nnhal_service.v2.requested import SHM_REGION, Caller, RequestedOutput
 
 _JSON_SIZE = JSON_SIZE.lower()
 _OF_PAGES = ("origin", "sec-fetch-site")
 """Headers by which a web page is told from a program: the framework judges those."""
+_NO_LIMIT = RequestMemoryBudget()
+"""The framework limits the memory of requests."""
 _NOBODY = Caller("", None)
 _REGION = SHM_REGION.encode()
 
@@ -45,7 +49,8 @@ class HttpInferences:
         json_size = int(size) if size.isdecimal() else len(call.body)
         if call.body.find(_REGION, 0, json_size) >= 0 and _names_region(call.body[:json_size]):
             return refused_over_http(HTTPStatus.NOT_IMPLEMENTED, SHARED_MEMORY)
-        decoded = self._decoded(call, target.model, json_size) if 0 < json_size < len(call.body) else None
+        has_binary = 0 < json_size < len(call.body) and json_size <= MOST_PARSED_JSON
+        decoded = self._decoded(call, target.model, json_size) if has_binary else None
         if decoded is not None and self._models is not None:
             arrays = {name: to_array(tensor) for name, tensor in decoded.request.inputs.items()}
             found = await self._models.run(target.model, target.version, arrays)
@@ -62,7 +67,9 @@ class HttpInferences:
         if _wants_compression(headers.get("accept-encoding", "")):
             return None
         try:
-            decoded = decode_body(call.body, json_size, model, _NOBODY, Cancellation(), time.monotonic_ns())
+            decoded = decode_body(
+                call.body, json_size, model, _NOBODY, Cancellation(), time.monotonic_ns(), _NO_LIMIT.charge()
+            )
         except (ServingError, TensorError):
             return None
         request = decoded.request
@@ -105,7 +112,8 @@ def _wants_compression(accepted: str) -> bool:
 def _names_region(header: bytes) -> bool:
     """Whether a tensor of a request lies in a region of shared memory. A malformed request is the framework's."""
     try:
-        tensors = [entry for key in ("inputs", "outputs") for entry in orjson.loads(header).get(key, ())]
+        head = cut_json(memoryview(header)).head if len(header) > MOST_PARSED_JSON else header
+        tensors = [entry for key in ("inputs", "outputs") for entry in orjson.loads(head).get(key, ())]
         return any(SHM_REGION in entry.get("parameters", ()) for entry in tensors)
-    except (orjson.JSONDecodeError, AttributeError, TypeError):
+    except (TensorError, orjson.JSONDecodeError, AttributeError, TypeError):
         return False

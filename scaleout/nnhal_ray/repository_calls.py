@@ -14,6 +14,7 @@ from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_ray.messages import HttpCall, ProtocolCall
 
 _MODEL_PATH = re.compile(r"/v2/repository/models/([^/]+)/(load|unload)")
+_MOST_JSON = 1 << 16
 _INDEX_PATH = "/v2/repository/index"
 
 
@@ -61,6 +62,10 @@ def _over_http(call: HttpCall) -> RepositoryCall | None:
     found = _MODEL_PATH.fullmatch(call.path)
     if call.method != "POST" or not (found or call.path == _INDEX_PATH):
         return None
+    if found and len(call.body) > _MOST_JSON and RepositoryAct(found[2]) is RepositoryAct.LOAD:
+        return RepositoryCall(RepositoryAct.LOAD, unquote(found[1]), has_parameters=True)
+    if len(call.body) > _MOST_JSON:
+        raise ValueError(f"the request has {len(call.body)} bytes, expected {_MOST_JSON} at the most")
     try:
         given = orjson.loads(call.body or b"{}")
     except orjson.JSONDecodeError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from tests.support.additions import TENSOR_BYTES, addition_in_ashmem, addition_model, argument
 from tests.support.bystanders import bystander
 from tests.support.entry_points import BURST_ENTRY_POINTS, PLAIN, BurstEntryPoint, Target, bind
+from tests.support.last_words import BROKEN, last_words
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.waiting import wait_until
@@ -254,28 +254,36 @@ def test_an_execution_of_another_prepared_model_is_invalid(target: Target) -> No
     refusal(lambda: target.burst.exchange(burst_pb2.BurstCall(run=run)), INVALID, "of another prepared model")
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        pytest.param(b"\xff" * 64, id="garbage"),
-        pytest.param(b"\xf8\x07\x01", id="a call of an unknown kind"),
-        pytest.param(bytes((1 << 16) + 1), id="too many bytes"),
-        pytest.param(b"", id="an empty datagram"),
-    ],
-)
-def test_garbage_on_a_channel_ends_the_channel_but_not_the_session(
-    target: Target, device: RemoteDevice, message: bytes
+@pytest.mark.parametrize(("message", "reason"), BROKEN)
+def test_garbage_on_a_channel_is_answered_and_ends_the_channel_but_not_the_session(
+    target: Target, device: RemoteDevice, message: bytes, reason: str
 ) -> None:
     before = device.usage().bursts
-    with socket.socket(fileno=os.dup(target.burst.channel.fileno())) as connection:
-        connection.send(message)
-    with pytest.raises(ChannelClosedError):
-        target.burst.channel.receive()
+    answer = burst_pb2.BurstAnswer.FromString(last_words(target.burst.channel, message))
+    assert ErrorStatus(answer.status) == INVALID
+    assert reason in answer.message
     wait_until(lambda: device.usage().bursts == before - 1, "the burst is released")
     request, fill, total = in_three_pools()
     fill(1, 2)
     BURST_ENTRY_POINTS["burst, channel"](Target(target.wire, target.prepared), request, (0, 1, 2), PLAIN, NO_DEADLINE)
     assert total() == 3
+
+
+def test_a_channel_works_on_after_its_burst_is_released_until_it_is_closed(
+    target: Target, device: RemoteDevice
+) -> None:
+    before = device.usage().bursts
+    target.wire.call(target.wire.burst.Release, burst_pb2.BurstServiceReleaseRequest(burst=target.burst.handle))
+    assert device.usage().bursts == before - 1
+    request, fill, total = in_three_pools()
+    fill(1, 2)
+    BURST_ENTRY_POINTS["burst, channel"](target, request, (0, 1, 2), PLAIN, NO_DEADLINE)
+    assert total() == 3
+    refusal(
+        lambda: BURST_ENTRY_POINTS["burst, gRPC"](target, request, (0, 1, 2), PLAIN, NO_DEADLINE),
+        INVALID,
+        f"burst {target.burst.handle} does not exist in this session, or was released",
+    )
 
 
 def test_a_burst_ends_with_its_session_even_if_its_channel_is_held(target: Target) -> None:

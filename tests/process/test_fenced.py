@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import tempfile
@@ -226,6 +227,13 @@ def test_a_call_may_name_any_number_of_fences(target: Target, launch: Callable[.
     np.testing.assert_array_equal(addition.total(), np.float32(3))
 
 
+def name_of(target: Target, launch: LaunchPoint, fences: Sequence[Fence], position: int) -> str:
+    """How a message names one of the fences: by the id of its descriptor if it was put on the link."""
+    if launch is LAUNCH_POINTS["reusable, launch channel"]:
+        return f"fence {position} of the call"
+    return f"the fence of descriptor {target.wire.link.issue(fences[position].descriptor)}"
+
+
 @pytest.mark.contract("FC-03")
 @pytest.mark.parametrize("position", range(3))
 def test_a_launch_refuses_a_fence_in_error(
@@ -235,7 +243,8 @@ def test_a_launch_refuses_a_fence_in_error(
     signals[position].fail()
     addition = addition_in_ashmem()
     addition.fill(1, 2)
-    refusal(lambda: launch(target, addition.request, fences), INVALID, f"fence {position} to wait for is in error")
+    name = name_of(target, launch, fences, position)
+    refusal(lambda: launch(target, addition.request, fences), INVALID, f"{name} to wait for is in error")
     assert device.usage().launched == 0
     assert untouched(addition)
 
@@ -279,7 +288,7 @@ def test_a_fence_that_fails_after_the_launch_fails_all_that_wait_for_it(target: 
             fence_of(launched).wait()
         info = launched.info()
         assert info.status == FAILURE
-        assert info.message == "fence 1 is in error"
+        assert re.fullmatch(r"(the fence of descriptor \d+|fence 1 of the call) is in error", info.message)
     assert np.isnan(last_of(pool).pop())
 
 
@@ -618,13 +627,13 @@ def test_a_session_that_ends_while_its_execution_runs_leaves_nothing(
     wait_until(lambda: resources_of(device.pid).within(resources), "its descriptors are closed")
 
 
-def test_a_socket_that_is_not_a_proper_fence_fails_the_execution_that_waits_for_it(
+def test_a_launch_refuses_a_socket_on_which_the_end_of_the_signaller_is_not_seen(
     target: Target, launch: LaunchPoint
 ) -> None:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    connection.shutdown(socket.SHUT_RDWR)
-    launched = launch(target, addition_in_ashmem().request, [Fence(Descriptor(connection.detach()))])
-    assert launched.end().status == FAILURE
+    request, (signaller, end) = addition_in_ashmem().request, socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    fence = Fence(Descriptor(end.detach()))
+    refusal(lambda: launch(target, request, [fence]), INVALID, "SOCK_DGRAM, on which the end .* is not seen")
+    signaller.close()
 
 
 @pytest.mark.parametrize("launch", [fenced, fenced_with_config, LAUNCH_POINTS["reusable, fenced"]])
@@ -662,7 +671,7 @@ def test_a_device_that_dies_fails_the_fences_that_it_owes(short_path: Path, any_
                 fence_of(launched).wait()
         for info in [launched.info() for launched in dependent]:
             assert info.status == FAILURE
-            assert info.message == "fence 0 is in error"
+            assert re.fullmatch(r"(the fence of descriptor \d+|fence 0 of the call) is in error", info.message)
 
 
 def test_a_device_that_is_stopped_cancels_waiting_executions(short_path: Path) -> None:

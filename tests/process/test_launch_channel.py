@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from tests.support.entry_points import (
     bind,
     relaunch_on_channel,
 )
+from tests.support.last_words import BROKEN, last_words
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.resources import resources_of
@@ -67,15 +67,11 @@ def run(launcher: RemoteLauncher, execution: RemoteExecution) -> None:
     assert launcher.info(execution).status == ErrorStatus.NONE
 
 
-def end(channel: WireLaunches, message: bytes, descriptors: list[int] | None = None) -> None:
-    """Send a message that ends a channel, and check that the channel ends."""
-    with socket.socket(fileno=os.dup(channel.channel.fileno())) as connection:
-        if descriptors:
-            socket.send_fds(connection, [message], descriptors)
-        else:
-            connection.send(message)
-    with pytest.raises(ChannelClosedError):
-        channel.channel.receive()
+def end(channel: WireLaunches, message: bytes, reason: str, descriptors: Sequence[int] = ()) -> None:
+    """Send a message that ends a channel, and check that an answer says why."""
+    refused = execution_pb2.LaunchAnswer.FromString(last_words(channel.channel, message, descriptors)).refused
+    assert ErrorStatus(refused.status) == INVALID
+    assert reason in refused.message
 
 
 def launch_message(execution: int) -> bytes:
@@ -193,17 +189,9 @@ def test_a_descriptor_that_is_no_socket_is_refused_and_closed(device: RemoteDevi
     addition.check(lambda: relaunch_on_channel(target, execution).end(), 1, 2)
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        pytest.param(b"\xff" * 64, id="garbage"),
-        pytest.param(b"\xf8\x07\x01", id="a call of an unknown kind"),
-        pytest.param(bytes((1 << 16) + 1), id="too many bytes"),
-        pytest.param(b"", id="an empty datagram"),
-    ],
-)
-def test_garbage_on_a_channel_ends_it_but_not_what_was_launched(
-    device: RemoteDevice, target: Target, message: bytes
+@pytest.mark.parametrize(("message", "reason"), BROKEN)
+def test_garbage_on_a_channel_is_answered_and_ends_it_but_not_what_was_launched(
+    device: RemoteDevice, target: Target, message: bytes, reason: str
 ) -> None:
     resources = resources_of(device.pid)
     addition = addition_in_ashmem()
@@ -212,8 +200,8 @@ def test_garbage_on_a_channel_ends_it_but_not_what_was_launched(
     launches = WireLaunches(target.wire)
     launched = relaunch_on_channel(target, execution, [held])
     addition.fill(1, 2)
-    end(target.launches, message)
-    end(launches, message)
+    end(target.launches, message, reason)
+    end(launches, message, reason)
     target.launches = WireLaunches(target.wire)
     refusal(launched.info, FAILURE, "not ended")
     starter.send()
@@ -231,7 +219,8 @@ def test_too_many_descriptors_on_a_channel_end_it(device: RemoteDevice, target: 
     addition.fill(1, 2)
     resources = resources_of(device.pid)
     memory = Descriptor(os.memfd_create("many"))
-    end(target.launches, launch_message(execution), [memory.fileno()] * (MAX_FENCES + 1))
+    many = [memory.fileno()] * (MAX_FENCES + 1)
+    end(target.launches, launch_message(execution), "more than 16 descriptors", many)
     wait_until(lambda: resources_of(device.pid).within(resources), "the descriptors that were sent are closed")
     assert device.usage().launched == 0
     assert np.isnan(addition.total()).all()

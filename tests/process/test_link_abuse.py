@@ -75,6 +75,7 @@ UNKNOWN_FIELD = bytes([0xF8, 0x07, 0x01])
         pytest.param(b"\xff" * 100, 0, "not a LinkRequest", id="garbage"),
         pytest.param(b"\xff" * 100, 3, "not a LinkRequest", id="garbage with descriptors"),
         pytest.param(UNKNOWN_FIELD, 0, "empty", id="a message of an unknown kind"),
+        pytest.param(b"", 0, "0 bytes, expected 1 to 65536", id="an empty datagram"),
         pytest.param(HELLO, 0, "hello", id="a second hello"),
         pytest.param(bytes(LIMITS.message_bytes + 1), 0, "more than 65536 bytes", id="one byte too many"),
         pytest.param(bytes(2 * LIMITS.message_bytes), 2, "more than 65536 bytes", id="far too many bytes"),
@@ -104,16 +105,11 @@ def test_a_link_that_violates_the_protocol_ends(
         pipe.wait_until_released()
 
 
-def test_an_empty_datagram_ends_the_link(cpu_ref: Endpoint) -> None:
-    with RawLink(cpu_ref.link) as link:
-        link.hello()
-        link.send(b"")
-        assert link.wait_for_end() is None
-
-
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
+        pytest.param(b"", "0 bytes, expected 1 to 65536", id="an empty datagram"),
+        pytest.param(bytes(LIMITS.message_bytes + 1), "more than 65536 bytes", id="too many bytes"),
         pytest.param(put(1), "must be Hello", id="a put"),
         pytest.param(UNKNOWN_FIELD, "must be Hello", id="a message of an unknown kind"),
         pytest.param(b"GET / HTTP/1.1\r\n\r\n", "not a LinkRequest", id="another protocol"),
@@ -146,7 +142,9 @@ def test_silent_links_and_links_that_never_read_end(cpu_ref: Endpoint, unharmed:
         assert unharmed.runs > runs
         pipe.wait_until_released()
         Bystander(device).run()
-        assert silent.wait_for_end() is None
+        last = silent.wait_for_end()
+        assert last is not None
+        assert (last.refusal.message, last.refusal.fatal) == ("no Hello came within 10 s", True)
 
 
 def test_the_number_of_descriptors_per_session_is_limited(cpu_ref: Endpoint) -> None:

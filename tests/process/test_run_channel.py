@@ -22,6 +22,7 @@ from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal.v1 import burst_pb2 as wire
 from tests.support.additions import Addition, addition_in_ashmem, addition_model
 from tests.support.held_device import held_device
+from tests.support.last_words import BROKEN, last_words
 from tests.support.resources import resources_of, threads_of
 from tests.support.waiting import settled, wait_until
 
@@ -113,12 +114,14 @@ def test_other_calls_of_a_burst_are_refused(device: RemoteDevice, channel: OpenC
     good(channel)
 
 
-@pytest.mark.parametrize("message", [b"\xff" * 40, b"\x78\x01"], ids=["no message", "an empty call"])
-def test_garbage_ends_only_the_channel(device: RemoteDevice, channel: OpenChannel, message: bytes) -> None:
+@pytest.mark.parametrize(("message", "reason"), BROKEN)
+def test_garbage_is_answered_and_ends_only_the_channel(
+    device: RemoteDevice, channel: OpenChannel, message: bytes, reason: str
+) -> None:
     bystander = OpenChannel(device)
-    channel.client_end.send(message)
-    with pytest.raises(ChannelClosedError):
-        channel.client_end.receive()
+    answer = wire.BurstAnswer.FromString(last_words(channel.client_end, message))
+    assert ErrorStatus(answer.status) == ErrorStatus.INVALID_ARGUMENT
+    assert reason in answer.message
     channel.execution.execute()
     good(bystander)
 

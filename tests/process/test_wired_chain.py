@@ -30,6 +30,7 @@ from nnhal_devices.host.wiring import MAX_BELLS, MAX_STAGE_SOCKETS
 from tests.support.additions import addition_in_ashmem, addition_model, addition_of_unknown_size
 from tests.support.chains import APART, DIAMOND, JOIN, LINE, SHAPES, Chain, Sum
 from tests.support.held_device import held_device
+from tests.support.last_words import BROKEN, last_words
 from tests.support.processes import device_process
 from tests.support.resources import resources_of
 from tests.support.waiting import settled, wait_until
@@ -209,12 +210,12 @@ def test_a_call_for_something_else_is_refused_and_the_chain_goes_on(devices: lis
     assert chain.run().message == "the step on device 0: the run was cancelled"
 
 
-@pytest.mark.parametrize("message", [b"\xff" * 40, b"\x78\x01"], ids=["no message", "an empty call"])
-def test_garbage_ends_only_the_chain(devices: list[RemoteDevice], message: bytes) -> None:
+@pytest.mark.parametrize(("message", "reason"), BROKEN)
+def test_garbage_is_answered_and_ends_only_the_chain(devices: list[RemoteDevice], message: bytes, reason: str) -> None:
     chain, bystander = Chain(devices), Chain(devices)
-    chain.caller.send(message)
-    with pytest.raises(ChannelClosedError):
-        chain.caller.receive()
+    answer = burst_pb2.BurstAnswer.FromString(last_words(chain.caller, message))
+    assert ErrorStatus(answer.status) == INVALID
+    assert reason in answer.message
     bystander.check(1)
     chain.wiring.unwire()
     chain.wire()

@@ -157,7 +157,7 @@ class Floors:
 
     def _open(self, request: Any, call: Call) -> execution_pb2.OpenLaunchChannelResponse:
         ours, theirs = channel_pair()
-        call.owner.serve_launches(ours, "launch", self._launch)
+        call.owner.serve_launches(ours, "launch", self._launch, str.encode)
         return execution_pb2.OpenLaunchChannelResponse(channel_descriptor_id=call.offer(theirs))
 
     def _launch(self, message: bytes, descriptors: list[Descriptor]) -> tuple[bytes, list[Descriptor], Work | None]:

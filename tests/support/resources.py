@@ -47,3 +47,15 @@ def resident_bytes(pid: int) -> int:
     """Return how many bytes of a process are in RAM."""
     _, resident, *_ = Path(f"/proc/{pid}/statm").read_text().split()
     return int(resident) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_bytes(pid: int) -> int:
+    """Return how many bytes of a process have been in RAM at most since its start, or since ``forget_peak``."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
+
+
+def forget_peak(pid: int) -> int:
+    """Have ``peak_bytes`` begin anew, and return what it begins with."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    return peak_bytes(pid)

@@ -48,6 +48,7 @@ from nnhal.v1 import (
     request_pb2,
     types_pb2,
 )
+from nnhal_hosting.calls import CallLimits
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.rpc import abort
 from nnhal_hosting.server import ServerProcess
@@ -90,7 +91,7 @@ class Call:
     def channel(self, name: str, answer: Callable[[bytes], bytes]) -> int:
         """Serve a channel, offer its other end to the client, and return the descriptor's id."""
         ours, theirs = channel_pair()
-        self.owner.serve(ours, name, answer)
+        self.owner.serve(ours, name, answer, str.encode)
         return self.offer(theirs)
 
     def wait_for_the_end(self) -> NoReturn:
@@ -155,7 +156,7 @@ class ScriptedDevice:
         self.sessions = Sessions(Ownership)
         self._on_burst = on_burst or (lambda _: burst_pb2.BurstAnswer(result=SUCCESS))
         self._script = {**HEALTHY, **(script or {})}
-        self._process = ServerProcess(endpoint, self.sessions.opened, SessionLimits(), rpc_threads=8)
+        self._process = ServerProcess(endpoint, self.sessions.opened, SessionLimits(), CallLimits(threads=8))
         for service in (s for file in _FILES for s in file.DESCRIPTOR.services_by_name.values()):
             short = service.name.removesuffix("Service")
             handlers = {method.name: self._handler(f"{short}.{method.name}", method) for method in service.methods}

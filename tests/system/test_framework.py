@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
+from tests.support.deaths import kill_for_good
 from tests.support.waiting import wait_until
 
 
@@ -137,7 +136,7 @@ def test_the_death_of_a_device_is_an_error_and_not_a_hang(short_path: Path, path
         pins = {"op:TANH": "cpu_ref", "op:ADD": "cpu_acc"}
         binding = framework.load(path, pins=pins, fallback="deny").bind()
         binding.run()
-        os.kill(testbed.pid("cpu_ref"), signal.SIGKILL)
+        kill_for_good(testbed, "cpu_ref")
         with pytest.raises(HalError) as caught:
             binding.run()
         assert caught.value.status == ErrorStatus.DEVICE_UNAVAILABLE

@@ -21,6 +21,7 @@ from nnhal.types import ErrorStatus
 from nnhal_client import Framework, V2Server, connect
 from nnhal_service.serving import TensorDescription
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
+from tests.support.deaths import kill_for_good
 from tests.support.front_door import Devices, Served, devices, front_door
 from tests.support.native_holder import native_holder
 from tests.support.repositories import onnx_file, write
@@ -222,7 +223,7 @@ def test_a_device_that_is_killed_under_a_burst(
         binding = session.load(path, fallback=fallback).bind()
         binding.inputs["x"][...] = row(0.25)
         assert binding.run().direct
-        os.kill(testbed.pid("cpu_acc"), signal.SIGKILL)
+        kill_for_good(testbed, "cpu_acc")
         if fallback == "deny":
             assert refused(binding.run)[0] == ErrorStatus.DEVICE_UNAVAILABLE
             return

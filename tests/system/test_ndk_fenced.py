@@ -123,6 +123,20 @@ def test_a_fence_of_the_application_that_fails_fails_the_execution(
         assert result == RESULTS[operations]
 
 
+@LENGTHS
+def test_a_fence_of_the_application_that_has_failed_already_is_refused(
+    framework: Framework, operations: tuple[OperationType, ...]
+) -> None:
+    with execution_of(framework, operations) as (execution, result):
+        signal, fence = create_fence()
+        signal.fail()
+        event = Event.from_sync_fence(fence)
+        refused(ResultCode.BAD_DATA, lambda: execution.start_compute_with_dependencies([event]))
+        assert result == 0
+        execution.start_compute_with_dependencies().wait()
+        assert result == RESULTS[operations]
+
+
 @pytest.mark.contract("FB-12")
 @pytest.mark.parametrize(
     ("operations", "accepted"), [(SINGLE, 0), (CHAIN, 0), (CHAIN, 1)], ids=["only step", "first step", "later step"]

@@ -20,6 +20,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.deaths import kill_for_good
 from tests.support.waiting import wait_until
 
 DEVICES = ("gpu_acc", "cpu_acc", "cpu_ref")
@@ -95,7 +96,7 @@ def test_without_fallback_the_death_of_a_device_is_an_error_and_not_a_hang(
 ) -> None:
     model = framework.load(path, pins=PINS, fallback="deny")
     check(model)
-    os.kill(testbed.pid("gpu_acc"), signal.SIGKILL)
+    kill_for_good(testbed, "gpu_acc")
     with pytest.raises(HalError) as caught:
         model.run({"x": X})
     assert caught.value.status == ErrorStatus.DEVICE_UNAVAILABLE
@@ -105,7 +106,7 @@ def test_without_fallback_the_death_of_a_device_is_an_error_and_not_a_hang(
 def test_no_other_device_is_used_than_those_listed(testbed: Testbed, framework: Framework, path: Path) -> None:
     model = framework.load(path, devices=["gpu_acc", "cpu_acc"], pins=PINS)
     check(model)
-    os.kill(testbed.pid("gpu_acc"), signal.SIGKILL)
+    kill_for_good(testbed, "gpu_acc")
     with pytest.raises(HalError) as caught:
         model.run({"x": X})
     assert caught.value.status == ErrorStatus.DEVICE_UNAVAILABLE

@@ -13,6 +13,7 @@ from nnhal.extensions.onnx import ELEMENT_TYPES, MESSAGE, NAME, PACKED_TYPES, RU
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, OperandType, Operation
 from nnhal_devices.cpu_acc.graph import DEFAULT_OPSETS
+from nnhal_devices.cpu_acc.runtime_words import words_of
 from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, session_options
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 
@@ -184,7 +185,7 @@ def _objection(message: bytes, opset: int) -> str:
         content = decode(message, opset).SerializeToString()
         onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except _REFUSALS as error:
-        return str(error)
+        return words_of(error)
     return ""
 
 

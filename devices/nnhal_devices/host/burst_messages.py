@@ -33,6 +33,11 @@ def encode_error(status: ErrorStatus, message: str) -> bytes:
     return error_answer(status, message).SerializeToString()
 
 
+def encode_refusal(message: str) -> bytes:
+    """Encode the answer to a datagram that is no valid call."""
+    return encode_error(ErrorStatus.INVALID_ARGUMENT, message)
+
+
 def answer_of(result: ExecutionResult, staging: Staging) -> wire.BurstAnswer:
     """Return the answer to a call that has succeeded."""
     return wire.BurstAnswer(

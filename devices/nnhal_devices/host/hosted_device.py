@@ -238,7 +238,9 @@ def validate_preparation(arguments: Preparation) -> PrepareOptions:
     if not 0 <= arguments.priority <= max(Priority):
         invalid_argument(f"priority {arguments.priority}, expected 0 to {max(Priority).value}")
     _validate_instant(arguments.deadline_ns)
-    _validate_token(arguments.cache.token)
+    files = arguments.cache
+    if files.token or files.model or files.data:
+        _validate_token(files.token)
     validate_hints(arguments.hints, arguments.extension_names)
     return PrepareOptions(
         ExecutionPreference(arguments.preference), Priority(arguments.priority), arguments.deadline_ns

@@ -6,8 +6,7 @@ import os
 import threading
 
 from nnhal.descriptor import Descriptor
-from nnhal.errors import HalError
-from nnhal.types import ErrorStatus
+from nnhal.exhaustion import host_failure
 
 
 class Interrupt:
@@ -33,7 +32,7 @@ class Interrupt:
                 try:
                     self._descriptor = Descriptor(os.eventfd(1 if self._over else 0, os.EFD_CLOEXEC))
                 except OSError as error:
-                    raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"no descriptor: {error}") from error
+                    raise host_failure("a descriptor for the execution", error) from error
             return self._descriptor
 
     def wake(self) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from google.protobuf.message import DecodeError
 
-from nnhal.codec import info_to_wire
+from nnhal.codec import info_to_wire, nanoseconds
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure
 from nnhal.fence import Fence
-from nnhal.link import ProtocolError, channel_pair
+from nnhal.link import ProtocolError
+from nnhal.types import ErrorStatus
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_devices.host.callback import FencedExecutionCallback
@@ -26,12 +27,12 @@ def serve_launches(launcher: Launcher, client: ClientSession) -> int:
 
     It is served until either side closes it; until then the client's session owns it.
     """
-    channel, theirs = channel_pair()
+    channel, theirs = client.make_channel()
     server = LaunchServer(launcher, client)
     handle = client.add(server)
     try:
-        number = client.descriptors.offer(theirs)
-        client.serve_launches(channel, "launches", server.answer, lambda: server.close(handle))
+        number = client.descriptors.offer(theirs, owner=handle)
+        client.serve_launches(channel, "launches", server.answer, _encode_refusal, lambda: server.close(handle))
     except BaseException:
         client.release(handle)
         raise
@@ -58,22 +59,22 @@ class LaunchServer:
         try:
             match call.WhichOneof("call"):
                 case "launch":
-                    fences, work = self._launch(call.launch, fences_from(descriptors))
+                    fences, work = self._launch(call.launch, _fences_from(descriptors))
                     return _LAUNCHED, fences, work
                 case "sync":
-                    fence, sync = self._launcher.sync(fences_from(descriptors), self._client, self._enqueued)
+                    fence, sync = self._launcher.sync(_fences_from(descriptors), self._client, self._enqueued)
                     return _LAUNCHED, [fence.descriptor], sync
                 case "info":
                     return self._info(call.info), [], None
                 case _:
-                    raise ProtocolError("an empty call")
+                    raise ProtocolError("a LaunchCall without a call, expected launch, info or sync")
         except HalError as error:
             return _encode_error(error), [], None
         except ProtocolError:
             raise
-        except Exception:
+        except Exception as error:
             _log.exception("a call on a launch channel failed", client=self._client.session.title)
-            return _encode_error(defect()), [], None
+            return _encode_error(defect(error)), [], None
 
     def _launch(self, launch: wire.Launch, fences: list[Fence]) -> tuple[list[Descriptor], Work | None]:
         execution = self._client.execution(launch.execution)
@@ -83,15 +84,22 @@ class LaunchServer:
             return [fence.descriptor] if fence else []
 
         enqueued = self._enqueued if launch.enqueue else None
-        return self._launcher.launch(
-            execution, fences, launch.deadline_ns, launch.duration_ns, self._client, answer, enqueued
-        )
+        deadline_ns, duration_ns = nanoseconds(launch, "deadline_ns"), nanoseconds(launch, "duration_ns")
+        return self._launcher.launch(execution, fences, deadline_ns, duration_ns, self._client, answer, enqueued)
 
     def _info(self, info: wire.LaunchInfo) -> bytes:
         callback = self._client.execution(info.execution).launched
         if callback is None:
             general_failure(f"execution {info.execution} was not launched on a launch channel")
         return wire.LaunchAnswer(info=info_to_wire(callback.info())).SerializeToString()
+
+
+def _fences_from(descriptors: list[Descriptor]) -> list[Fence]:
+    """The fences that came with a call, in whose datagram they have no other name than their place."""
+    fences = fences_from(descriptors)
+    for place, fence in enumerate(fences):
+        fence.name = f"fence {place} of the call"
+    return fences
 
 
 def _parse(message: bytes) -> wire.LaunchCall:
@@ -106,6 +114,10 @@ def _encode_error(error: HalError) -> bytes:
         status=types_pb2.ErrorStatus.ValueType(error.status), message=error.message[:_MAX_ERROR_CHARACTERS]
     )
     return wire.LaunchAnswer(refused=refused).SerializeToString()
+
+
+def _encode_refusal(message: str) -> bytes:
+    return _encode_error(HalError(ErrorStatus.INVALID_ARGUMENT, message))
 
 
 _MAX_ERROR_CHARACTERS = 2000

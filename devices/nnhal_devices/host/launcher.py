@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
+from nnhal.exhaustion import host_failure
 from nnhal.fence import Fence, FenceState, Signal, create_fence
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal_devices.backend import CommandQueue
@@ -123,19 +124,19 @@ def start(launch: Launch) -> None:
 def fences_from(descriptors: list[Descriptor]) -> list[Fence]:
     """The fences to wait for. Raises INVALID_ARGUMENT if a descriptor is no fence."""
     try:
-        return [Fence(descriptor) for descriptor in descriptors]
+        return [Fence.received(descriptor) for descriptor in descriptors]
     except ValueError as error:
         raise HalError(ErrorStatus.INVALID_ARGUMENT, f"waiting for {error}") from error
 
 
 def _require_no_error(fences: Sequence[Fence]) -> None:
-    for number, fence in enumerate(fences):
+    for fence in fences:
         if fence.state is FenceState.ERROR:
-            invalid_argument(f"fence {number} to wait for is in error")
+            invalid_argument(f"{fence.name} to wait for is in error")
 
 
 def _new_fence() -> tuple[Signal, Fence]:
     try:
         return create_fence()
     except OSError as error:
-        raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"no fence could be created: {error}") from error
+        raise host_failure("no fence could be created", error) from error

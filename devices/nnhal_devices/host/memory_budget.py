@@ -9,7 +9,9 @@ from collections import deque
 import numpy as np
 
 from nnhal.arrays import Bytes
-from nnhal.errors import general_failure
+from nnhal.errors import HalError, general_failure
+from nnhal.exhaustion import lack_of
+from nnhal.types import ErrorStatus
 from nnhal_devices.backend import DeviceMemory
 from nnhal_devices.host.staging import aligned_base
 
@@ -62,9 +64,10 @@ class DeviceMemoryBudget:
         try:
             view = self.memory.allocate(size)
             _require_bytes(view, size)
-        except MemoryError:
+        except MemoryError as error:
             self._returned.append(size)
-            general_failure(f"{size} bytes of memory cannot be allocated")
+            message = f"{size} bytes for a buffer: {lack_of(error)}"
+            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, message) from error
         except BaseException:
             self._returned.append(size)
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnhal.codec import nanoseconds
 from nnhal.errors import invalid_argument
 from nnhal.link import ProtocolError
 from nnhal_devices.host.burst_messages import parse_call
@@ -27,9 +28,9 @@ class RunCalls:
         call = parse_call(message)
         kind = call.WhichOneof("call")
         if kind is None:
-            raise ProtocolError("an empty call")
+            raise ProtocolError("a BurstCall without a call, expected run")
         if kind != "run":
             invalid_argument(f"got {kind} on a run channel, expected run")
         if call.run.execution != self._handle:
             invalid_argument(f"got execution {call.run.execution}, expected {self._handle}, which the channel is for")
-        return call.run.deadline_ns
+        return nanoseconds(call.run, "deadline_ns")

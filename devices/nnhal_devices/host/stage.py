@@ -16,7 +16,7 @@ from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal.v1 import burst_pb2
 from nnhal.v1 import chain_pb2 as wire
-from nnhal_devices.host.burst_messages import answer_of, encode_error, error_answer
+from nnhal_devices.host.burst_messages import answer_of, encode_error, encode_refusal, error_answer
 from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.rings import Gathering, encode_chain_answer, failed_step, parse_rings
@@ -24,7 +24,7 @@ from nnhal_devices.host.run_calls import RunCalls
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.polling import Work
 from nnhal_hosting.rpc import defect
-from nnhal_hosting.sessions import Ownership
+from nnhal_hosting.sessions import Ownership, say_last_words
 
 _log = get_logger(__name__)
 
@@ -110,7 +110,7 @@ class Stage:
             raise
 
     def end(self) -> None:
-        """Shut all sockets down, which ends the chain; harmless when repeated. A run in flight continues."""
+        """Shut all sockets down, which ends the chain, and have a run in flight end soon; harmless when repeated."""
         with self._lock:
             self._is_over = True
             sockets, self._sockets = self._sockets, StageSockets()
@@ -146,9 +146,11 @@ class Stage:
             self.end()
 
     def _take_call(self, calls: Channel) -> Work | None:
-        message = calls.receive()
         try:
-            deadline_ns = self._calls.deadline_of(message)
+            deadline_ns = self._calls.deadline_of(calls.receive())
+        except ProtocolError as error:
+            say_last_words(calls, error, encode_refusal)
+            raise
         except HalError as error:
             calls.send_at_once(encode_error(error.status, error.message))
             return None
@@ -182,17 +184,20 @@ class Stage:
         begun_ns = now_ns()
         try:
             self._require_wanted(ring, begun_ns)
-            result, staging = execution.run(ring.deadline_ns)
+            result, staging = execution.run(ring.deadline_ns, self._is_wanted)
             if not result.output_sufficient_size:
                 general_failure("an output did not fit its memory")
         except HalError as error:
             return error_answer(error.status, f"{self._name}: {error.message}")
-        except Exception:
+        except Exception as error:
             _log.exception("a run of a stage failed")
-            unexpected = defect()
+            unexpected = defect(error)
             return error_answer(unexpected.status, f"{self._name}: {unexpected.message}")
         execution.last_run_ns = now_ns() - begun_ns
         return answer_of(result, staging) if execution.measures else None
+
+    def _is_wanted(self) -> bool:
+        return not self._is_over
 
     def _require_wanted(self, ring: wire.Ring, now: int) -> None:
         """Raise HalError if the run was cancelled, or if its deadline has passed while the steps before it ran."""

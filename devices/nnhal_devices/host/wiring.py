@@ -11,7 +11,8 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.descriptor import Descriptor
-from nnhal.errors import HalError, general_failure, invalid_argument
+from nnhal.errors import HalError, invalid_argument
+from nnhal.exhaustion import host_failure
 from nnhal.link import Channel
 from nnhal.link.channel import channel_from
 from nnhal.memory import validate_pool
@@ -109,7 +110,7 @@ class _HandedOver:
         try:
             number: Array = Region(memory.descriptor, memory.size, writable=False).bytes().view(np.int64)
         except (OSError, ValueError) as error:
-            general_failure(f"the number of the cancelled run cannot be mapped: {error}")
+            raise host_failure("the number of the cancelled run cannot be mapped", error) from error
         return number
 
 
@@ -126,7 +127,7 @@ def _duplicate(descriptor: Descriptor) -> Descriptor:
     try:
         return descriptor.duplicate()
     except OSError as error:
-        raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"no descriptor: {error}") from error
+        raise host_failure("a descriptor for the stage", error) from error
 
 
 def _channels(descriptors: Sequence[Descriptor], what: str) -> tuple[Channel, ...]:

@@ -16,7 +16,7 @@ from nnhal.types import FusedActivation
 from nnhal.types.layout import Dimensions, describe
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
-from nnhal_frontends.onnx.inference_bounds import InferenceBounds
+from nnhal_frontends.onnx.inference import forget_unknown, infer
 from nnhal_frontends.onnx.qoperators import expand_qoperators
 from nnhal_frontends.onnx.screening import screen
 
@@ -106,6 +106,8 @@ class OnnxGraph:
     """How integer tensors are quantised."""
     imports: Sequence[onnx.OperatorSetIdProto] = ()
     """The opsets of all domains."""
+    warnings: tuple[str, ...] = ()
+    """What the model says of itself and is not so."""
 
     def shape(self, name: str) -> Dimensions | None:
         """Return a tensor's shape; None if its rank is unknown."""
@@ -169,7 +171,7 @@ def read_graph(
     own = {function.domain for function in model.functions}
     if model.functions:
         model = inliner.inline_local_functions(model)
-    model = _inferred(_with_shapes(expand_qoperators(model), shapes or {}), lenient)
+    model, warnings = infer(_with_shapes(expand_qoperators(model), shapes or {}), lenient)
     graph = model.graph
     constants = {tensor.name: constant_array(tensor, tensor.name) for tensor in graph.initializer}
     constants |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer}
@@ -185,21 +187,8 @@ def read_graph(
         },
         constants,
         imports=tuple(entry for entry in model.opset_import if entry.domain not in own),
+        warnings=tuple(warnings),
     )
-
-
-def _inferred(model: onnx.ModelProto, lenient: bool) -> onnx.ModelProto:
-    """Return a model with the shapes of all tensors that can be inferred."""
-    bounds = InferenceBounds.of(model.graph)
-    bounds.require_few()
-    try:
-        return onnx.shape_inference.infer_shapes(
-            model, check_type=True, strict_mode=True, data_prop=bounds.may_propagate
-        )
-    except onnx.shape_inference.InferenceError as error:
-        if not lenient:
-            raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
-        return onnx.shape_inference.infer_shapes(model)
 
 
 def constant_array(tensor: onnx.TensorProto, name: str) -> Array:
@@ -229,6 +218,7 @@ def _with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) ->
     """Return a copy with fixed shapes, and with a name for every dimension that stays unknown."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
+    forget_unknown(fixed.graph)
     inputs = {value.name: value.type.tensor_type for value in fixed.graph.input}
     for name, shape in shapes.items():
         if name not in inputs:

@@ -173,6 +173,7 @@ def _imported(source: OnnxGraph, builder: OnnxGraphBuilder) -> ImportedModel:
         tuple(builder.origins),
         tuple(node.name for node in source.nodes if node.name not in used),
         tuple(builder.model.names),
+        source.warnings,
     )
 
 

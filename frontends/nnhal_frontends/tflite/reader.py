@@ -37,12 +37,14 @@ def read_graphs(content: bytes, limits: ImportLimits = DEFAULT_LIMITS) -> tuple[
     Raises InvalidModel if the file is malformed.
     """
     if not is_tflite(content):
-        raise InvalidModel(f"not a TFLite model: bytes 4 to 8 are {content[4:8]!r}, expected {IDENTIFIER!r}")
+        raise InvalidModel(
+            f"not a TFLite model: bytes 4 to 8 are {content[4:8].hex() or 'missing'}, expected {IDENTIFIER.hex()}"
+        )
     try:
         graphs = _Reader(content, limits).graphs()
     except (struct.error, TypeError, ValueError) as error:
         # The accessors raise these if an offset points outside the file.
-        raise InvalidModel(f"the TFLite file is truncated or corrupt: {error}") from error
+        raise InvalidModel("the TFLite file is truncated or corrupt: an offset in it leads out of the file") from error
     for graph in graphs:
         _require_order(graph)
     return graphs

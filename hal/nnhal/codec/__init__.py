@@ -13,6 +13,7 @@ from nnhal.codec.capabilities import (
 from nnhal.codec.errors import abort_status, error_from_rpc
 from nnhal.codec.memory import Issue, Resolve, memory_from_wire, memory_to_wire
 from nnhal.codec.model import model_from_wire, model_to_wire
+from nnhal.codec.nanoseconds import nanoseconds
 from nnhal.codec.request import (
     config_from_wire,
     config_to_wire,
@@ -48,6 +49,7 @@ __all__ = [
     "memory_to_wire",
     "model_from_wire",
     "model_to_wire",
+    "nanoseconds",
     "request_from_wire",
     "request_to_wire",
     "result_from_wire",

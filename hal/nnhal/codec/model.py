@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from nnhal.codec.bounds import MAX_HINTS, MAX_POOLS, at_most
 from nnhal.codec.memory import Issue, Resolve, location_from_wire, location_to_wire, memory_from_wire, memory_to_wire
 from nnhal.types import (
     ChannelQuant,
@@ -37,12 +38,12 @@ def model_to_wire(model: Model, issue: Issue) -> wire.Model:
 
 
 def model_from_wire(message: wire.Model, resolve: Resolve) -> Model:
-    """Decode a model. Codes that the HAL does not know are kept as they are."""
+    """Decode a model. Codes that the HAL does not know are kept as they are. Raises INVALID_ARGUMENT."""
     return Model(
         _subgraph_from_wire(message.main),
         tuple(_subgraph_from_wire(graph) for graph in message.referenced),
         message.operand_values,
-        tuple(memory_from_wire(pool, resolve) for pool in message.pools),
+        tuple(memory_from_wire(pool, resolve) for pool in at_most(MAX_POOLS, message.pools, "pools of the model")),
         message.relax_computation_float32_to_float16,
         extension_names_from_wire(message.extension_name_to_prefix),
     )
@@ -54,10 +55,11 @@ def extension_names_to_wire(names: Iterable[ExtensionNameAndPrefix]) -> list[typ
 
 
 def extension_names_from_wire(
-    messages: Iterable[types_pb2.ExtensionNameAndPrefix],
+    messages: Sequence[types_pb2.ExtensionNameAndPrefix],
 ) -> tuple[ExtensionNameAndPrefix, ...]:
-    """Decode an extension map."""
-    return tuple(ExtensionNameAndPrefix(message.name, message.prefix) for message in messages)
+    """Decode an extension map. Raises INVALID_ARGUMENT if it has too many entries."""
+    entries = at_most(MAX_HINTS, messages, "extensions")
+    return tuple(ExtensionNameAndPrefix(message.name, message.prefix) for message in entries)
 
 
 def _subgraph_to_wire(graph: Subgraph) -> wire.Subgraph:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from nnhal.codec.bounds import MAX_ARGUMENTS, MAX_HINTS, MAX_POOLS, at_most
 from nnhal.codec.memory import Issue, Resolve, location_from_wire, location_to_wire, memory_from_wire, memory_to_wire
 from nnhal.codec.model import extension_names_from_wire, extension_names_to_wire
+from nnhal.codec.nanoseconds import nanoseconds
 from nnhal.errors import invalid_argument
 from nnhal.types import (
     NO_SPAN,
@@ -38,11 +40,14 @@ def request_to_wire(request: Request, issue: Issue) -> wire.Request:
 
 
 def request_from_wire(message: wire.Request, resolve: Resolve) -> Request:
-    """Decode a request. Raises INVALID_ARGUMENT if a pool has no kind."""
+    """Decode a request. Raises INVALID_ARGUMENT if a pool has no kind, or if a list is too long."""
+    inputs = at_most(MAX_ARGUMENTS, message.inputs, "inputs of the request")
+    outputs = at_most(MAX_ARGUMENTS, message.outputs, "outputs of the request")
+    pools = at_most(MAX_POOLS, message.pools, "pools of the request")
     return Request(
-        tuple(_argument_from_wire(argument) for argument in message.inputs),
-        tuple(_argument_from_wire(argument) for argument in message.outputs),
-        tuple(_pool_from_wire(pool, resolve, index) for index, pool in enumerate(message.pools)),
+        tuple(map(_argument_from_wire, inputs)),
+        tuple(map(_argument_from_wire, outputs)),
+        tuple(_pool_from_wire(pool, resolve, index) for index, pool in enumerate(pools)),
     )
 
 
@@ -87,7 +92,7 @@ def config_from_wire(message: wire.ExecutionConfig) -> ExecutionConfig:
     """Decode a config."""
     return ExecutionConfig(
         message.measure_timing,
-        message.loop_timeout_duration_ns,
+        nanoseconds(message, "loop_timeout_duration_ns"),
         hints_from_wire(message.execution_hints),
         extension_names_from_wire(message.extension_name_to_prefix),
     )
@@ -98,9 +103,9 @@ def hints_to_wire(hints: Iterable[TokenValuePair]) -> list[types_pb2.TokenValueP
     return [types_pb2.TokenValuePair(token=hint.token, value=hint.value) for hint in hints]
 
 
-def hints_from_wire(messages: Iterable[types_pb2.TokenValuePair]) -> tuple[TokenValuePair, ...]:
-    """Decode hints."""
-    return tuple(TokenValuePair(message.token, message.value) for message in messages)
+def hints_from_wire(messages: Sequence[types_pb2.TokenValuePair]) -> tuple[TokenValuePair, ...]:
+    """Decode hints. Raises INVALID_ARGUMENT if they are too many."""
+    return tuple(TokenValuePair(message.token, message.value) for message in at_most(MAX_HINTS, messages, "hints"))
 
 
 def result_to_wire(result: ExecutionResult) -> wire.ExecutionResult:

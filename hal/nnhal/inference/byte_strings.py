@@ -9,18 +9,19 @@ import struct
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnhal.arrays import Array
 
 _LENGTH = struct.Struct("<I")
+_PIECE = 1 << 12
+"""The elements that are converted at a time: other threads run between two pieces."""
 
 
 def encode_byte_strings(array: Array) -> bytes:
     """Encode the elements one after another: ``str`` as UTF-8, numbers as numpy prints them."""
-    items = [_as_bytes(item) for item in array.reshape(-1).tolist()]
-    lengths = np.fromiter(map(len, items), "<u4", len(items)).tobytes()
-    prefixes = [lengths[start : start + 4] for start in range(0, len(lengths), 4)]
-    return b"".join(chain.from_iterable(zip(prefixes, items, strict=True)))
+    flat = array.reshape(-1)
+    return b"".join([_encoded(flat[start : start + _PIECE].tolist()) for start in range(0, flat.size, _PIECE)])
 
 
 def decode_byte_strings(raw: bytes | bytearray | memoryview, count: int) -> Array:
@@ -29,19 +30,28 @@ def decode_byte_strings(raw: bytes | bytearray | memoryview, count: int) -> Arra
         raise ValueError(
             f"got {len(raw)} bytes, expected at least {count * _LENGTH.size} for {count} elements of BYTES"
         )
-    items = _table(raw, count)
-    if items is None:
-        items = _one_by_one(raw, count)
     array = np.empty(count, object)
-    array[:] = items
+    table = _table(raw, count)
+    if table is None:
+        _fill_one_by_one(array, raw)
+    else:
+        for start in range(0, count, _PIECE):
+            array[start : start + _PIECE] = table[start : start + _PIECE].tolist()
     return array
+
+
+def _encoded(elements: list[object]) -> bytes:
+    items = [_as_bytes(item) for item in elements]
+    lengths = np.fromiter(map(len, items), "<u4", len(items)).tobytes()
+    prefixes = [lengths[start : start + 4] for start in range(0, len(lengths), 4)]
+    return b"".join(chain.from_iterable(zip(prefixes, items, strict=True)))
 
 
 def _as_bytes(item: object) -> bytes:
     return item if isinstance(item, bytes) else str(item).encode()
 
 
-def _table(raw: bytes | bytearray | memoryview, count: int) -> list[bytes] | None:
+def _table(raw: bytes | bytearray | memoryview, count: int) -> NDArray[np.void] | None:
     """Return the elements if all have the length of the first one and that is not 0, else None."""
     if not count:
         return None
@@ -51,12 +61,13 @@ def _table(raw: bytes | bytearray | memoryview, count: int) -> list[bytes] | Non
     rows = np.frombuffer(raw, np.dtype([("length", "<u4"), ("item", f"V{length}")]), count)
     if (rows["length"] != length).any():
         return None
-    items: list[bytes] = rows["item"].tolist()
+    items: NDArray[np.void] = rows["item"]
     return items
 
 
-def _one_by_one(raw: bytes | bytearray | memoryview, count: int) -> list[bytes]:
-    items, position, size = [], 0, len(raw)
+def _fill_one_by_one(array: Array, raw: bytes | bytearray | memoryview) -> None:
+    count = len(array)
+    position, size = 0, len(raw)
     for index in range(count):
         start = position + _LENGTH.size
         if start > size:
@@ -65,7 +76,6 @@ def _one_by_one(raw: bytes | bytearray | memoryview, count: int) -> list[bytes]:
         position = start + length
         if position > size:
             raise ValueError(f"element {index} of BYTES has {length} bytes, but only {size - start} are left")
-        items.append(bytes(raw[start:position]))
+        array[index] = bytes(raw[start:position])
     if position != size:
         raise ValueError(f"got {size} bytes, expected {position} for {count} elements of BYTES")
-    return items

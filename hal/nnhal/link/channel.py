@@ -152,14 +152,28 @@ class Channel:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
+    def end_sending(self) -> None:
+        """End this end's direction: the other side reads to the end of what was sent, and may still answer."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         """Close this end. Further calls have no effect."""
         self.shutdown()
+        self._discard()
         self._socket.close()
+
+    def _discard(self) -> None:
+        """Drop what was not read, which would reset the channel before the other side has read the last answer."""
+        with contextlib.suppress(OSError):
+            while self._socket.recv(1, socket.MSG_DONTWAIT):
+                pass
 
     def _checked(self, message: bytes) -> bytes:
         if not message:
-            raise ChannelClosedError("the other side has closed the channel")
+            if self.hung_up:
+                raise ChannelClosedError("the other side has closed the channel")
+            raise ProtocolError(f"the message has 0 bytes, expected 1 to {self._max_bytes}")
         if len(message) > self._max_bytes:
             raise ProtocolError(f"the message has more than {self._max_bytes} bytes")
         self.bytes_received += len(message)

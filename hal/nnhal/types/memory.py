@@ -52,5 +52,8 @@ class DataLocation:
     length: int = 0
     padding: int = 0
 
+    def __str__(self) -> str:
+        return f"pool {self.pool_index}, offset {self.offset}, length {self.length}, padding {self.padding}"
+
 
 NOWHERE = DataLocation()

@@ -26,7 +26,7 @@ from nnhal.v1 import request_pb2 as nnhal_dot_v1_dot_request__pb2
 from nnhal.v1 import types_pb2 as nnhal_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14nnhal/v1/burst.proto\x12\x08nnhal.v1\x1a\x16nnhal/v1/request.proto\x1a\x14nnhal/v1/types.proto\"\xcd\x01\n\'BurstServiceExecuteSynchronouslyRequest\x12\r\n\x05\x62urst\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12 \n\x18memory_identifier_tokens\x18\x03 \x03(\x03\x12\x16\n\x0emeasure_timing\x18\x04 \x01(\x08\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x05 \x01(\x03\x12 \n\x18loop_timeout_duration_ns\x18\x06 \x01(\x03\"U\n(BurstServiceExecuteSynchronouslyResponse\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\"\xc8\x01\n1BurstServiceExecuteSynchronouslyWithConfigRequest\x12\r\n\x05\x62urst\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12 \n\x18memory_identifier_tokens\x18\x03 \x03(\x03\x12)\n\x06\x63onfig\x18\x04 \x01(\x0b\x32\x19.nnhal.v1.ExecutionConfig\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x05 \x01(\x03\"_\n2BurstServiceExecuteSynchronouslyWithConfigResponse\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\"N\n\x1cReleaseMemoryResourceRequest\x12\r\n\x05\x62urst\x18\x01 \x01(\x03\x12\x1f\n\x17memory_identifier_token\x18\x02 \x01(\x03\"\x1f\n\x1dReleaseMemoryResourceResponse\"+\n\x1a\x42urstServiceReleaseRequest\x12\r\n\x05\x62urst\x18\x01 \x01(\x03\"\x1d\n\x1b\x42urstServiceReleaseResponse\"\xa3\x02\n\tBurstCall\x12!\n\x03run\x18\x01 \x01(\x0b\x32\x12.nnhal.v1.BurstRunH\x00\x12\x44\n\x07\x65xecute\x18\x02 \x01(\x0b\x32\x31.nnhal.v1.BurstServiceExecuteSynchronouslyRequestH\x00\x12Z\n\x13\x65xecute_with_config\x18\x03 \x01(\x0b\x32;.nnhal.v1.BurstServiceExecuteSynchronouslyWithConfigRequestH\x00\x12I\n\x17release_memory_resource\x18\x04 \x01(\x0b\x32&.nnhal.v1.ReleaseMemoryResourceRequestH\x00\x42\x06\n\x04\x63\x61ll\"2\n\x08\x42urstRun\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x02 \x01(\x03\"\xd7\x01\n\x0b\x42urstAnswer\x12%\n\x06status\x18\x01 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\x12\x0f\n\x07message\x18\x02 \x01(\t\x12)\n\x06result\x18\x03 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\x12\"\n\x07staging\x18\x04 \x01(\x0b\x32\x11.nnhal.v1.Staging\x12\x1c\n\x04span\x18\x05 \x01(\x0b\x32\x0e.nnhal.v1.Span\x12#\n\x05steps\x18\x06 \x03(\x0b\x32\x14.nnhal.v1.StepAnswer\"A\n\nStepAnswer\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12%\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x15.nnhal.v1.BurstAnswer2\xed\x03\n\x0c\x42urstService\x12}\n\x14\x45xecuteSynchronously\x12\x31.nnhal.v1.BurstServiceExecuteSynchronouslyRequest\x1a\x32.nnhal.v1.BurstServiceExecuteSynchronouslyResponse\x12\x9b\x01\n\x1e\x45xecuteSynchronouslyWithConfig\x12;.nnhal.v1.BurstServiceExecuteSynchronouslyWithConfigRequest\x1a<.nnhal.v1.BurstServiceExecuteSynchronouslyWithConfigResponse\x12h\n\x15ReleaseMemoryResource\x12&.nnhal.v1.ReleaseMemoryResourceRequest\x1a\'.nnhal.v1.ReleaseMemoryResourceResponse\x12V\n\x07Release\x12$.nnhal.v1.BurstServiceReleaseRequest\x1a%.nnhal.v1.BurstServiceReleaseResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14nnhal/v1/burst.proto\x12\x08nnhal.v1\x1a\x16nnhal/v1/request.proto\x1a\x14nnhal/v1/types.proto\"\x84\x02\n\'BurstServiceExecuteSynchronouslyRequest\x12\r\n\x05\x62urst\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12 \n\x18memory_identifier_tokens\x18\x03 \x03(\x03\x12\x16\n\x0emeasure_timing\x18\x04 \x01(\x08\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12%\n\x18loop_timeout_duration_ns\x18\x06 \x01(\x03H\x01\x88\x01\x01\x42\x0e\n\x0c_deadline_nsB\x1b\n\x19_loop_timeout_duration_ns\"U\n(BurstServiceExecuteSynchronouslyResponse\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\"\xdd\x01\n1BurstServiceExecuteSynchronouslyWithConfigRequest\x12\r\n\x05\x62urst\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12 \n\x18memory_identifier_tokens\x18\x03 \x03(\x03\x12)\n\x06\x63onfig\x18\x04 \x01(\x0b\x32\x19.nnhal.v1.ExecutionConfig\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_deadline_ns\"_\n2BurstServiceExecuteSynchronouslyWithConfigResponse\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\"N\n\x1cReleaseMemoryResourceRequest\x12\r\n\x05\x62urst\x18\x01 \x01(\x03\x12\x1f\n\x17memory_identifier_token\x18\x02 \x01(\x03\"\x1f\n\x1dReleaseMemoryResourceResponse\"+\n\x1a\x42urstServiceReleaseRequest\x12\r\n\x05\x62urst\x18\x01 \x01(\x03\"\x1d\n\x1b\x42urstServiceReleaseResponse\"\xa3\x02\n\tBurstCall\x12!\n\x03run\x18\x01 \x01(\x0b\x32\x12.nnhal.v1.BurstRunH\x00\x12\x44\n\x07\x65xecute\x18\x02 \x01(\x0b\x32\x31.nnhal.v1.BurstServiceExecuteSynchronouslyRequestH\x00\x12Z\n\x13\x65xecute_with_config\x18\x03 \x01(\x0b\x32;.nnhal.v1.BurstServiceExecuteSynchronouslyWithConfigRequestH\x00\x12I\n\x17release_memory_resource\x18\x04 \x01(\x0b\x32&.nnhal.v1.ReleaseMemoryResourceRequestH\x00\x42\x06\n\x04\x63\x61ll\"G\n\x08\x42urstRun\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_deadline_ns\"\xd7\x01\n\x0b\x42urstAnswer\x12%\n\x06status\x18\x01 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\x12\x0f\n\x07message\x18\x02 \x01(\t\x12)\n\x06result\x18\x03 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\x12\"\n\x07staging\x18\x04 \x01(\x0b\x32\x11.nnhal.v1.Staging\x12\x1c\n\x04span\x18\x05 \x01(\x0b\x32\x0e.nnhal.v1.Span\x12#\n\x05steps\x18\x06 \x03(\x0b\x32\x14.nnhal.v1.StepAnswer\"A\n\nStepAnswer\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12%\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x15.nnhal.v1.BurstAnswer2\xed\x03\n\x0c\x42urstService\x12}\n\x14\x45xecuteSynchronously\x12\x31.nnhal.v1.BurstServiceExecuteSynchronouslyRequest\x1a\x32.nnhal.v1.BurstServiceExecuteSynchronouslyResponse\x12\x9b\x01\n\x1e\x45xecuteSynchronouslyWithConfig\x12;.nnhal.v1.BurstServiceExecuteSynchronouslyWithConfigRequest\x1a<.nnhal.v1.BurstServiceExecuteSynchronouslyWithConfigResponse\x12h\n\x15ReleaseMemoryResource\x12&.nnhal.v1.ReleaseMemoryResourceRequest\x1a\'.nnhal.v1.ReleaseMemoryResourceResponse\x12V\n\x07Release\x12$.nnhal.v1.BurstServiceReleaseRequest\x1a%.nnhal.v1.BurstServiceReleaseResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,29 +34,29 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nnhal.v1.burst_pb2', _globa
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYREQUEST']._serialized_start=81
-  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYREQUEST']._serialized_end=286
-  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYRESPONSE']._serialized_start=288
-  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYRESPONSE']._serialized_end=373
-  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGREQUEST']._serialized_start=376
-  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGREQUEST']._serialized_end=576
-  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGRESPONSE']._serialized_start=578
-  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGRESPONSE']._serialized_end=673
-  _globals['_RELEASEMEMORYRESOURCEREQUEST']._serialized_start=675
-  _globals['_RELEASEMEMORYRESOURCEREQUEST']._serialized_end=753
-  _globals['_RELEASEMEMORYRESOURCERESPONSE']._serialized_start=755
-  _globals['_RELEASEMEMORYRESOURCERESPONSE']._serialized_end=786
-  _globals['_BURSTSERVICERELEASEREQUEST']._serialized_start=788
-  _globals['_BURSTSERVICERELEASEREQUEST']._serialized_end=831
-  _globals['_BURSTSERVICERELEASERESPONSE']._serialized_start=833
-  _globals['_BURSTSERVICERELEASERESPONSE']._serialized_end=862
-  _globals['_BURSTCALL']._serialized_start=865
-  _globals['_BURSTCALL']._serialized_end=1156
-  _globals['_BURSTRUN']._serialized_start=1158
-  _globals['_BURSTRUN']._serialized_end=1208
-  _globals['_BURSTANSWER']._serialized_start=1211
-  _globals['_BURSTANSWER']._serialized_end=1426
-  _globals['_STEPANSWER']._serialized_start=1428
-  _globals['_STEPANSWER']._serialized_end=1493
-  _globals['_BURSTSERVICE']._serialized_start=1496
-  _globals['_BURSTSERVICE']._serialized_end=1989
+  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYREQUEST']._serialized_end=341
+  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYRESPONSE']._serialized_start=343
+  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYRESPONSE']._serialized_end=428
+  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGREQUEST']._serialized_start=431
+  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGREQUEST']._serialized_end=652
+  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGRESPONSE']._serialized_start=654
+  _globals['_BURSTSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGRESPONSE']._serialized_end=749
+  _globals['_RELEASEMEMORYRESOURCEREQUEST']._serialized_start=751
+  _globals['_RELEASEMEMORYRESOURCEREQUEST']._serialized_end=829
+  _globals['_RELEASEMEMORYRESOURCERESPONSE']._serialized_start=831
+  _globals['_RELEASEMEMORYRESOURCERESPONSE']._serialized_end=862
+  _globals['_BURSTSERVICERELEASEREQUEST']._serialized_start=864
+  _globals['_BURSTSERVICERELEASEREQUEST']._serialized_end=907
+  _globals['_BURSTSERVICERELEASERESPONSE']._serialized_start=909
+  _globals['_BURSTSERVICERELEASERESPONSE']._serialized_end=938
+  _globals['_BURSTCALL']._serialized_start=941
+  _globals['_BURSTCALL']._serialized_end=1232
+  _globals['_BURSTRUN']._serialized_start=1234
+  _globals['_BURSTRUN']._serialized_end=1305
+  _globals['_BURSTANSWER']._serialized_start=1308
+  _globals['_BURSTANSWER']._serialized_end=1523
+  _globals['_STEPANSWER']._serialized_start=1525
+  _globals['_STEPANSWER']._serialized_end=1590
+  _globals['_BURSTSERVICE']._serialized_start=1593
+  _globals['_BURSTSERVICE']._serialized_end=2086
 # @@protoc_insertion_point(module_scope)

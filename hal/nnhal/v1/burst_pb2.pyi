@@ -5,7 +5,8 @@ IBurst: executions of one prepared model with as little overhead between them as
 
 A burst has a channel: a connected SOCK_SEQPACKET socket that the client takes from the link. On it each datagram to the
 device is one BurstCall, and the device answers it with one BurstAnswer before the next call. The service below is the
-same burst for clients that do not use the channel. Closing the channel releases the burst.
+same burst for clients that do not use the channel. Closing the channel releases the burst. A datagram that is no BurstCall
+is answered with INVALID_ARGUMENT, and ends the channel.
 """
 
 from collections import abc as _abc
@@ -42,16 +43,18 @@ class BurstServiceExecuteSynchronouslyRequest(_message.Message):
     measure_timing: _builtins.bool
     """Whether to measure and report Timing."""
     deadline_ns: _builtins.int
-    """The instant by which the execution must have ended; -1 for no deadline."""
+    """The instant by which the execution must have ended; no deadline if unset or -1."""
     loop_timeout_duration_ns: _builtins.int
-    """Nanoseconds that one activation of WHILE may take; -1 for the default."""
+    """Nanoseconds that one activation of WHILE may take, at most 15 s; 2 s if unset or -1."""
     @_builtins.property
     def request(self) -> _request_pb2.Request:
         """What to execute."""
 
     @_builtins.property
     def memory_identifier_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """One for each pool of the request: the token under which to cache it, -1 if it is not to be cached."""
+        """One for each pool of the request: the token under which to cache it, -1 if it is not to be cached. If the burst has
+        cached memory under the token, that is used, whatever the request's pool is.
+        """
 
     def __init__(
         self,
@@ -60,14 +63,21 @@ class BurstServiceExecuteSynchronouslyRequest(_message.Message):
         request: _request_pb2.Request | None = ...,
         memory_identifier_tokens: _abc.Iterable[_builtins.int] | None = ...,
         measure_timing: _builtins.bool = ...,
-        deadline_ns: _builtins.int = ...,
-        loop_timeout_duration_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
+        loop_timeout_duration_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "deadline_ns", b"deadline_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["burst", b"burst", "deadline_ns", b"deadline_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "memory_identifier_tokens", b"memory_identifier_tokens", "request", b"request"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "burst", b"burst", "deadline_ns", b"deadline_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "memory_identifier_tokens", b"memory_identifier_tokens", "request", b"request"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    _WhichOneofReturnType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["loop_timeout_duration_ns"]  # noqa: Y015
+    _WhichOneofArgType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__loop_timeout_duration_ns) -> _WhichOneofReturnType__loop_timeout_duration_ns | None: ...
 
 Global___BurstServiceExecuteSynchronouslyRequest: _TypeAlias = BurstServiceExecuteSynchronouslyRequest  # noqa: Y015
 
@@ -109,14 +119,16 @@ class BurstServiceExecuteSynchronouslyWithConfigRequest(_message.Message):
     burst: _builtins.int
     """The burst."""
     deadline_ns: _builtins.int
-    """The instant by which the execution must have ended; -1 for no deadline."""
+    """The instant by which the execution must have ended; no deadline if unset or -1."""
     @_builtins.property
     def request(self) -> _request_pb2.Request:
         """What to execute."""
 
     @_builtins.property
     def memory_identifier_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """One for each pool of the request: the token under which to cache it, -1 if it is not to be cached."""
+        """One for each pool of the request: the token under which to cache it, -1 if it is not to be cached. If the burst has
+        cached memory under the token, that is used, whatever the request's pool is.
+        """
 
     @_builtins.property
     def config(self) -> _request_pb2.ExecutionConfig:
@@ -129,13 +141,15 @@ class BurstServiceExecuteSynchronouslyWithConfigRequest(_message.Message):
         request: _request_pb2.Request | None = ...,
         memory_identifier_tokens: _abc.Iterable[_builtins.int] | None = ...,
         config: _request_pb2.ExecutionConfig | None = ...,
-        deadline_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "request", b"request"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "config", b"config", "deadline_ns", b"deadline_ns", "request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["burst", b"burst", "config", b"config", "deadline_ns", b"deadline_ns", "memory_identifier_tokens", b"memory_identifier_tokens", "request", b"request"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "burst", b"burst", "config", b"config", "deadline_ns", b"deadline_ns", "memory_identifier_tokens", b"memory_identifier_tokens", "request", b"request"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___BurstServiceExecuteSynchronouslyWithConfigRequest: _TypeAlias = BurstServiceExecuteSynchronouslyWithConfigRequest  # noqa: Y015
 
@@ -300,18 +314,20 @@ class BurstRun(_message.Message):
     execution: _builtins.int
     """The handle of the IExecution."""
     deadline_ns: _builtins.int
-    """The instant by which the execution must have ended; -1 for no deadline."""
+    """The instant by which the execution must have ended; no deadline if unset or -1."""
     def __init__(
         self,
         *,
         execution: _builtins.int = ...,
-        deadline_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_ns", b"deadline_ns", "execution", b"execution"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns", "execution", b"execution"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___BurstRun: _TypeAlias = BurstRun  # noqa: Y015
 

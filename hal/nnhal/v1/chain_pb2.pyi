@@ -46,7 +46,7 @@ class Ring(_message.Message):
     started_ns: _builtins.int
     """When the entry received the call, by CLOCK_BOOTTIME."""
     deadline_ns: _builtins.int
-    """The instant by which each execution must have ended; -1 for no deadline."""
+    """The instant by which each execution must have ended, as the entry's call says; -1 for no deadline."""
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[_burst_pb2.StepAnswer]:
         """How steps ended: those that failed, and all that have run if their executions measure. In the order of their numbers."""

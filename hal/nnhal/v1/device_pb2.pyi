@@ -4,7 +4,8 @@ isort:skip_file
 IDevice: what a device is, and preparing models for it.
 
 Calls that make or use objects carry the session token of an open link (see link.proto) as metadata 'nnhal-session'.
-Objects are named by handles above 0 that are valid in their session only, and are gone when its link closes.
+Objects are named by handles above 0 that are valid in their session only, and are gone when its link closes. What else
+a client has to know, such as how calls fail, is in docs/messages.md.
 """
 
 from collections import abc as _abc
@@ -388,20 +389,20 @@ class PrepareModelRequest(_message.Message):
     DATA_CACHE_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
     preference: _types_pb2.ExecutionPreference.ValueType
-    """What to favour."""
+    """What to favour; LOW_POWER if unset, since that is 0."""
     priority: _types_pb2.Priority.ValueType
-    """For executions of the prepared model."""
+    """For executions of the prepared model; LOW if unset, since that is 0."""
     deadline_ns: _builtins.int
-    """The instant by which the preparation must have ended; -1 for no deadline."""
+    """The instant by which the preparation must have ended; no deadline if unset or -1."""
     token: _builtins.bytes
-    """32 bytes that name the cache entry."""
+    """32 bytes that name the cache entry. Without cache files it may be empty, and is ignored."""
     @_builtins.property
     def model(self) -> _model_pb2.Model:
         """What to prepare."""
 
     @_builtins.property
     def model_cache(self) -> _containers.RepeatedCompositeFieldContainer[Global___CacheFile]:
-        """Either empty, or as many as the device needs."""
+        """Either empty, or as many as the device needs (GetNumberOfCacheFilesNeeded)."""
 
     @_builtins.property
     def data_cache(self) -> _containers.RepeatedCompositeFieldContainer[Global___CacheFile]:
@@ -413,16 +414,18 @@ class PrepareModelRequest(_message.Message):
         model: _model_pb2.Model | None = ...,
         preference: _types_pb2.ExecutionPreference.ValueType = ...,
         priority: _types_pb2.Priority.ValueType = ...,
-        deadline_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
         model_cache: _abc.Iterable[Global___CacheFile] | None = ...,
         data_cache: _abc.Iterable[Global___CacheFile] | None = ...,
         token: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns", "model", b"model"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data_cache", b"data_cache", "deadline_ns", b"deadline_ns", "model", b"model", "model_cache", b"model_cache", "preference", b"preference", "priority", b"priority", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "data_cache", b"data_cache", "deadline_ns", b"deadline_ns", "model", b"model", "model_cache", b"model_cache", "preference", b"preference", "priority", b"priority", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___PrepareModelRequest: _TypeAlias = PrepareModelRequest  # noqa: Y015
 
@@ -461,7 +464,7 @@ class PrepareModelFromCacheRequest(_message.Message):
     DATA_CACHE_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
     deadline_ns: _builtins.int
-    """The instant by which the preparation must have ended; -1 for no deadline."""
+    """The instant by which the preparation must have ended; no deadline if unset or -1."""
     token: _builtins.bytes
     """32 bytes that name the cache entry."""
     @_builtins.property
@@ -475,16 +478,18 @@ class PrepareModelFromCacheRequest(_message.Message):
     def __init__(
         self,
         *,
-        deadline_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
         model_cache: _abc.Iterable[Global___CacheFile] | None = ...,
         data_cache: _abc.Iterable[Global___CacheFile] | None = ...,
         token: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data_cache", b"data_cache", "deadline_ns", b"deadline_ns", "model_cache", b"model_cache", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "data_cache", b"data_cache", "deadline_ns", b"deadline_ns", "model_cache", b"model_cache", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___PrepareModelFromCacheRequest: _TypeAlias = PrepareModelFromCacheRequest  # noqa: Y015
 
@@ -527,13 +532,13 @@ class PrepareModelConfig(_message.Message):
     COMPILATION_HINTS_FIELD_NUMBER: _builtins.int
     EXTENSION_NAME_TO_PREFIX_FIELD_NUMBER: _builtins.int
     preference: _types_pb2.ExecutionPreference.ValueType
-    """What to favour."""
+    """What to favour; LOW_POWER if unset, since that is 0."""
     priority: _types_pb2.Priority.ValueType
-    """For executions of the prepared model."""
+    """For executions of the prepared model; LOW if unset, since that is 0."""
     deadline_ns: _builtins.int
-    """The instant by which the preparation must have ended; -1 for no deadline."""
+    """The instant by which the preparation must have ended; no deadline if unset or -1."""
     cache_token: _builtins.bytes
-    """32 bytes that name the cache entry."""
+    """32 bytes that name the cache entry. Without cache files it may be empty, and is ignored."""
     @_builtins.property
     def model_cache(self) -> _containers.RepeatedCompositeFieldContainer[Global___CacheFile]:
         """Either empty, or as many as the device needs."""
@@ -555,18 +560,20 @@ class PrepareModelConfig(_message.Message):
         *,
         preference: _types_pb2.ExecutionPreference.ValueType = ...,
         priority: _types_pb2.Priority.ValueType = ...,
-        deadline_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
         model_cache: _abc.Iterable[Global___CacheFile] | None = ...,
         data_cache: _abc.Iterable[Global___CacheFile] | None = ...,
         cache_token: _builtins.bytes = ...,
         compilation_hints: _abc.Iterable[_types_pb2.TokenValuePair] | None = ...,
         extension_name_to_prefix: _abc.Iterable[_types_pb2.ExtensionNameAndPrefix] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_token", b"cache_token", "compilation_hints", b"compilation_hints", "data_cache", b"data_cache", "deadline_ns", b"deadline_ns", "extension_name_to_prefix", b"extension_name_to_prefix", "model_cache", b"model_cache", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "cache_token", b"cache_token", "compilation_hints", b"compilation_hints", "data_cache", b"data_cache", "deadline_ns", b"deadline_ns", "extension_name_to_prefix", b"extension_name_to_prefix", "model_cache", b"model_cache", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___PrepareModelConfig: _TypeAlias = PrepareModelConfig  # noqa: Y015
 
@@ -633,7 +640,7 @@ class BufferDesc(_message.Message):
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Combined with the dimensions of the roles' operands; empty if nothing is known."""
+        """Combined with the dimensions of the roles' operands, 0 for an axis of unknown size; empty if nothing is known."""
 
     def __init__(
         self,
@@ -694,11 +701,11 @@ class AllocateRequest(_message.Message):
 
     @_builtins.property
     def prepared_models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Handles of prepared models."""
+        """Handles of prepared models, at least one."""
 
     @_builtins.property
     def input_roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___BufferRole]:
-        """Uses as an input."""
+        """Uses as an input; inputs and outputs together at least one."""
 
     @_builtins.property
     def output_roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___BufferRole]:

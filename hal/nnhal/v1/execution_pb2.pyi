@@ -33,18 +33,20 @@ class ExecutionServiceExecuteSynchronouslyRequest(_message.Message):
     execution: _builtins.int
     """The execution."""
     deadline_ns: _builtins.int
-    """The instant by which the execution must have ended; -1 for no deadline."""
+    """The instant by which the execution must have ended; no deadline if unset or -1."""
     def __init__(
         self,
         *,
         execution: _builtins.int = ...,
-        deadline_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_ns", b"deadline_ns", "execution", b"execution"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns", "execution", b"execution"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___ExecutionServiceExecuteSynchronouslyRequest: _TypeAlias = ExecutionServiceExecuteSynchronouslyRequest  # noqa: Y015
 
@@ -85,26 +87,35 @@ class ExecutionServiceExecuteFencedRequest(_message.Message):
     execution: _builtins.int
     """The execution."""
     deadline_ns: _builtins.int
-    """The instant by which the execution must have ended; -1 for no deadline."""
+    """The instant by which the execution must have ended; no deadline if unset or -1."""
     duration_ns: _builtins.int
-    """Nanoseconds that the execution may take once the last fence has signalled; -1 for no limit."""
+    """Nanoseconds that the execution may take once the last fence has signalled; no limit if unset or -1."""
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The fences that must signal first: ids of descriptors that were passed over the link."""
+        """The fences that must signal first: ids of descriptors that were put on the link, at most 256. What a fence is, is in
+        docs/messages.md.
+        """
 
     def __init__(
         self,
         *,
         execution: _builtins.int = ...,
         wait_for_descriptor_ids: _abc.Iterable[_builtins.int] | None = ...,
-        deadline_ns: _builtins.int = ...,
-        duration_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
+        duration_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "execution", b"execution", "wait_for_descriptor_ids", b"wait_for_descriptor_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "execution", b"execution", "wait_for_descriptor_ids", b"wait_for_descriptor_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    _WhichOneofReturnType__duration_ns: _TypeAlias = _typing.Literal["duration_ns"]  # noqa: Y015
+    _WhichOneofArgType__duration_ns: _TypeAlias = _typing.Literal["_duration_ns", b"_duration_ns"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ns) -> _WhichOneofReturnType__duration_ns | None: ...
 
 Global___ExecutionServiceExecuteFencedRequest: _TypeAlias = ExecutionServiceExecuteFencedRequest  # noqa: Y015
 
@@ -314,7 +325,9 @@ Global___OpenLaunchChannelResponse: _TypeAlias = OpenLaunchChannelResponse  # no
 
 @_typing.final
 class LaunchCall(_message.Message):
-    """LaunchCall is one datagram from the client to the device on a launch channel."""
+    """LaunchCall is one datagram from the client to the device on a launch channel. A datagram that is none is answered with
+    LaunchRefused, and ends the channel.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -363,9 +376,9 @@ class Launch(_message.Message):
     execution: _builtins.int
     """The handle of the IExecution."""
     deadline_ns: _builtins.int
-    """The instant by which the execution must have ended; -1 for no deadline."""
+    """The instant by which the execution must have ended; no deadline if unset or -1."""
     duration_ns: _builtins.int
-    """Nanoseconds that the execution may take once the last fence has signalled; -1 for no limit."""
+    """Nanoseconds that the execution may take once the last fence has signalled; no limit if unset or -1."""
     enqueue: _builtins.bool
     """Whether to enqueue it only: an asynchronous device then signals the fence once the execution is in its queue, and its
     results are visible to others after a sync. On a synchronous device it is an ordinary launch.
@@ -374,15 +387,22 @@ class Launch(_message.Message):
         self,
         *,
         execution: _builtins.int = ...,
-        deadline_ns: _builtins.int = ...,
-        duration_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
+        duration_ns: _builtins.int | None = ...,
         enqueue: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "enqueue", b"enqueue", "execution", b"execution"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "enqueue", b"enqueue", "execution", b"execution"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    _WhichOneofReturnType__duration_ns: _TypeAlias = _typing.Literal["duration_ns"]  # noqa: Y015
+    _WhichOneofArgType__duration_ns: _TypeAlias = _typing.Literal["_duration_ns", b"_duration_ns"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ns) -> _WhichOneofReturnType__duration_ns | None: ...
 
 Global___Launch: _TypeAlias = Launch  # noqa: Y015
 

@@ -1332,18 +1332,20 @@ class RunRequest(_message.Message):
     binding: _builtins.int
     """The binding."""
     deadline_ns: _builtins.int
-    """The instant by which the run must have ended; -1 for no deadline."""
+    """The instant by which the run must have ended; no deadline if unset or -1."""
     def __init__(
         self,
         *,
         binding: _builtins.int = ...,
-        deadline_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "deadline_ns", b"deadline_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "binding", b"binding", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___RunRequest: _TypeAlias = RunRequest  # noqa: Y015
 
@@ -1548,7 +1550,7 @@ class RunReport(_message.Message):
     socket_bytes: _builtins.int
     """Bytes that went over the sockets between the framework and devices for this run."""
     started_ns: _builtins.int
-    """When the call arrived, by CLOCK_BOOTTIME."""
+    """When the call arrived, by CLOCK_BOOTTIME; -1 unless the binding measures."""
     fell_back: _builtins.bool
     """Whether a device failed and another device, or the CPU for the whole model, ran in its place."""
     @_builtins.property
@@ -1591,7 +1593,7 @@ class RunCall(_message.Message):
     DEADLINE_NS_FIELD_NUMBER: _builtins.int
     LOST_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     deadline_ns: _builtins.int
-    """The instant by which the run must have ended; -1 for no deadline. Always set, even to 0: a datagram is never empty."""
+    """The instant by which the run must have ended; -1 for no deadline. Always set, since a datagram is never empty."""
     lost_run_channel: _builtins.bool
     """Whether the binding's run channel has closed since the last call. Devices may still be at work on a direct run; the
     framework waits for that before the run begins.
@@ -1696,26 +1698,35 @@ class LaunchRunRequest(_message.Message):
     binding: _builtins.int
     """The binding."""
     deadline_ns: _builtins.int
-    """The instant by which the run must have ended; -1 for no deadline."""
+    """The instant by which the run must have ended; no deadline if unset or -1."""
     duration_ns: _builtins.int
-    """Nanoseconds that it may take once the last fence has signalled; -1 for no limit."""
+    """Nanoseconds that it may take once the last fence has signalled; no limit if unset or -1."""
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The fences that must signal before it begins: ids of descriptors that were passed over the link."""
+        """The fences that must signal before it begins: ids of descriptors that were put on the link, at most 256. One that is
+        in error already is refused with INVALID_ARGUMENT.
+        """
 
     def __init__(
         self,
         *,
         binding: _builtins.int = ...,
         wait_for_descriptor_ids: _abc.Iterable[_builtins.int] | None = ...,
-        deadline_ns: _builtins.int = ...,
-        duration_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
+        duration_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "wait_for_descriptor_ids", b"wait_for_descriptor_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "binding", b"binding", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "wait_for_descriptor_ids", b"wait_for_descriptor_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    _WhichOneofReturnType__duration_ns: _TypeAlias = _typing.Literal["duration_ns"]  # noqa: Y015
+    _WhichOneofArgType__duration_ns: _TypeAlias = _typing.Literal["_duration_ns", b"_duration_ns"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ns) -> _WhichOneofReturnType__duration_ns | None: ...
 
 Global___LaunchRunRequest: _TypeAlias = LaunchRunRequest  # noqa: Y015
 
@@ -1810,6 +1821,45 @@ class GetLaunchedRunResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetLaunchedRunResponse: _TypeAlias = GetLaunchedRunResponse  # noqa: Y015
+
+@_typing.final
+class CancelLaunchedRunRequest(_message.Message):
+    """CancelLaunchedRunRequest names the run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAUNCHED_FIELD_NUMBER: _builtins.int
+    launched: _builtins.int
+    """The run."""
+    def __init__(
+        self,
+        *,
+        launched: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["launched", b"launched"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelLaunchedRunRequest: _TypeAlias = CancelLaunchedRunRequest  # noqa: Y015
+
+@_typing.final
+class CancelLaunchedRunResponse(_message.Message):
+    """CancelLaunchedRunResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelLaunchedRunResponse: _TypeAlias = CancelLaunchedRunResponse  # noqa: Y015
 
 @_typing.final
 class ReleaseLaunchedRunRequest(_message.Message):
@@ -1948,7 +1998,7 @@ class AllocateMemoryRequest(_message.Message):
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryRole]:
-        """At least one role, none of them twice."""
+        """At least one role, none of them twice, at most 4,096."""
 
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:

@@ -6,8 +6,8 @@ The link: a SOCK_SEQPACKET unix socket beside the gRPC one, for what gRPC cannot
 A link is a session. The client sends Hello and gets a session token in Welcome, which it sends as gRPC metadata
 'nnhal-session'. Descriptors travel as SCM_RIGHTS with the datagram that announces them, and are named by ids from then
 on. Each datagram of the client is one LinkRequest; it is answered by one LinkReply. When the link closes, for whatever
-reason, everything that the session owns is released. A datagram that is too long, that does not parse, or that carries
-descriptors which its message does not announce ends the link.
+reason, everything that the session owns is released. A datagram that is too long or empty, that does not parse, or that
+carries descriptors which its message does not announce is answered with a fatal Refusal, and ends the link.
 """
 
 from collections import abc as _abc
@@ -99,7 +99,9 @@ class LinkReply(_message.Message):
 
     @_builtins.property
     def refusal(self) -> Global___Refusal:
-        """The request was refused. The link stays open unless 'fatal' is set."""
+        """The request was refused. The link stays open unless 'fatal' is set. A process that has no room for a link, or does not
+        admit the user, sends it without waiting for Hello.
+        """
 
     def __init__(
         self,

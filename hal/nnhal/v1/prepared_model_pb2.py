@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from nnhal.v1 import request_pb2 as nnhal_dot_v1_dot_request__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dnnhal/v1/prepared_model.proto\x12\x08nnhal.v1\x1a\x16nnhal/v1/request.proto\"\xbc\x01\n/PreparedModelServiceExecuteSynchronouslyRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12\x16\n\x0emeasure_timing\x18\x03 \x01(\x08\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x04 \x01(\x03\x12 \n\x18loop_timeout_duration_ns\x18\x05 \x01(\x03\"]\n0PreparedModelServiceExecuteSynchronouslyResponse\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\"\xb7\x01\n9PreparedModelServiceExecuteSynchronouslyWithConfigRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12)\n\x06\x63onfig\x18\x03 \x01(\x0b\x32\x19.nnhal.v1.ExecutionConfig\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x04 \x01(\x03\"g\n:PreparedModelServiceExecuteSynchronouslyWithConfigResponse\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\"K\n\x15\x46\x65ncedExecutionResult\x12\x10\n\x08\x63\x61llback\x18\x01 \x01(\x03\x12 \n\x18sync_fence_descriptor_id\x18\x02 \x01(\x04\"\xeb\x01\n(PreparedModelServiceExecuteFencedRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12\x1f\n\x17wait_for_descriptor_ids\x18\x03 \x03(\x04\x12\x16\n\x0emeasure_timing\x18\x04 \x01(\x08\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x05 \x01(\x03\x12 \n\x18loop_timeout_duration_ns\x18\x06 \x01(\x03\x12\x13\n\x0b\x64uration_ns\x18\x07 \x01(\x03\"\\\n)PreparedModelServiceExecuteFencedResponse\x12/\n\x06result\x18\x01 \x01(\x0b\x32\x1f.nnhal.v1.FencedExecutionResult\"\xe6\x01\n2PreparedModelServiceExecuteFencedWithConfigRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12\x1f\n\x17wait_for_descriptor_ids\x18\x03 \x03(\x04\x12)\n\x06\x63onfig\x18\x04 \x01(\x0b\x32\x19.nnhal.v1.ExecutionConfig\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x05 \x01(\x03\x12\x13\n\x0b\x64uration_ns\x18\x06 \x01(\x03\"f\n3PreparedModelServiceExecuteFencedWithConfigResponse\x12/\n\x06result\x18\x01 \x01(\x0b\x32\x1f.nnhal.v1.FencedExecutionResult\"8\n\x1e\x43onfigureExecutionBurstRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\"O\n\x1f\x43onfigureExecutionBurstResponse\x12\r\n\x05\x62urst\x18\x01 \x01(\x03\x12\x1d\n\x15\x63hannel_descriptor_id\x18\x02 \x01(\x04\"\x87\x01\n\x1e\x43reateReusableExecutionRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12)\n\x06\x63onfig\x18\x03 \x01(\x0b\x32\x19.nnhal.v1.ExecutionConfig\"4\n\x1f\x43reateReusableExecutionResponse\x12\x11\n\texecution\x18\x01 \x01(\x03\"<\n\"PreparedModelServiceReleaseRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\"%\n#PreparedModelServiceReleaseResponse2\xaf\x07\n\x14PreparedModelService\x12\x8d\x01\n\x14\x45xecuteSynchronously\x12\x39.nnhal.v1.PreparedModelServiceExecuteSynchronouslyRequest\x1a:.nnhal.v1.PreparedModelServiceExecuteSynchronouslyResponse\x12\xab\x01\n\x1e\x45xecuteSynchronouslyWithConfig\x12\x43.nnhal.v1.PreparedModelServiceExecuteSynchronouslyWithConfigRequest\x1a\x44.nnhal.v1.PreparedModelServiceExecuteSynchronouslyWithConfigResponse\x12x\n\rExecuteFenced\x12\x32.nnhal.v1.PreparedModelServiceExecuteFencedRequest\x1a\x33.nnhal.v1.PreparedModelServiceExecuteFencedResponse\x12\x96\x01\n\x17\x45xecuteFencedWithConfig\x12<.nnhal.v1.PreparedModelServiceExecuteFencedWithConfigRequest\x1a=.nnhal.v1.PreparedModelServiceExecuteFencedWithConfigResponse\x12n\n\x17\x43onfigureExecutionBurst\x12(.nnhal.v1.ConfigureExecutionBurstRequest\x1a).nnhal.v1.ConfigureExecutionBurstResponse\x12n\n\x17\x43reateReusableExecution\x12(.nnhal.v1.CreateReusableExecutionRequest\x1a).nnhal.v1.CreateReusableExecutionResponse\x12\x66\n\x07Release\x12,.nnhal.v1.PreparedModelServiceReleaseRequest\x1a-.nnhal.v1.PreparedModelServiceReleaseResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dnnhal/v1/prepared_model.proto\x12\x08nnhal.v1\x1a\x16nnhal/v1/request.proto\"\xf3\x01\n/PreparedModelServiceExecuteSynchronouslyRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12\x16\n\x0emeasure_timing\x18\x03 \x01(\x08\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12%\n\x18loop_timeout_duration_ns\x18\x05 \x01(\x03H\x01\x88\x01\x01\x42\x0e\n\x0c_deadline_nsB\x1b\n\x19_loop_timeout_duration_ns\"]\n0PreparedModelServiceExecuteSynchronouslyResponse\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\"\xcc\x01\n9PreparedModelServiceExecuteSynchronouslyWithConfigRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12)\n\x06\x63onfig\x18\x03 \x01(\x0b\x32\x19.nnhal.v1.ExecutionConfig\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x04 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_deadline_ns\"g\n:PreparedModelServiceExecuteSynchronouslyWithConfigResponse\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\"K\n\x15\x46\x65ncedExecutionResult\x12\x10\n\x08\x63\x61llback\x18\x01 \x01(\x03\x12 \n\x18sync_fence_descriptor_id\x18\x02 \x01(\x04\"\xb7\x02\n(PreparedModelServiceExecuteFencedRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12\x1f\n\x17wait_for_descriptor_ids\x18\x03 \x03(\x04\x12\x16\n\x0emeasure_timing\x18\x04 \x01(\x08\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12%\n\x18loop_timeout_duration_ns\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x18\n\x0b\x64uration_ns\x18\x07 \x01(\x03H\x02\x88\x01\x01\x42\x0e\n\x0c_deadline_nsB\x1b\n\x19_loop_timeout_duration_nsB\x0e\n\x0c_duration_ns\"\\\n)PreparedModelServiceExecuteFencedResponse\x12/\n\x06result\x18\x01 \x01(\x0b\x32\x1f.nnhal.v1.FencedExecutionResult\"\x90\x02\n2PreparedModelServiceExecuteFencedWithConfigRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12\x1f\n\x17wait_for_descriptor_ids\x18\x03 \x03(\x04\x12)\n\x06\x63onfig\x18\x04 \x01(\x0b\x32\x19.nnhal.v1.ExecutionConfig\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0b\x64uration_ns\x18\x06 \x01(\x03H\x01\x88\x01\x01\x42\x0e\n\x0c_deadline_nsB\x0e\n\x0c_duration_ns\"f\n3PreparedModelServiceExecuteFencedWithConfigResponse\x12/\n\x06result\x18\x01 \x01(\x0b\x32\x1f.nnhal.v1.FencedExecutionResult\"8\n\x1e\x43onfigureExecutionBurstRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\"O\n\x1f\x43onfigureExecutionBurstResponse\x12\r\n\x05\x62urst\x18\x01 \x01(\x03\x12\x1d\n\x15\x63hannel_descriptor_id\x18\x02 \x01(\x04\"\x87\x01\n\x1e\x43reateReusableExecutionRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12\"\n\x07request\x18\x02 \x01(\x0b\x32\x11.nnhal.v1.Request\x12)\n\x06\x63onfig\x18\x03 \x01(\x0b\x32\x19.nnhal.v1.ExecutionConfig\"4\n\x1f\x43reateReusableExecutionResponse\x12\x11\n\texecution\x18\x01 \x01(\x03\"<\n\"PreparedModelServiceReleaseRequest\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\"%\n#PreparedModelServiceReleaseResponse2\xaf\x07\n\x14PreparedModelService\x12\x8d\x01\n\x14\x45xecuteSynchronously\x12\x39.nnhal.v1.PreparedModelServiceExecuteSynchronouslyRequest\x1a:.nnhal.v1.PreparedModelServiceExecuteSynchronouslyResponse\x12\xab\x01\n\x1e\x45xecuteSynchronouslyWithConfig\x12\x43.nnhal.v1.PreparedModelServiceExecuteSynchronouslyWithConfigRequest\x1a\x44.nnhal.v1.PreparedModelServiceExecuteSynchronouslyWithConfigResponse\x12x\n\rExecuteFenced\x12\x32.nnhal.v1.PreparedModelServiceExecuteFencedRequest\x1a\x33.nnhal.v1.PreparedModelServiceExecuteFencedResponse\x12\x96\x01\n\x17\x45xecuteFencedWithConfig\x12<.nnhal.v1.PreparedModelServiceExecuteFencedWithConfigRequest\x1a=.nnhal.v1.PreparedModelServiceExecuteFencedWithConfigResponse\x12n\n\x17\x43onfigureExecutionBurst\x12(.nnhal.v1.ConfigureExecutionBurstRequest\x1a).nnhal.v1.ConfigureExecutionBurstResponse\x12n\n\x17\x43reateReusableExecution\x12(.nnhal.v1.CreateReusableExecutionRequest\x1a).nnhal.v1.CreateReusableExecutionResponse\x12\x66\n\x07Release\x12,.nnhal.v1.PreparedModelServiceReleaseRequest\x1a-.nnhal.v1.PreparedModelServiceReleaseResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,35 +33,35 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nnhal.v1.prepared_model_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYREQUEST']._serialized_start=68
-  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYREQUEST']._serialized_end=256
-  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYRESPONSE']._serialized_start=258
-  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYRESPONSE']._serialized_end=351
-  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGREQUEST']._serialized_start=354
-  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGREQUEST']._serialized_end=537
-  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGRESPONSE']._serialized_start=539
-  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGRESPONSE']._serialized_end=642
-  _globals['_FENCEDEXECUTIONRESULT']._serialized_start=644
-  _globals['_FENCEDEXECUTIONRESULT']._serialized_end=719
-  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDREQUEST']._serialized_start=722
-  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDREQUEST']._serialized_end=957
-  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDRESPONSE']._serialized_start=959
-  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDRESPONSE']._serialized_end=1051
-  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDWITHCONFIGREQUEST']._serialized_start=1054
-  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDWITHCONFIGREQUEST']._serialized_end=1284
-  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDWITHCONFIGRESPONSE']._serialized_start=1286
-  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDWITHCONFIGRESPONSE']._serialized_end=1388
-  _globals['_CONFIGUREEXECUTIONBURSTREQUEST']._serialized_start=1390
-  _globals['_CONFIGUREEXECUTIONBURSTREQUEST']._serialized_end=1446
-  _globals['_CONFIGUREEXECUTIONBURSTRESPONSE']._serialized_start=1448
-  _globals['_CONFIGUREEXECUTIONBURSTRESPONSE']._serialized_end=1527
-  _globals['_CREATEREUSABLEEXECUTIONREQUEST']._serialized_start=1530
-  _globals['_CREATEREUSABLEEXECUTIONREQUEST']._serialized_end=1665
-  _globals['_CREATEREUSABLEEXECUTIONRESPONSE']._serialized_start=1667
-  _globals['_CREATEREUSABLEEXECUTIONRESPONSE']._serialized_end=1719
-  _globals['_PREPAREDMODELSERVICERELEASEREQUEST']._serialized_start=1721
-  _globals['_PREPAREDMODELSERVICERELEASEREQUEST']._serialized_end=1781
-  _globals['_PREPAREDMODELSERVICERELEASERESPONSE']._serialized_start=1783
-  _globals['_PREPAREDMODELSERVICERELEASERESPONSE']._serialized_end=1820
-  _globals['_PREPAREDMODELSERVICE']._serialized_start=1823
-  _globals['_PREPAREDMODELSERVICE']._serialized_end=2766
+  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYREQUEST']._serialized_end=311
+  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYRESPONSE']._serialized_start=313
+  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYRESPONSE']._serialized_end=406
+  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGREQUEST']._serialized_start=409
+  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGREQUEST']._serialized_end=613
+  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGRESPONSE']._serialized_start=615
+  _globals['_PREPAREDMODELSERVICEEXECUTESYNCHRONOUSLYWITHCONFIGRESPONSE']._serialized_end=718
+  _globals['_FENCEDEXECUTIONRESULT']._serialized_start=720
+  _globals['_FENCEDEXECUTIONRESULT']._serialized_end=795
+  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDREQUEST']._serialized_start=798
+  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDREQUEST']._serialized_end=1109
+  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDRESPONSE']._serialized_start=1111
+  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDRESPONSE']._serialized_end=1203
+  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDWITHCONFIGREQUEST']._serialized_start=1206
+  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDWITHCONFIGREQUEST']._serialized_end=1478
+  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDWITHCONFIGRESPONSE']._serialized_start=1480
+  _globals['_PREPAREDMODELSERVICEEXECUTEFENCEDWITHCONFIGRESPONSE']._serialized_end=1582
+  _globals['_CONFIGUREEXECUTIONBURSTREQUEST']._serialized_start=1584
+  _globals['_CONFIGUREEXECUTIONBURSTREQUEST']._serialized_end=1640
+  _globals['_CONFIGUREEXECUTIONBURSTRESPONSE']._serialized_start=1642
+  _globals['_CONFIGUREEXECUTIONBURSTRESPONSE']._serialized_end=1721
+  _globals['_CREATEREUSABLEEXECUTIONREQUEST']._serialized_start=1724
+  _globals['_CREATEREUSABLEEXECUTIONREQUEST']._serialized_end=1859
+  _globals['_CREATEREUSABLEEXECUTIONRESPONSE']._serialized_start=1861
+  _globals['_CREATEREUSABLEEXECUTIONRESPONSE']._serialized_end=1913
+  _globals['_PREPAREDMODELSERVICERELEASEREQUEST']._serialized_start=1915
+  _globals['_PREPAREDMODELSERVICERELEASEREQUEST']._serialized_end=1975
+  _globals['_PREPAREDMODELSERVICERELEASERESPONSE']._serialized_start=1977
+  _globals['_PREPAREDMODELSERVICERELEASERESPONSE']._serialized_end=2014
+  _globals['_PREPAREDMODELSERVICE']._serialized_start=2017
+  _globals['_PREPAREDMODELSERVICE']._serialized_end=2960
 # @@protoc_insertion_point(module_scope)

@@ -35,9 +35,9 @@ class PreparedModelServiceExecuteSynchronouslyRequest(_message.Message):
     measure_timing: _builtins.bool
     """Whether to measure and report Timing."""
     deadline_ns: _builtins.int
-    """The instant by which the execution must have ended; -1 for no deadline."""
+    """The instant by which the execution must have ended; no deadline if unset or -1."""
     loop_timeout_duration_ns: _builtins.int
-    """Nanoseconds that one activation of WHILE may take; -1 for the default."""
+    """Nanoseconds that one activation of WHILE may take, at most 15 s; 2 s if unset or -1."""
     @_builtins.property
     def request(self) -> _request_pb2.Request:
         """What to execute."""
@@ -48,14 +48,21 @@ class PreparedModelServiceExecuteSynchronouslyRequest(_message.Message):
         prepared_model: _builtins.int = ...,
         request: _request_pb2.Request | None = ...,
         measure_timing: _builtins.bool = ...,
-        deadline_ns: _builtins.int = ...,
-        loop_timeout_duration_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
+        loop_timeout_duration_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "deadline_ns", b"deadline_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_ns", b"deadline_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "prepared_model", b"prepared_model", "request", b"request"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "deadline_ns", b"deadline_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "prepared_model", b"prepared_model", "request", b"request"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    _WhichOneofReturnType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["loop_timeout_duration_ns"]  # noqa: Y015
+    _WhichOneofArgType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__loop_timeout_duration_ns) -> _WhichOneofReturnType__loop_timeout_duration_ns | None: ...
 
 Global___PreparedModelServiceExecuteSynchronouslyRequest: _TypeAlias = PreparedModelServiceExecuteSynchronouslyRequest  # noqa: Y015
 
@@ -96,7 +103,7 @@ class PreparedModelServiceExecuteSynchronouslyWithConfigRequest(_message.Message
     prepared_model: _builtins.int
     """The prepared model."""
     deadline_ns: _builtins.int
-    """The instant by which the execution must have ended; -1 for no deadline."""
+    """The instant by which the execution must have ended; no deadline if unset or -1."""
     @_builtins.property
     def request(self) -> _request_pb2.Request:
         """What to execute."""
@@ -111,13 +118,15 @@ class PreparedModelServiceExecuteSynchronouslyWithConfigRequest(_message.Message
         prepared_model: _builtins.int = ...,
         request: _request_pb2.Request | None = ...,
         config: _request_pb2.ExecutionConfig | None = ...,
-        deadline_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "request", b"request"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "config", b"config", "deadline_ns", b"deadline_ns", "request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "deadline_ns", b"deadline_ns", "prepared_model", b"prepared_model", "request", b"request"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "config", b"config", "deadline_ns", b"deadline_ns", "prepared_model", b"prepared_model", "request", b"request"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___PreparedModelServiceExecuteSynchronouslyWithConfigRequest: _TypeAlias = PreparedModelServiceExecuteSynchronouslyWithConfigRequest  # noqa: Y015
 
@@ -189,18 +198,20 @@ class PreparedModelServiceExecuteFencedRequest(_message.Message):
     measure_timing: _builtins.bool
     """Whether to measure and report Timing."""
     deadline_ns: _builtins.int
-    """The instant by which the execution must have ended; -1 for no deadline."""
+    """The instant by which the execution must have ended; no deadline if unset or -1."""
     loop_timeout_duration_ns: _builtins.int
-    """Nanoseconds that one activation of WHILE may take; -1 for the default."""
+    """Nanoseconds that one activation of WHILE may take, at most 15 s; 2 s if unset or -1."""
     duration_ns: _builtins.int
-    """Nanoseconds that the execution may take once the last fence has signalled; -1 for no limit."""
+    """Nanoseconds that the execution may take once the last fence has signalled; no limit if unset or -1."""
     @_builtins.property
     def request(self) -> _request_pb2.Request:
         """What to execute. All outputs must be fully specified."""
 
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The fences that must signal first: ids of descriptors that were passed over the link."""
+        """The fences that must signal first: ids of descriptors that were put on the link, at most 256. What a fence is, is in
+        docs/messages.md.
+        """
 
     def __init__(
         self,
@@ -209,15 +220,26 @@ class PreparedModelServiceExecuteFencedRequest(_message.Message):
         request: _request_pb2.Request | None = ...,
         wait_for_descriptor_ids: _abc.Iterable[_builtins.int] | None = ...,
         measure_timing: _builtins.bool = ...,
-        deadline_ns: _builtins.int = ...,
-        loop_timeout_duration_ns: _builtins.int = ...,
-        duration_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
+        loop_timeout_duration_ns: _builtins.int | None = ...,
+        duration_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "prepared_model", b"prepared_model", "request", b"request", "wait_for_descriptor_ids", b"wait_for_descriptor_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "prepared_model", b"prepared_model", "request", b"request", "wait_for_descriptor_ids", b"wait_for_descriptor_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    _WhichOneofReturnType__duration_ns: _TypeAlias = _typing.Literal["duration_ns"]  # noqa: Y015
+    _WhichOneofArgType__duration_ns: _TypeAlias = _typing.Literal["_duration_ns", b"_duration_ns"]  # noqa: Y015
+    _WhichOneofReturnType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["loop_timeout_duration_ns"]  # noqa: Y015
+    _WhichOneofArgType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ns) -> _WhichOneofReturnType__duration_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__loop_timeout_duration_ns) -> _WhichOneofReturnType__loop_timeout_duration_ns | None: ...
 
 Global___PreparedModelServiceExecuteFencedRequest: _TypeAlias = PreparedModelServiceExecuteFencedRequest  # noqa: Y015
 
@@ -260,16 +282,18 @@ class PreparedModelServiceExecuteFencedWithConfigRequest(_message.Message):
     prepared_model: _builtins.int
     """The prepared model."""
     deadline_ns: _builtins.int
-    """The instant by which the execution must have ended; -1 for no deadline."""
+    """The instant by which the execution must have ended; no deadline if unset or -1."""
     duration_ns: _builtins.int
-    """Nanoseconds that the execution may take once the last fence has signalled; -1 for no limit."""
+    """Nanoseconds that the execution may take once the last fence has signalled; no limit if unset or -1."""
     @_builtins.property
     def request(self) -> _request_pb2.Request:
         """What to execute. All outputs must be fully specified."""
 
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The fences that must signal first: ids of descriptors that were passed over the link."""
+        """The fences that must signal first: ids of descriptors that were put on the link, at most 256. What a fence is, is in
+        docs/messages.md.
+        """
 
     @_builtins.property
     def config(self) -> _request_pb2.ExecutionConfig:
@@ -282,14 +306,21 @@ class PreparedModelServiceExecuteFencedWithConfigRequest(_message.Message):
         request: _request_pb2.Request | None = ...,
         wait_for_descriptor_ids: _abc.Iterable[_builtins.int] | None = ...,
         config: _request_pb2.ExecutionConfig | None = ...,
-        deadline_ns: _builtins.int = ...,
-        duration_ns: _builtins.int = ...,
+        deadline_ns: _builtins.int | None = ...,
+        duration_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "request", b"request"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "config", b"config", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "prepared_model", b"prepared_model", "request", b"request", "wait_for_descriptor_ids", b"wait_for_descriptor_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_duration_ns", b"_duration_ns", "config", b"config", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "prepared_model", b"prepared_model", "request", b"request", "wait_for_descriptor_ids", b"wait_for_descriptor_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    _WhichOneofReturnType__duration_ns: _TypeAlias = _typing.Literal["duration_ns"]  # noqa: Y015
+    _WhichOneofArgType__duration_ns: _TypeAlias = _typing.Literal["_duration_ns", b"_duration_ns"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ns) -> _WhichOneofReturnType__duration_ns | None: ...
 
 Global___PreparedModelServiceExecuteFencedWithConfigRequest: _TypeAlias = PreparedModelServiceExecuteFencedWithConfigRequest  # noqa: Y015
 

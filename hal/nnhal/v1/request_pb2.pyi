@@ -103,7 +103,7 @@ class Request(_message.Message):
 
     @_builtins.property
     def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequestMemoryPool]:
-        """The pools that the locations refer to."""
+        """The pools that the locations refer to, at most 4,096."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class ExecutionConfig(_message.Message):
     measure_timing: _builtins.bool
     """Whether to measure and report Timing."""
     loop_timeout_duration_ns: _builtins.int
-    """Nanoseconds that one activation of WHILE may take; -1 for the default of 2 s, at most 15 s."""
+    """Nanoseconds that one activation of WHILE may take, at most 15 s; 2 s if unset or -1."""
     @_builtins.property
     def execution_hints(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TokenValuePair]:
         """Hints, in the form that their extensions define."""
@@ -146,15 +146,17 @@ class ExecutionConfig(_message.Message):
         self,
         *,
         measure_timing: _builtins.bool = ...,
-        loop_timeout_duration_ns: _builtins.int = ...,
+        loop_timeout_duration_ns: _builtins.int | None = ...,
         execution_hints: _abc.Iterable[_types_pb2.TokenValuePair] | None = ...,
         extension_name_to_prefix: _abc.Iterable[_types_pb2.ExtensionNameAndPrefix] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution_hints", b"execution_hints", "extension_name_to_prefix", b"extension_name_to_prefix", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "execution_hints", b"execution_hints", "extension_name_to_prefix", b"extension_name_to_prefix", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["loop_timeout_duration_ns"]  # noqa: Y015
+    _WhichOneofArgType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__loop_timeout_duration_ns) -> _WhichOneofReturnType__loop_timeout_duration_ns | None: ...
 
 Global___ExecutionConfig: _TypeAlias = ExecutionConfig  # noqa: Y015
 

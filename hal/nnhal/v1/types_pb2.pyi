@@ -4,7 +4,8 @@ isort:skip_file
 Enumerations and structures of the NN HAL that describe a device and the status of a call.
 
 The numbers are those of the stable AIDL interface at feature level 8. Instants are nanoseconds on the boot-time clock
-(CLOCK_BOOTTIME), durations are nanoseconds; -1 means "none" or "not available" in both.
+(CLOCK_BOOTTIME), durations are nanoseconds; -1 means "none" or "not available" in both. Requests may also leave a deadline,
+a duration or a timeout out, which means the same. A deadline that is set to 0 is an instant that has passed.
 """
 
 from collections import abc as _abc
@@ -49,8 +50,8 @@ class _ErrorStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorStat
     """A resource is used up; the same call will fail again."""
 
 class ErrorStatus(_ErrorStatus, metaclass=_ErrorStatusEnumTypeWrapper):
-    """ErrorStatus is how a call of the HAL ended. A call that fails ends with a gRPC status whose details hold an ErrorDetail;
-    without one the failure is the transport's and not the device's.
+    """ErrorStatus is how a call of the HAL ended. A call that fails ends with a gRPC status whose details hold an ErrorDetail
+    (see status.proto); without one the failure is the transport's and not the device's.
     buf:lint:ignore ENUM_ZERO_VALUE_SUFFIX
     """
 

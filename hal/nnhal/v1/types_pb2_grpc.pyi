@@ -4,7 +4,8 @@ isort:skip_file
 Enumerations and structures of the NN HAL that describe a device and the status of a call.
 
 The numbers are those of the stable AIDL interface at feature level 8. Instants are nanoseconds on the boot-time clock
-(CLOCK_BOOTTIME), durations are nanoseconds; -1 means "none" or "not available" in both.
+(CLOCK_BOOTTIME), durations are nanoseconds; -1 means "none" or "not available" in both. Requests may also leave a deadline,
+a duration or a timeout out, which means the same. A deadline that is set to 0 is an instant that has passed.
 """
 
 from collections import abc as _abc

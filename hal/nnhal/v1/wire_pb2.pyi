@@ -440,7 +440,7 @@ class PrepareRequest(_message.Message):
     priority: _types_pb2.Priority.ValueType
     """Orders its executions among those of the session."""
     remaining_ns: _builtins.int
-    """Nanoseconds that the preparation may take; -1 for no deadline."""
+    """Nanoseconds that the preparation may take; no deadline if unset or -1."""
     @_builtins.property
     def model(self) -> Global___PackedModel:
         """A model of which the device supports every operation."""
@@ -451,13 +451,15 @@ class PrepareRequest(_message.Message):
         model: Global___PackedModel | None = ...,
         preference: _types_pb2.ExecutionPreference.ValueType = ...,
         priority: _types_pb2.Priority.ValueType = ...,
-        remaining_ns: _builtins.int = ...,
+        remaining_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_remaining_ns", b"_remaining_ns", "model", b"model", "remaining_ns", b"remaining_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "preference", b"preference", "priority", b"priority", "remaining_ns", b"remaining_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_remaining_ns", b"_remaining_ns", "model", b"model", "preference", b"preference", "priority", b"priority", "remaining_ns", b"remaining_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__remaining_ns: _TypeAlias = _typing.Literal["remaining_ns"]  # noqa: Y015
+    _WhichOneofArgType__remaining_ns: _TypeAlias = _typing.Literal["_remaining_ns", b"_remaining_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__remaining_ns) -> _WhichOneofReturnType__remaining_ns | None: ...
 
 Global___PrepareRequest: _TypeAlias = PrepareRequest  # noqa: Y015
 
@@ -546,7 +548,7 @@ class BindExecutionRequest(_message.Message):
     prepared_model: _builtins.int
     """The prepared model."""
     loop_timeout_ns: _builtins.int
-    """Nanoseconds that one activation of WHILE may take; -1 for the default."""
+    """Nanoseconds that one activation of WHILE may take, at most 15 s; 2 s if unset or -1."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___BoundArgument]:
         """One for each input of the model."""
@@ -561,13 +563,15 @@ class BindExecutionRequest(_message.Message):
         prepared_model: _builtins.int = ...,
         inputs: _abc.Iterable[Global___BoundArgument] | None = ...,
         outputs: _abc.Iterable[Global___BoundArgument] | None = ...,
-        loop_timeout_ns: _builtins.int = ...,
+        loop_timeout_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_ns", b"_loop_timeout_ns", "loop_timeout_ns", b"loop_timeout_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["inputs", b"inputs", "loop_timeout_ns", b"loop_timeout_ns", "outputs", b"outputs", "prepared_model", b"prepared_model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_ns", b"_loop_timeout_ns", "inputs", b"inputs", "loop_timeout_ns", b"loop_timeout_ns", "outputs", b"outputs", "prepared_model", b"prepared_model"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__loop_timeout_ns: _TypeAlias = _typing.Literal["loop_timeout_ns"]  # noqa: Y015
+    _WhichOneofArgType__loop_timeout_ns: _TypeAlias = _typing.Literal["_loop_timeout_ns", b"_loop_timeout_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__loop_timeout_ns) -> _WhichOneofReturnType__loop_timeout_ns | None: ...
 
 Global___BindExecutionRequest: _TypeAlias = BindExecutionRequest  # noqa: Y015
 
@@ -607,19 +611,21 @@ class RunStart(_message.Message):
     run: _builtins.int
     """A number of the client's choice, unique in the session, by which the run can be cancelled."""
     remaining_ns: _builtins.int
-    """Nanoseconds until the execution must have ended; -1 for no deadline."""
+    """Nanoseconds until the execution must have ended; no deadline if unset or -1."""
     def __init__(
         self,
         *,
         execution: _builtins.int = ...,
         run: _builtins.int = ...,
-        remaining_ns: _builtins.int = ...,
+        remaining_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_remaining_ns", b"_remaining_ns", "remaining_ns", b"remaining_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution", "remaining_ns", b"remaining_ns", "run", b"run"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_remaining_ns", b"_remaining_ns", "execution", b"execution", "remaining_ns", b"remaining_ns", "run", b"run"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__remaining_ns: _TypeAlias = _typing.Literal["remaining_ns"]  # noqa: Y015
+    _WhichOneofArgType__remaining_ns: _TypeAlias = _typing.Literal["_remaining_ns", b"_remaining_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__remaining_ns) -> _WhichOneofReturnType__remaining_ns | None: ...
 
 Global___RunStart: _TypeAlias = RunStart  # noqa: Y015
 

@@ -11,6 +11,7 @@ from nnhal.types import ChannelQuant, Model, Operand, OperandLifeTime, OperandTy
 from nnhal.types.layout import (
     ELEMENT_TYPES,
     MAX_OPERAND_BYTES,
+    MAX_RANK,
     byte_size,
     describe,
     fully_specified,
@@ -58,6 +59,8 @@ def _type(model: Model, operand: Operand, place: str) -> None:
 
 
 def _dimensions(operand: Operand, place: str) -> None:
+    if len(operand.dimensions) > MAX_RANK:
+        invalid_argument(f"{place} has rank {len(operand.dimensions)}, expected at most {MAX_RANK}")
     if min(operand.dimensions, default=0) < 0:
         invalid_argument(f"{place} has dimensions {list(operand.dimensions)}, expected 0 or more for each axis")
     if operand.dimensions and (is_scalar(operand.type) or operand.type == OperandType.SUBGRAPH):
@@ -119,7 +122,7 @@ def _channel_quant(params: ChannelQuant, operand: Operand, place: str) -> None:
 def _location(model: Model, pool_sizes: Sequence[int], operand: Operand, place: str) -> None:
     location = operand.location
     if min(location.pool_index, location.offset, location.length, location.padding) < 0:
-        invalid_argument(f"{place} has a negative number in its location {location}")
+        invalid_argument(f"{place} has a negative number in its location ({location})")
     if operand.lifetime == OperandLifeTime.SUBGRAPH:
         if (location.pool_index, location.length, location.padding) != (0, 0, 0):
             invalid_argument(f"{place} refers to a subgraph by its offset, expected 0 in the rest of its location")
@@ -136,7 +139,7 @@ def _location(model: Model, pool_sizes: Sequence[int], operand: Operand, place: 
             invalid_argument(f"{place} lies in pool {location.pool_index}, but there are {len(pool_sizes)} pools")
         _range(operand, pool_sizes[location.pool_index], f"pool {location.pool_index}", place)
     elif location != NOWHERE:
-        invalid_argument(f"{place} is not a constant but has location {location}")
+        invalid_argument(f"{place} is not a constant but has location ({location})")
 
 
 def _range(operand: Operand, available: int, what: str, place: str) -> None:

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from nnhal.errors import invalid_argument
 from nnhal.memory.pool import is_blob_or_flat, validate_pool
 from nnhal.types import Model, Operand, Request, RequestArgument
-from nnhal.types.layout import Dimensions, byte_size, combine, describe, fully_specified, is_extension, is_scalar
+from nnhal.types.layout import (
+    MAX_RANK,
+    Dimensions,
+    byte_size,
+    combine,
+    describe,
+    fully_specified,
+    is_extension,
+    is_scalar,
+)
 from nnhal.types.memory import NOWHERE
 
 
@@ -62,12 +71,13 @@ def _argument(
     if argument.has_no_value:
         if argument.location != NOWHERE or argument.dimensions:
             invalid_argument(
-                f"{place} has no value but has location {argument.location} and dimensions {argument.dimensions}"
+                f"{place} has no value but has location ({argument.location}) and dimensions "
+                f"{list(argument.dimensions)}"
             )
         return operand.dimensions
     location = argument.location
     if min(location.pool_index, location.offset, location.length, location.padding) < 0:
-        invalid_argument(f"{place} has a negative number in its location {location}")
+        invalid_argument(f"{place} has a negative number in its location ({location})")
     if location.pool_index >= len(sizes):
         invalid_argument(f"{place} lies in pool {location.pool_index}, but there are {len(sizes)} pools")
     dimensions = _dimensions(operand, argument, place, what, allow_unspecified_output)
@@ -93,6 +103,8 @@ def _dimensions(
     operand: Operand, argument: RequestArgument, place: str, what: str, allow_unspecified_output: bool
 ) -> Dimensions:
     given = argument.dimensions
+    if len(given) > MAX_RANK:
+        invalid_argument(f"{place} has rank {len(given)}, expected at most {MAX_RANK}")
     if min(given, default=0) < 0:
         invalid_argument(f"{place} has dimensions {list(given)}, expected 0 or more for each axis")
     if is_scalar(operand.type) and given:

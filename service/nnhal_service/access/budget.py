@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from types import TracebackType
 
-from nnhal_service.access.counts import LocalNumber, SharedNumber
+from nnhal_hosting.shared_numbers import LocalNumber, SharedNumber
 from nnhal_service.serving.errors import ErrorKind, ServingError
+
+FREE_COPIES = 1 << 19
+"""Bytes of copies that each request may hold beside its charge."""
 
 
 class RequestMemoryBudget:
@@ -28,6 +31,12 @@ class RequestMemoryBudget:
     def charge(self, size: int = 0) -> Charge:
         """Take bytes for one request until the charge is released. Raises RESOURCE_EXHAUSTED if too few are left."""
         self.take(size, 0)
+        return Charge(self, size)
+
+    def hold(self, size: int) -> Charge:
+        """Take bytes that are there already, even if they are too many, until the charge is released."""
+        with self._lock:
+            self._held.add(size)
         return Charge(self, size)
 
     def take(self, size: int, already: int) -> None:
@@ -57,16 +66,32 @@ class RequestMemoryBudget:
 class Charge:
     """The bytes that one request holds. Use as a context, which releases them, in one thread at a time."""
 
-    __slots__ = ("_budget", "_size")
+    __slots__ = ("_budget", "_free", "_size")
 
     def __init__(self, budget: RequestMemoryBudget, size: int) -> None:
         self._budget = budget
         self._size = size
+        self._free = FREE_COPIES
 
     def grow(self, size: int) -> None:
         """Take more bytes. Raises RESOURCE_EXHAUSTED, and then keeps what it has."""
         self._budget.take(size, self._size)
         self._size += size
+
+    def copy(self, size: int) -> None:
+        """Take bytes for a copy of what the request has, or for its response. The first FREE_COPIES of them are free.
+
+        Raises as ``grow``.
+        """
+        free = min(size, self._free)
+        self._free -= free
+        if size > free:
+            self.grow(size - free)
+
+    def release(self) -> None:
+        """Give all bytes back; harmless when repeated."""
+        self._budget.give_back(self._size)
+        self._size = 0
 
     def __enter__(self) -> Charge:
         return self
@@ -74,5 +99,4 @@ class Charge:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._budget.give_back(self._size)
-        self._size = 0
+        self.release()

@@ -10,16 +10,17 @@ from functools import partial
 import grpc
 from google.protobuf.message import DecodeError
 
-from nnhal.codec import memory_from_wire
+from nnhal.codec import memory_from_wire, nanoseconds
+from nnhal.codec.bounds import MAX_ARGUMENTS, MAX_POOLS, at_most
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, NnhalError, invalid_argument
-from nnhal.link import ProtocolError, channel_pair
+from nnhal.link import ProtocolError
 from nnhal.types import ErrorStatus
 from nnhal.types.memory import NOWHERE
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_hosting.logs import get_logger
-from nnhal_hosting.rpc import answers
+from nnhal_hosting.rpc import answers, defect
 from nnhal_service.native.convert import (
     binding_from_wire,
     gone_is_unavailable,
@@ -30,13 +31,13 @@ from nnhal_service.native.convert import (
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.runtime import ExecutionContext, LoadedModel, OutputTooSmallError, TensorBinding
 from nnhal_service.runtime.memory.domains import AllocatedMemory
-from nnhal_service.runtime.run.cancellation import CancelledRunError
+from nnhal_service.runtime.run.cancellation import CancelledRunError, RunCancellation
 from nnhal_service.runtime.run.deadlines import run_by_deadline
 
 MAX_RUN_CHANNELS = 64
 """Run channels that one session may have. Each takes a descriptor of its device."""
 _MAX_ERROR_CHARACTERS = 2000
-_CANCELLED = "an operator has cancelled the run"
+_CANCELLED = "the run was cancelled"
 _log = get_logger(__name__)
 
 
@@ -53,9 +54,12 @@ class BindingServicer:
         with ExitStack() as undo:
             binding, channel = _bind(session, request, undo)
             handle = session.own(binding, undo)
-            session.serve(binding.channel, "binding", partial(_answer, binding.context, session))
-            number = session.offer(channel, undo)
-            run_channel = _open_run_channel(session, binding, self._run_channels) if request.wants_run_channel else None
+            answer = partial(_answer, binding.context, session)
+            session.serve(binding.channel, "binding", answer, _protocol_refusal, partial(session.unbind, handle))
+            number = session.descriptors.offer(channel, owner=handle)
+            run_channel = None
+            if request.wants_run_channel:
+                run_channel = _open_run_channel(session, binding, handle, self._run_channels)
             undo.pop_all()
         return wire.BindResponse(binding=handle, channel_descriptor_id=number, run_channel=run_channel)
 
@@ -64,20 +68,19 @@ class BindingServicer:
         session = self._sessions.of(context)
         binding = session.binding(request.binding)
         session.admit_run()
+        cancellation = RunCancellation()
+        context.add_callback(cancellation.cancel)  # called at its end too, which does no harm
         try:
             with gone_is_unavailable():
-                report = run_by_deadline(binding.context.run, request.deadline_ns)
+                run = partial(binding.context.run, cancellation=cancellation)
+                report = run_by_deadline(run, nanoseconds(request, "deadline_ns"))
         except CancelledRunError as error:
             raise HalError(ErrorStatus.GENERAL_FAILURE, _CANCELLED) from error
         return wire.RunResponse(report=report_to_wire(report))
 
     @answers
     def Unbind(self, request: wire.UnbindRequest, context: grpc.ServicerContext) -> wire.UnbindResponse:
-        session = self._sessions.of(context)
-        try:
-            session.binding(request.binding).close()
-        finally:
-            session.release(request.binding)
+        self._sessions.of(context).unbind(request.binding)
         return wire.UnbindResponse()
 
 
@@ -86,17 +89,18 @@ def _bind(session: NativeSession, request: wire.BindRequest, undo: ExitStack) ->
     model = session.model(request.model)
     inputs = _bindings_from_wire(session, model, request.inputs, is_output=False)
     outputs = _bindings_from_wire(session, model, request.outputs, is_output=True)
+    pools = at_most(MAX_POOLS, request.pools, "pools")
     with gone_is_unavailable():
         context = model.bind(
             inputs,
             outputs,
-            [memory_from_wire(message, session.descriptors.get) for message in request.pools],
+            [memory_from_wire(message, session.descriptors.get) for message in pools],
             request.measure_timing,
-            request.loop_timeout_duration_ns if request.HasField("loop_timeout_duration_ns") else -1,
+            nanoseconds(request, "loop_timeout_duration_ns"),
             hints_of(request),
         )
     undo.callback(model.unbind, context)
-    ours, theirs = channel_pair()
+    ours, theirs = session.make_channel()
     binding = SessionBinding(model, context, ours, session.memories)
     undo.callback(binding.close)
     for tensor in (*inputs, *outputs):
@@ -116,12 +120,14 @@ def _bindings_from_wire(
     tensors = prepared.imported.outputs if is_output else prepared.imported.inputs
     indexes = {tensor.name: index for index, tensor in enumerate(tensors)}
     bindings = []
-    for message in messages:
+    for message in at_most(MAX_ARGUMENTS, messages, "outputs" if is_output else "inputs"):
         binding = binding_from_wire(message)
         if message.memory:
             memory = session.memory(message.memory)
             if binding.location != NOWHERE:
-                invalid_argument(f"{message.name!r} has memory of its own and {binding.location}, expected no location")
+                invalid_argument(
+                    f"{message.name!r} has memory of its own and a location ({binding.location}), expected none"
+                )
             if message.name in indexes:  # else binding refuses the name
                 memory.description.require_role(prepared, is_output, indexes[message.name], binding.dimensions)
             binding = replace(binding, memory=memory)
@@ -129,7 +135,9 @@ def _bindings_from_wire(
     return bindings
 
 
-def _open_run_channel(session: NativeSession, binding: SessionBinding, limit: int) -> wire.RunChannel | None:
+def _open_run_channel(
+    session: NativeSession, binding: SessionBinding, handle: int, limit: int
+) -> wire.RunChannel | None:
     """Offer the client a run channel to the binding's devices; None if plan, devices or limit allow none.
 
     A session with a rate limit has none, since the framework learns of direct runs only afterwards. The devices close
@@ -142,7 +150,7 @@ def _open_run_channel(session: NativeSession, binding: SessionBinding, limit: in
         end = context.open_run_channel()
         if end is None:
             return None
-        number = session.descriptors.offer(end.channel)
+        number = session.descriptors.offer(end.channel, owner=handle)
     except NnhalError:  # a device has no run channels or is gone, which runs will tell; or the session is full
         context.close_run_channel()
         return None
@@ -160,7 +168,7 @@ def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -
         session.admit_run()
         if call.lost_run_channel:
             context.close_run_channel()
-        report = run_by_deadline(context.run, call.deadline_ns)
+        report = run_by_deadline(context.run, nanoseconds(call, "deadline_ns"))
         return wire.RunAnswer(report=report_to_wire(report)).SerializeToString()
     except OutputTooSmallError as error:
         return _refusal(error.status, error.message, insufficient_to_wire(error))
@@ -170,9 +178,14 @@ def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -
         return _refusal(ErrorStatus.GENERAL_FAILURE, _CANCELLED)
     except NnhalError as error:
         return _refusal(ErrorStatus.DEVICE_UNAVAILABLE, str(error))
-    except Exception:
+    except Exception as error:
         _log.exception("a run failed")
-        return _refusal(ErrorStatus.GENERAL_FAILURE, "the framework failed; its log says why")
+        unexpected = defect(error)
+        return _refusal(unexpected.status, unexpected.message)
+
+
+def _protocol_refusal(message: str) -> bytes:
+    return _refusal(ErrorStatus.INVALID_ARGUMENT, message)
 
 
 def _refusal(status: ErrorStatus, message: str, report: wire.RunReport | None = None) -> bytes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import grpc
 
+from nnhal.codec import nanoseconds
+from nnhal.codec.bounds import MAX_FENCES, at_most
 from nnhal.errors import HalError, invalid_argument
-from nnhal.fence import Fence
+from nnhal.fence import Fence, FenceState, name_fences
 from nnhal.types import ErrorStatus, Timing
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import request_pb2, types_pb2
@@ -27,14 +30,18 @@ class LaunchServicer:
     def LaunchRun(self, request: wire.LaunchRunRequest, context: grpc.ServicerContext) -> wire.LaunchRunResponse:
         session = self._sessions.of(context)
         binding = session.binding(request.binding)
-        fences = [_fence(session, number) for number in request.wait_for_descriptor_ids]
+        numbers = request.wait_for_descriptor_ids
+        fences = [_fence(session, number) for number in at_most(MAX_FENCES, numbers, "fences to wait for")]
+        name_fences(fences, numbers)
+        _require_no_error(fences)
+        deadline_ns, duration_ns = nanoseconds(request, "deadline_ns"), nanoseconds(request, "duration_ns")
         session.admit_run()
         with ExitStack() as undo:
             with gone_is_unavailable():
-                launched = binding.context.launch(fences, request.deadline_ns, request.duration_ns)
+                launched = binding.context.launch(fences, deadline_ns, duration_ns)
             # A launched run cannot be taken back: without a handle it runs to its end, and is then released.
             handle = session.own(launched, undo)
-            number = session.offer(launched.fence.descriptor, undo)
+            number = session.descriptors.offer(launched.fence.descriptor, owner=handle)
             undo.pop_all()
         return wire.LaunchRunResponse(launched=handle, fence_descriptor_id=number)
 
@@ -46,6 +53,13 @@ class LaunchServicer:
         return _ending_to_wire(launched.ending)
 
     @answers
+    def CancelLaunchedRun(
+        self, request: wire.CancelLaunchedRunRequest, context: grpc.ServicerContext
+    ) -> wire.CancelLaunchedRunResponse:
+        self._sessions.of(context).get(request.launched, LaunchedRun, "launched run").cancel()
+        return wire.CancelLaunchedRunResponse()
+
+    @answers
     def ReleaseLaunchedRun(
         self, request: wire.ReleaseLaunchedRunRequest, context: grpc.ServicerContext
     ) -> wire.ReleaseLaunchedRunResponse:
@@ -55,9 +69,16 @@ class LaunchServicer:
 
 def _fence(session: NativeSession, number: int) -> Fence:
     try:
-        return Fence(session.descriptors.get(number))
+        return Fence.received(session.descriptors.get(number))
     except (OSError, ValueError) as error:
         invalid_argument(f"descriptor {number}: {error}")
+
+
+def _require_no_error(fences: Sequence[Fence]) -> None:
+    """Refuse fences that are in error already, as devices do. Raises INVALID_ARGUMENT."""
+    for fence in fences:
+        if fence.state is FenceState.ERROR:
+            invalid_argument(f"{fence.name} to wait for is in error")
 
 
 def _ending_to_wire(ending: Ending) -> wire.GetLaunchedRunResponse:

@@ -8,6 +8,7 @@ from functools import partial
 import grpc
 
 from nnhal.codec import memory_from_wire, memory_to_wire
+from nnhal.codec.bounds import MAX_ROLES, at_most
 from nnhal.errors import invalid_argument
 from nnhal.types import Memory
 from nnhal.v1 import framework_pb2 as wire
@@ -29,14 +30,14 @@ class MemoryServicer:
         session = self._sessions.of(context)
         roles = [
             ModelRole(session.model(role.model).original, role.is_output, role.index, role.probability)
-            for role in request.roles
+            for role in at_most(MAX_ROLES, request.roles, "roles")
         ]
         memory = allocate(roles, tuple(request.dimensions))
         with ExitStack() as undo:
             handle = session.own_memory(memory, undo)
             answer = wire.AllocateMemoryResponse(memory=handle, device=memory.device)
             if memory.host is not None:
-                answer.host.CopyFrom(memory_to_wire(memory.host, partial(session.offer, undo=undo)))
+                answer.host.CopyFrom(memory_to_wire(memory.host, partial(session.descriptors.offer, owner=handle)))
             undo.pop_all()
         return answer
 

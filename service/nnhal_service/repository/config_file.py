@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from google.protobuf import json_format, text_format
 
 from nnhal.inference import model_config_pb2 as wire
+from nnhal_service.repository.bounds import require_bounds, require_length
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 CONFIG_FILE = "config.pbtxt"
 CUSTOM_FOLDER = "configs"
+_MOST_DIGITS = 20
 BACKENDS = ("nnhal", "onnxruntime", "tensorflowlite")
 """The backends that files may name, so that they serve elsewhere too; all of them run here the same way."""
 PLATFORMS = {"onnx_onnxv1": ".onnx", "onnxruntime_onnx": ".onnx", "tflite": ".tflite", "tensorflow_tflite": ".tflite"}
@@ -30,29 +32,45 @@ def read_config(source: ModelSource, name: str, custom: str = "") -> wire.ModelC
         file = CONFIG_FILE
         if file not in source.files(""):
             return wire.ModelConfig()
+    content = source.read(file)
+    require_length(content, file)
     try:
-        text = source.read(file).decode()
-        return _checked(text_format.Parse(text, wire.ModelConfig()), name)
-    except (text_format.ParseError, UnicodeDecodeError) as error:
+        return _checked(text_format.Parse(content.decode(), wire.ModelConfig()), name)
+    except text_format.ParseError as error:
         raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{file}: {error}") from error
+    except UnicodeDecodeError as error:
+        message = f"{file} is not text in UTF-8: {error.reason} at byte {error.start}"
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, message) from error
+    except RecursionError as error:
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{file} is nested too deeply") from error
 
 
 def config_from_json(text: str, name: str) -> wire.ModelConfig:
     """Parse the configuration that came with a request to load. Raises as ``read_config``."""
+    require_length(text, "the config of the request")
     try:
-        content = json.loads(text)
+        content = json.loads(text, parse_int=_integer)
         if not isinstance(content, dict):
-            raise ValueError(f"got {type(content).__name__}, expected an object")
+            raise ValueError("expected an object of JSON")
         return _checked(json_format.ParseDict(content, wire.ModelConfig()), name)
-    except (json_format.ParseError, ValueError, RecursionError) as error:
+    except (json_format.ParseError, ValueError) as error:
         raise ServingError(ErrorKind.INVALID_ARGUMENT, f"the config of the request: {error}") from error
+    except RecursionError as error:
+        message = "the config of the request: it is nested too deeply"
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, message) from error
+
+
+def _integer(digits: str) -> int:
+    """An integer of JSON. Raises ValueError if it has more digits than any field of a configuration takes."""
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"it has a number of {len(digits)} digits, expected at most {_MOST_DIGITS}")
+    return int(digits)
 
 
 def _checked(config: wire.ModelConfig, name: str) -> wire.ModelConfig:
     if config.name not in ("", name):
         raise ServingError(ErrorKind.INVALID_ARGUMENT, f"name is {config.name!r}, expected {name!r} or nothing")
-    if config.max_batch_size < 0:
-        raise ServingError(ErrorKind.INVALID_ARGUMENT, f"max_batch_size is {config.max_batch_size}, expected 0 or more")
+    require_bounds(config)
     refused = next(_unsupported(config), None)
     if refused:
         raise ServingError(ErrorKind.UNSUPPORTED, refused)

@@ -10,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Generic
 
+from nnhal.exhaustion import lack_of
 from nnhal_hosting.logs import get_logger
 from nnhal_service.repository.entry import ModelIndex, ModelState, RepositoryEntry, unknown_model
 from nnhal_service.repository.layout import (
@@ -248,8 +249,10 @@ class Repository(Generic[S]):
         except Exception as error:
             # A file that makes its reader fail must not stop other models, and the client is told nothing internal.
             _log.exception("a model cannot be loaded", model=name)
-            entry.failed(f"failed to load '{name}': internal error")
-            raise ServingError(ErrorKind.INTERNAL, f"failed to load '{name}': internal error") from error
+            lack = lack_of(error)
+            message = f"failed to load '{name}': {lack or 'internal error'}"
+            entry.failed(message)
+            raise ServingError(ErrorKind.RESOURCE_EXHAUSTED if lack else ErrorKind.INTERNAL, message) from error
         _log.info("a model is loaded", model=name, versions=list(versions))
         return old
 

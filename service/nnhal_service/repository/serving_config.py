@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from nnhal.inference import model_config_pb2 as wire
+from nnhal_service.repository.bounds import MOST_INSTANCES
 from nnhal_service.repository.names import is_file_name
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.serving.config import Batching, QueuePolicy, ServingConfig, TimeoutAction
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
-_MAX_INSTANCES = 1024
 _NS_PER_US = 1000
 
 
@@ -33,10 +33,10 @@ def serving_config_of(config: wire.ModelConfig, source: ModelSource) -> ServingC
 
 def _instances(config: wire.ModelConfig) -> int:
     """Return the instances of all groups together; a count of 0 means one."""
-    counts = [group.count for group in config.instance_group] or [1]
-    if min(counts) < 0 or sum(count or 1 for count in counts) > _MAX_INSTANCES:
-        _refuse(f"instance_group has counts {counts}, expected 0 or more each and {_MAX_INSTANCES} in all at most")
-    return sum(count or 1 for count in counts)
+    total = sum(group.count or 1 for group in config.instance_group) or 1
+    if total > MOST_INSTANCES:
+        _refuse(f"instance_group has {total} instances in all, expected at most {MOST_INSTANCES}")
+    return total
 
 
 def _batching(config: wire.ModelConfig) -> Batching | None:

@@ -17,7 +17,9 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest
 
 WARMUP_FOLDER = "warmup"
-_MAX_BYTES = 2**31 - 1
+_MOST_AXES = 32
+_MOST_ELEMENTS = 1 << 26
+"""Of the data of all warm-up requests of a model."""
 
 
 def warmup_requests(
@@ -27,32 +29,35 @@ def warmup_requests(
 
     Raises ServingError if data does not fit the model.
     """
-    requests = []
+    requests: list[InferenceRequest] = []
+    left = _MOST_ELEMENTS
     for number, warmup in enumerate(config.model_warmup):
         if skip_files and any(entry.HasField("input_data_file") for entry in warmup.inputs.values()):
             continue
         try:
-            request = _request(warmup, config.max_batch_size, inputs, source)
+            shapes = _shapes(warmup, config.max_batch_size, inputs)
+            left -= sum(prod(shape) for shape in shapes.values())
+            if left < 0:
+                raise _invalid(f"the data of all requests has more than {_MOST_ELEMENTS} elements, which is the limit")
+            arrays = {t.name: _array(warmup.inputs[t.name], shapes[t.name], t, source) for t in inputs}
         except ServingError as error:
             raise ServingError(error.kind, f"model_warmup {warmup.name or number!r}: {error.message}") from error
-        requests += [request] * (warmup.count or 1)
+        requests += [InferenceRequest(arrays)] * (warmup.count or 1)
     return requests
 
 
-def _request(
-    warmup: wire.ModelWarmup, max_batch_size: int, inputs: Sequence[ModelTensor], source: ModelSource
-) -> InferenceRequest:
+def _shapes(warmup: wire.ModelWarmup, max_batch_size: int, inputs: Sequence[ModelTensor]) -> dict[str, tuple[int, ...]]:
+    """The shapes of a request's inputs, the batch included. Raises INVALID_ARGUMENT if the model has others."""
     names = [tensor.name for tensor in inputs]
     if sorted(warmup.inputs) != sorted(names):
         raise _invalid(f"it has inputs {sorted(warmup.inputs)}, expected {sorted(names)}")
     if warmup.batch_size > max_batch_size:
         raise _invalid(f"batch_size is {warmup.batch_size}, expected at most max_batch_size, which is {max_batch_size}")
     batch = (warmup.batch_size or 1,) if max_batch_size > 0 else ()
-    arrays = {tensor.name: _array(warmup.inputs[tensor.name], tensor, batch, source) for tensor in inputs}
-    return InferenceRequest(arrays)
+    return {tensor.name: _shape(warmup.inputs[tensor.name], tensor, batch) for tensor in inputs}
 
 
-def _array(given: wire.ModelWarmup.Input, tensor: ModelTensor, batch: tuple[int, ...], source: ModelSource) -> Array:
+def _shape(given: wire.ModelWarmup.Input, tensor: ModelTensor, batch: tuple[int, ...]) -> tuple[int, ...]:
     if given.data_type != tensor.data_type:
         got, expected = type_name(given.data_type), type_name(tensor.data_type)
         raise _invalid(f"{tensor.name!r} has data_type {got}, expected {expected}")
@@ -61,9 +66,13 @@ def _array(given: wire.ModelWarmup.Input, tensor: ModelTensor, batch: tuple[int,
         len(shape) == len(tensor.shape)
         and all(wanted in (UNKNOWN, got) for got, wanted in zip(shape, tensor.shape, strict=True))
     )
-    if not fits or any(length < 0 for length in shape) or prod(shape) > _MAX_BYTES:
+    if not fits or any(length < 0 for length in shape) or len(shape) > _MOST_AXES:
         expected_dims = list((tensor.shape or ())[len(batch) :])
         raise _invalid(f"{tensor.name!r} has dims {list(given.dims)}, expected {expected_dims}, all of them known")
+    return shape
+
+
+def _array(given: wire.ModelWarmup.Input, shape: tuple[int, ...], tensor: ModelTensor, source: ModelSource) -> Array:
     kind = datatype_of(tensor.data_type)
     match given.WhichOneof("input_data_type"):
         case "random_data":

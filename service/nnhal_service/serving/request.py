@@ -14,6 +14,10 @@ from nnhal_service.serving.client_memory import Place, TensorData
 Parameter = bool | int | float | str
 
 
+def no_limit(size: int) -> None:
+    """Let a request have all the memory that it needs."""
+
+
 @dataclass(frozen=True, slots=True)
 class InferenceRequest:
     """One inference of one model."""
@@ -39,6 +43,13 @@ class InferenceRequest:
     """The instant of CLOCK_MONOTONIC at which the front received it; 0 for the start of ``ServedModel.infer``."""
     output_places: Mapping[str, Place] = field(default_factory=dict)
     """Where the client wants outputs. Those that devices have left there are PlacedTensors in the response."""
+    copying: Callable[[int], None] = no_limit
+    """Called, in any thread, before so many more bytes are copied for it. Raises RESOURCE_EXHAUSTED if they may not."""
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its run has a deadline. It is not joined with others whose run may take as long as it likes."""
+        return self.timeout_ns > 0 or self.deadline_ns != NO_DEADLINE
 
 
 class RequestTiming(NamedTuple):

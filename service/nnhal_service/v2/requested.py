@@ -12,7 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.inference.datatypes import Datatype, array_from_raw, raw_from_array, require_bytes
+from nnhal.inference.datatypes import (
+    BYTES,
+    Datatype,
+    TensorError,
+    array_from_raw,
+    element_count,
+    raw_from_array,
+    require_bytes,
+)
+from nnhal_service.access import Charge
 from nnhal_service.serving.client_memory import Place, PlacedTensor, TensorData
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.placing import LEAST_BYTES
@@ -29,6 +38,10 @@ _MOST_AXES = 32
 """As many as an array may have."""
 _LONGEST_NS = 1 << 62
 """146 years: a deadline after that time still fits into the HAL's 64 bits."""
+MOST_STRINGS = 1 << 21
+"""The most elements of a tensor of BYTES. To free them takes 50 ns for each, during which nothing else runs."""
+STRING_BYTES = 64
+"""What an element of BYTES takes beside its characters: an object, and where it is."""
 _DISABLED = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
 
 
@@ -73,8 +86,9 @@ class Caller:
         """Whether the event loop itself may use the client's regions."""
         return self.memory is not None and self.memory.is_prompt(self.owner)
 
-    def input(self, kind: Datatype, shape: Sequence[int], part: RegionPart) -> TensorData:
-        """An input that lies in shared memory: in its place, or read if devices could not use it there.
+    def input(self, kind: Datatype, shape: Sequence[int], part: RegionPart, charge: Charge) -> TensorData:
+        """An input that lies in shared memory: in its place, or read if devices could not use it there. The charge
+        grows by what is read.
 
         Raises ServingError as SharedMemory, and TensorError as ``array_from_raw``.
         """
@@ -84,6 +98,7 @@ class Caller:
             place = memory.place(part.name, part.offset, part.byte_size, self.owner)
             require_bytes(kind, shape, part.byte_size)
             return PlacedTensor(kind.dtype, tuple(shape), place)
+        charge.copy(part.byte_size + copied_bytes(kind, shape, part.byte_size))
         return array_from_raw(kind, shape, memory.read(part.name, part.offset, part.byte_size, self.owner))
 
     def output_places(self, outputs: Sequence[RequestedOutput]) -> dict[str, Place]:
@@ -114,6 +129,19 @@ class Caller:
 def refuse(message: str) -> ServingError:
     """The error for a request that is not valid: INVALID_ARGUMENT."""
     return ServingError(ErrorKind.INVALID_ARGUMENT, message)
+
+
+def copied_bytes(kind: Datatype, shape: Sequence[int], size: int) -> int:
+    """The memory that a tensor takes beside its ``size`` bytes on the wire: that of strings, since numbers are viewed.
+
+    Raises TensorError as ``array_from_raw``, and for more than MOST_STRINGS.
+    """
+    if kind is not BYTES:
+        return 0
+    count = element_count(shape)
+    if count > MOST_STRINGS:
+        raise TensorError(f"shape {list(shape)[:8]} has {count} elements of BYTES, expected {MOST_STRINGS} at the most")
+    return size + STRING_BYTES * count
 
 
 def enabled(memory: SharedMemory | None) -> SharedMemory:

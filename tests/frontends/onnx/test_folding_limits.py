@@ -12,6 +12,7 @@ import pytest
 from onnx import NodeProto
 from onnx.helper import make_node, make_tensor_value_info
 
+from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.limits import DEFAULT_LIMITS, FoldingBudget, ImportLimits
 from nnhal_frontends.onnx import import_onnx
@@ -125,6 +126,17 @@ def test_a_vector_of_sizes_that_doubles_is_not_propagated() -> None:
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     assert read_graph(model, lenient=True).shape("v40") in (None, (0,), (1 << 40,))
+
+
+def test_tensors_of_too_many_dimensions_are_refused() -> None:
+    nodes = [make_node("Expand", ["one", "length"], ["t"]), make_node("Reshape", ["x", "t"], ["y"])]
+    model = onnx_model([make_node("Relu", ["x"], ["y"])], {"x": [4]}, ["y"])
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    for name, values in (("one", np.array(1)), ("length", np.array([1 << 40]))):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    with pytest.raises(InvalidModel, match="the model's tensors have up to 1099511627777 dimensions together"):
+        import_onnx(model)
 
 
 def test_results_that_are_read_no_more_are_dropped() -> None:

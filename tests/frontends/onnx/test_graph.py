@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx.helper import make_function, make_node, make_opsetid, make_tensor_value_info
+from onnx.helper import make_function, make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.onnx.graph import read_graph
@@ -48,8 +48,11 @@ def test_an_invalid_model_is_refused() -> None:
 
 
 def test_contradicting_shapes_are_refused() -> None:
-    model = relu([3])
-    model.graph.output[0].CopyFrom(make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4]))
+    nodes = [make_node("Add", ["x", "c"], ["y"])]
+    constant = onnx.numpy_helper.from_array(np.zeros(4, np.float32), "c")
+    x, y = (make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3]) for name in "xy")
+    graph = make_graph(nodes, "g", [x], [y], [constant])
+    model = make_model(graph, opset_imports=[make_opsetid("", 17)], ir_version=9)
     with pytest.raises(InvalidModel, match="contradict"):
         read_graph(model)
 

@@ -48,7 +48,7 @@ def test_a_file_is_known_by_its_identifier() -> None:
     content = ADD.file()
     assert is_tflite(content)
     assert not is_tflite(b"\x08\x08\x12\x04onnx")
-    with pytest.raises(InvalidModel, match=r"bytes 4 to 8 are b'TFL2', expected b'TFL3'"):
+    with pytest.raises(InvalidModel, match=r"bytes 4 to 8 are 54464c32, expected 54464c33"):
         read_graphs(content[:4] + b"TFL2" + content[8:])
 
 

@@ -87,6 +87,26 @@ def test_a_message_that_is_too_long_is_not_taken(raw: tuple[Channel, socket.sock
     assert channel.bytes_received == 0
 
 
+def test_an_empty_datagram_is_not_taken_for_the_end(raw: tuple[Channel, socket.socket]) -> None:
+    channel, peer = raw
+    peer.send(b"")
+    with pytest.raises(ProtocolError, match="the message has 0 bytes"):
+        channel.receive()
+    peer.send(b"next")
+    assert channel.receive() == b"next"
+
+
+def test_the_last_answer_reaches_a_peer_whose_messages_were_not_all_read(raw: tuple[Channel, socket.socket]) -> None:
+    channel, peer = raw
+    for _ in range(3):
+        peer.send(b"call")
+    channel.receive()
+    channel.send(b"last words")
+    channel.close()
+    assert peer.recv(100) == b"last words"
+    assert peer.recv(100) == b""
+
+
 def test_descriptors_arrive_as_the_same_files(pair: Pair) -> None:
     ours, theirs = pair
     sent = memfds(MAX_DESCRIPTORS_PER_MESSAGE)

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,10 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from nnhal.admin import EXIT_STATUS
 from nnhal.endpoint import Endpoint
@@ -30,6 +26,7 @@ from nnhal.v1 import admin_pb2 as wire
 from nnhal_hosting.supervision import Child
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.bystanders import bystander
+from tests.support.idle_calls import is_healthy
 from tests.support.processes import device_process
 from tests.support.refusals import INVALID, refusal
 from tests.support.resources import resources_of
@@ -253,36 +250,6 @@ def test_an_operator_gets_in_when_clients_have_taken_all_sessions(running: Runni
             wait_until(lambda: clients[0].hung_up, "the client has lost its link")
 
 
-def test_an_operator_is_answered_when_clients_hold_all_threads(running: Running, operator: DeviceAdmin) -> None:
-    done = threading.Event()
-
-    def nothing() -> Iterator[reflection_pb2.ServerReflectionRequest]:
-        done.wait()
-        yield from ()
-
-    with grpc.insecure_channel(running.endpoint.address) as channel:
-        reflect = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo
-        streams = [reflect(nothing()) for _ in range(RPC_THREADS)]
-        try:
-            wait_until(lambda: not is_answered(channel), "the streams hold all threads")
-            assert operator.process().is_whole
-            assert not is_answered(channel)
-        finally:
-            for stream in streams:
-                stream.cancel()
-            done.set()
-        wait_until(lambda: is_answered(channel), "the threads are free")
-
-
-def is_answered(channel: grpc.Channel) -> bool:
-    """Return whether a call of a client is answered soon."""
-    try:
-        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=0.1)
-    except grpc.RpcError:
-        return False
-    return True
-
-
 def test_the_level_of_the_log_is_changed_and_its_lines_are_read(operator: DeviceAdmin, client: ProcessAdmin) -> None:
     before = operator.log_lines().last
     operator.set_log_level("debug")
@@ -332,8 +299,7 @@ def test_a_process_without_a_key_has_no_operators(short_path: Path) -> None:
     with subprocess.Popen(command) as process:
         try:
             wait_until(Endpoint(short_path).rpc.exists, "the process listens")
-            with grpc.insecure_channel(Endpoint(short_path).address) as channel:
-                wait_until(lambda: is_answered(channel), "the process serves")
+            wait_until(lambda: is_healthy(Endpoint(short_path).address), "the process serves")
             with ProcessAdmin(Endpoint(short_path), "k" * 20) as admin:
                 refused(admin.process, "the process has no admin key: it was started without a supervisor")
             with ProcessAdmin(Endpoint(short_path)) as client:

@@ -75,7 +75,7 @@ def test_json_that_is_not_well_formed_is_an_error(text: str) -> None:
     ("text", "message"),
     [
         ('name: "other"', "name is 'other', expected 'm' or nothing"),
-        ("max_batch_size: -1", "max_batch_size is -1, expected 0 or more"),
+        ("max_batch_size: -1", "max_batch_size is -1, expected 0 to 2147483647"),
     ],
 )
 def test_what_contradicts_the_folder_is_an_error(text: str, message: str) -> None:

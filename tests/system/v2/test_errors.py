@@ -127,11 +127,11 @@ CASES: dict[str, tuple[Call, str, str, str]] = {
     ),
     "a key that is no file": (
         register("r", "nobody"),
-        "INTERNAL",
+        "INVALID_ARGUMENT",
         "400",
         "Unable to open shared memory region: 'nobody'",
     ),
-    "a key that leaves the folder": (register("r", "../null"), "INTERNAL", "400", "Unable to open"),
+    "a key that leaves the folder": (register("r", "../null"), "INVALID_ARGUMENT", "400", "Unable to open"),
     "a reserved region": (
         register("triton_python_backend_shm_region_1", "k"),
         "INVALID_ARGUMENT",

@@ -84,9 +84,7 @@ def test_random_messages_are_answered_or_refused(fuzzed: Served, name: str) -> N
             try:
                 method(bytes(data), timeout=30)
             except grpc.RpcError as error:
-                # A message may name a file that is not in /dev/shm, which Triton calls INTERNAL.
-                allowed = {*ANSWERS, grpc.StatusCode.INTERNAL} if "SharedMemory" in name else ANSWERS
-                assert error.code() in allowed
+                assert error.code() in ANSWERS
                 assert error.details()
                 assert DEFECT not in (error.details() or "")
     require_service(fuzzed)

@@ -8,7 +8,7 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
-from nnhal_hosting.rpc import defect
+from nnhal_hosting.rpc import DEFECT
 from nnhal_tools.stress.outcomes import ANY, FAILURE, INVALID, OK, Violation, ask
 
 
@@ -42,4 +42,4 @@ def test_there_may_be_no_more_of_what_a_call_takes() -> None:
 
 def test_a_failure_that_stands_for_a_defect_is_never_allowed() -> None:
     with pytest.raises(Violation, match="the device has a defect"):
-        ask(lambda: refuse(ErrorStatus.GENERAL_FAILURE, defect().message), ANY)
+        ask(lambda: refuse(ErrorStatus.GENERAL_FAILURE, DEFECT), ANY)

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar, cast
 
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
-from nnhal_hosting.rpc import defect
+from nnhal_hosting.rpc import DEFECT
 
 T = TypeVar("T")
 Statuses = frozenset[ErrorStatus]
@@ -23,7 +23,6 @@ NOTHING: Statuses = frozenset()
 ANY = OK | REFUSED
 """For objects that other threads use too: whether they are busy, filled or released is unknown."""
 _EXHAUSTED: Statuses = frozenset({ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT})
-_DEFECTS = (defect().message, "the driver failed; its log says why")
 
 
 class Violation(Exception):  # noqa: N818 - a finding about the device, not an error of this program
@@ -55,7 +54,7 @@ def ask(call: Callable[[], T], allowed: Collection[ErrorStatus] = OK, takes: boo
     try:
         value = call()
     except HalError as error:
-        if error.message in _DEFECTS:
+        if error.message == DEFECT:
             raise Violation(f"the device has a defect: {error}") from error
         if error.status in allowed or (takes and error.status in _EXHAUSTED):
             return Answer(error.status)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from nnhal.remote.supervisor import supervisor_endpoint
 from nnhal.v1 import supervisor_pb2, supervisor_pb2_grpc
+from nnhal_hosting.calls import CallLimits
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.server import ServerProcess
 from nnhal_hosting.sessions import Ownership, Sessions
@@ -15,7 +16,7 @@ from nnhal_tools.up.servicer import SupervisorServicer
 from nnhal_tools.up.testbed import Testbed
 from nnhal_tools.up.topology import FRAMEWORK
 
-_THREADS = 64
+_CALLS = CallLimits(threads=64)
 """Calls at a time. A drain, or a start of the framework, may take minutes."""
 _SERVICE = supervisor_pb2.DESCRIPTOR.services_by_name["SupervisorService"].full_name
 
@@ -28,7 +29,7 @@ def controlled(testbed: Testbed) -> Iterator[None]:
     """
     commands = ProcessCommands(testbed)
     sessions: Sessions[Ownership] = Sessions(Ownership)
-    server = ServerProcess(supervisor_endpoint(testbed.directory), sessions.opened, SessionLimits(), _THREADS)
+    server = ServerProcess(supervisor_endpoint(testbed.directory), sessions.opened, SessionLimits(), _CALLS)
     servicer = SupervisorServicer(testbed, commands, sessions)
     supervisor_pb2_grpc.add_SupervisorServiceServicer_to_server(servicer, server.rpc)
     server.reflect([_SERVICE])

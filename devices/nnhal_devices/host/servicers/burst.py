@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
+from nnhal.codec import config_from_wire, nanoseconds, request_from_wire, result_to_wire
 from nnhal.types import ExecutionConfig
 from nnhal.v1 import burst_pb2 as wire
 from nnhal.v1 import burst_pb2_grpc, request_pb2
@@ -22,7 +22,7 @@ class BurstServicer(burst_pb2_grpc.BurstServiceServicer):
     def ExecuteSynchronously(
         self, request: wire.BurstServiceExecuteSynchronouslyRequest, context: grpc.ServicerContext
     ) -> wire.BurstServiceExecuteSynchronouslyResponse:
-        config = ExecutionConfig(request.measure_timing, request.loop_timeout_duration_ns)
+        config = ExecutionConfig(request.measure_timing, nanoseconds(request, "loop_timeout_duration_ns"))
         return wire.BurstServiceExecuteSynchronouslyResponse(result=self._execute(request, config, context))
 
     @answers
@@ -57,6 +57,7 @@ class BurstServicer(burst_pb2_grpc.BurstServiceServicer):
             request_from_wire(request.request, client.descriptors.get),
             request.memory_identifier_tokens,
             config,
-            request.deadline_ns,
+            nanoseconds(request, "deadline_ns"),
+            context.is_active,
         )
         return result_to_wire(result)

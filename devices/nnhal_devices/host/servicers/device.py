@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import grpc
 
-from nnhal.codec import capabilities_to_wire, extensions_to_wire
+from nnhal.codec import capabilities_to_wire, extensions_to_wire, nanoseconds
+from nnhal.codec.bounds import MAX_ROLES, at_most
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError
@@ -78,7 +79,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
 
         def arguments(client: ClientSession) -> Preparation:
             files = _usable_files(request.model_cache, request.data_cache, request.token, client)
-            return Preparation(request.preference, request.priority, request.deadline_ns, files)
+            return Preparation(request.preference, request.priority, nanoseconds(request, "deadline_ns"), files)
 
         for event in self._prepare(request.model, arguments, context):
             yield wire.PrepareModelResponse(preparation=event)
@@ -92,7 +93,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
             return Preparation(
                 config.preference,
                 config.priority,
-                config.deadline_ns,
+                nanoseconds(config, "deadline_ns"),
                 _usable_files(config.model_cache, config.data_cache, config.cache_token, client),
                 hints_from_wire(config.compilation_hints),
                 extension_names_from_wire(config.extension_name_to_prefix),
@@ -108,7 +109,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
         def launch() -> Callable[[], PreparedModel]:
             client = self._clients.of(context)
             files = _cache_files(request.model_cache, request.data_cache, request.token, client)
-            return self._device.launch_from_cache(files, request.deadline_ns, client)
+            return self._device.launch_from_cache(files, nanoseconds(request, "deadline_ns"), client)
 
         for event in self._notify(launch, context):
             yield wire.PrepareModelFromCacheResponse(preparation=event)
@@ -118,9 +119,12 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
         client = self._clients.of(context)
         buffer = self._device.allocate(
             tuple(request.desc.dimensions),
-            [client.prepared_model(handle) for handle in request.prepared_models],
-            _roles(request.input_roles),
-            _roles(request.output_roles),
+            [
+                client.prepared_model(handle)
+                for handle in at_most(MAX_ROLES, request.prepared_models, "prepared models")
+            ],
+            _roles(request.input_roles, "input"),
+            _roles(request.output_roles, "output"),
         )
         handle = client.add(buffer)
         return wire.AllocateResponse(buffer=handle, token=handle)
@@ -178,7 +182,8 @@ def _usable_files(
         return CacheFiles(token=token)
 
 
-def _roles(roles: Iterable[wire.BufferRole]) -> list[BufferRole]:
+def _roles(messages: Sequence[wire.BufferRole], what: str) -> list[BufferRole]:
+    roles = at_most(MAX_ROLES, messages, f"{what} roles")
     return [BufferRole(role.model_index, role.io_index, role.probability) for role in roles]
 
 
@@ -190,7 +195,7 @@ def _guarded(work: Callable[[], R]) -> R:
         raise
     except Exception as error:
         _log.exception("a preparation failed")
-        raise defect() from error
+        raise defect(error) from error
 
 
 def _failed(error: HalError) -> wire.Preparation:

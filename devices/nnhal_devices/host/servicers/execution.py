@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from nnhal.codec import result_to_wire
+from nnhal.codec import nanoseconds, result_to_wire
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import execution_pb2_grpc
 from nnhal_devices.host.client_session import ClientSessions
@@ -25,7 +25,8 @@ class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
     def ExecuteSynchronously(
         self, request: wire.ExecutionServiceExecuteSynchronouslyRequest, context: grpc.ServicerContext
     ) -> wire.ExecutionServiceExecuteSynchronouslyResponse:
-        result, _ = self._clients.of(context).execution(request.execution).run(request.deadline_ns)
+        execution = self._clients.of(context).execution(request.execution)
+        result, _ = execution.run(nanoseconds(request, "deadline_ns"), context.is_active)
         return wire.ExecutionServiceExecuteSynchronouslyResponse(result=result_to_wire(result))
 
     @answers
@@ -35,7 +36,8 @@ class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
         client = self._clients.of(context)
         execution = client.execution(request.execution)
         fences = fences_of(client, request.wait_for_descriptor_ids)
-        result = launch(self._launcher, client, execution, fences, request.deadline_ns, request.duration_ns)
+        deadline_ns, duration_ns = nanoseconds(request, "deadline_ns"), nanoseconds(request, "duration_ns")
+        result = launch(self._launcher, client, execution, fences, deadline_ns, duration_ns)
         return wire.ExecutionServiceExecuteFencedResponse(result=result)
 
     @answers

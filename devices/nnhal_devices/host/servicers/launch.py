@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnhal.codec.bounds import MAX_FENCES, at_most
 from nnhal.errors import HalError
-from nnhal.fence import Fence
+from nnhal.fence import Fence, name_fences
 from nnhal.v1 import prepared_model_pb2 as wire
 from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.client_session import ClientSession
@@ -15,7 +16,10 @@ from nnhal_devices.host.launcher import Launcher, fences_from, start
 
 def fences_of(client: ClientSession, numbers: Sequence[int]) -> list[Fence]:
     """The fences that a call names. Raises INVALID_ARGUMENT."""
-    return fences_from([client.descriptors.get(number) for number in numbers])
+    known = at_most(MAX_FENCES, numbers, "fences to wait for")
+    fences = fences_from([client.descriptors.get(number) for number in known])
+    name_fences(fences, numbers)
+    return fences
 
 
 def launch(
@@ -31,7 +35,7 @@ def launch(
     def answer(callback: FencedExecutionCallback, fence: Fence | None) -> wire.FencedExecutionResult:
         handle = client.add(callback)
         try:
-            number = client.descriptors.offer(fence.descriptor) if fence else 0
+            number = client.descriptors.offer(fence.descriptor, owner=handle) if fence else 0
         except HalError:
             client.release(handle)
             raise

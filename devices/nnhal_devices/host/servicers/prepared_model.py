@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import grpc
 
-from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
+from nnhal.codec import config_from_wire, nanoseconds, request_from_wire, result_to_wire
 from nnhal.types import ExecutionConfig, ExecutionResult
 from nnhal.v1 import prepared_model_pb2 as wire
-from nnhal.v1 import prepared_model_pb2_grpc, request_pb2
+from nnhal.v1 import prepared_model_pb2_grpc
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.burst_channel import serve_burst
 from nnhal_devices.host.client_session import ClientSession, ClientSessions
+from nnhal_devices.host.execution import Wanted
 from nnhal_devices.host.launcher import Launcher
 from nnhal_devices.host.servicers.launch import fences_of, launch
 from nnhal_hosting.rpc import answers
@@ -27,10 +28,8 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
     def ExecuteSynchronously(
         self, request: wire.PreparedModelServiceExecuteSynchronouslyRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteSynchronouslyResponse:
-        config = ExecutionConfig(request.measure_timing, request.loop_timeout_duration_ns)
-        result = _execute(
-            self._clients.of(context), request.prepared_model, request.request, config, request.deadline_ns
-        )
+        config = ExecutionConfig(request.measure_timing, nanoseconds(request, "loop_timeout_duration_ns"))
+        result = _execute(self._clients.of(context), request, config, context.is_active)
         return wire.PreparedModelServiceExecuteSynchronouslyResponse(result=result_to_wire(result))
 
     @answers
@@ -38,16 +37,14 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
         self, request: wire.PreparedModelServiceExecuteSynchronouslyWithConfigRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteSynchronouslyWithConfigResponse:
         config = config_from_wire(request.config)
-        result = _execute(
-            self._clients.of(context), request.prepared_model, request.request, config, request.deadline_ns
-        )
+        result = _execute(self._clients.of(context), request, config, context.is_active)
         return wire.PreparedModelServiceExecuteSynchronouslyWithConfigResponse(result=result_to_wire(result))
 
     @answers
     def ExecuteFenced(
         self, request: wire.PreparedModelServiceExecuteFencedRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteFencedResponse:
-        config = ExecutionConfig(request.measure_timing, request.loop_timeout_duration_ns)
+        config = ExecutionConfig(request.measure_timing, nanoseconds(request, "loop_timeout_duration_ns"))
         result = self._launch(request, config, self._clients.of(context))
         return wire.PreparedModelServiceExecuteFencedResponse(result=result)
 
@@ -101,12 +98,18 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
             request_from_wire(request.request, client.descriptors.get), config, allow_unspecified_output=False
         )
         fences = fences_of(client, request.wait_for_descriptor_ids)
-        return launch(self._launcher, client, execution, fences, request.deadline_ns, request.duration_ns)
+        deadline_ns, duration_ns = nanoseconds(request, "deadline_ns"), nanoseconds(request, "duration_ns")
+        return launch(self._launcher, client, execution, fences, deadline_ns, duration_ns)
 
 
 def _execute(
-    client: ClientSession, handle: int, message: request_pb2.Request, config: ExecutionConfig, deadline_ns: int
+    client: ClientSession,
+    request: wire.PreparedModelServiceExecuteSynchronouslyRequest
+    | wire.PreparedModelServiceExecuteSynchronouslyWithConfigRequest,
+    config: ExecutionConfig,
+    is_wanted: Wanted,
 ) -> ExecutionResult:
-    prepared = client.prepared_model(handle)
-    result, _ = prepared.bind(request_from_wire(message, client.descriptors.get), config).run(deadline_ns)
+    prepared = client.prepared_model(request.prepared_model)
+    bound = prepared.bind(request_from_wire(request.request, client.descriptors.get), config)
+    result, _ = bound.run(nanoseconds(request, "deadline_ns"), is_wanted)
     return result

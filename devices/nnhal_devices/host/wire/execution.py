@@ -8,6 +8,8 @@ from math import prod
 from typing import NamedTuple
 
 from nnhal.arrays import Bytes
+from nnhal.codec import nanoseconds
+from nnhal.codec.bounds import MAX_ARGUMENTS, at_most
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.types import (
     NO_DEADLINE,
@@ -37,7 +39,8 @@ class _Layout:
 
     def place(self, arguments: Sequence[wire.BoundArgument], what: str) -> list[RequestArgument]:
         """Place all inputs or all outputs. Raises INVALID_ARGUMENT."""
-        return [self._place(argument, f"{what} {index}") for index, argument in enumerate(arguments)]
+        known = at_most(MAX_ARGUMENTS, arguments, f"{what}s")
+        return [self._place(argument, f"{what} {index}") for index, argument in enumerate(known)]
 
     def _place(self, argument: wire.BoundArgument, what: str) -> RequestArgument:
         if argument.has_no_value:
@@ -82,7 +85,8 @@ class FarExecution:
         self._memory = memory = FarMemory(max(layout.size, _ALIGNMENT), "nnhal-wire-arguments")
         pools: tuple[RequestMemoryPool, ...] = (memory.pool, *(each.pool for each in layout.pools))
         bound = Request(tuple(inputs), tuple(outputs), pools)
-        self._remote = prepared.remote.create_reusable_execution(bound, ExecutionConfig(True, request.loop_timeout_ns))
+        config = ExecutionConfig(True, nanoseconds(request, "loop_timeout_ns"))
+        self._remote = prepared.remote.create_reusable_execution(bound, config)
         self.inputs = [place for argument in inputs if (place := _sent(argument, memory)) is not None]
         """The places of the inputs that are sent."""
         self._outputs = [

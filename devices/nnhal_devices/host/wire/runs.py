@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from nnhal.arrays import Bytes
+from nnhal.codec import nanoseconds
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.host.wire.execution import FarExecution
 from nnhal_devices.host.wire.objects import FarObjects
@@ -33,7 +34,7 @@ class FarRuns:
             for chunk in chunks:
                 scatter.feed(chunk)
             scatter.require_full()
-            return execution.run(start.remaining_ns, received_ns)
+            return execution.run(nanoseconds(start, "remaining_ns"), received_ns)
 
     def cancel(self, run: int) -> None:
         """Cancel a run. One that has ended is left alone. Raises HalError."""

@@ -258,4 +258,4 @@ def _end(context: grpc.ServicerContext, error: Exception, method: str) -> NoRetu
     if isinstance(error, NnhalError):
         abort(context, HalError(ErrorStatus.DEVICE_UNAVAILABLE, f"the session has ended: {error}"))
     _log.error("a call over the wire failed", method=method, exc_info=error)
-    abort(context, defect())
+    abort(context, defect(error))

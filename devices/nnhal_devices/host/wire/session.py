@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 
+from nnhal.codec import nanoseconds
 from nnhal.errors import invalid_argument
 from nnhal.remote.calls import Calls
 from nnhal.remote.preparation import prepared_handle
@@ -65,10 +66,11 @@ class FarSession:
 
     def prepare(self, request: wire.PrepareRequest, received_ns: int) -> wire.PrepareResponse:
         """Prepare a model, within a time from ``received_ns`` on. Raises MissingConstantsError too."""
+        remaining_ns = nanoseconds(request, "remaining_ns")
         config = device_pb2.PrepareModelConfig(
             preference=request.preference,
             priority=request.priority,
-            deadline_ns=NO_DEADLINE if request.remaining_ns < 0 else received_ns + request.remaining_ns,
+            deadline_ns=NO_DEADLINE if remaining_ns < 0 else received_ns + remaining_ns,
             cache_token=bytes(CACHE_TOKEN_BYTES),
         )
         message = device_pb2.PrepareModelWithConfigRequest(model=self._packs.model(request.model), config=config)

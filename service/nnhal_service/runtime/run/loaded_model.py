@@ -11,6 +11,7 @@ from nnhal.errors import HalError
 from nnhal.types import NO_HINTS, ErrorStatus, Hints, Memory
 from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, import_model
 from nnhal_frontends.imported import ImportedModel
+from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Options, PlacementError
 from nnhal_service.runtime.devices.fleet import Fleet
 from nnhal_service.runtime.memory.bindings import TensorBinding
@@ -22,6 +23,7 @@ from nnhal_service.runtime.run.context import DRAIN_SECONDS, ExecutionContext
 from nnhal_service.runtime.run.reports import RunWatcher
 from nnhal_service.runtime.run.weak_calls import weakly
 
+_log = get_logger(__name__)
 COUNT_SECONDS = 2.0
 """How long devices may take, together, to say how much was run directly."""
 
@@ -190,12 +192,12 @@ class LoadedModel:
         for context in contexts:
             context.leave_direct_runs(plan)
 
-    def close(self) -> None:
-        """Close all contexts and shares when their runs have ended or take too long, and release the parts.
+    def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Close all contexts and shares, and release the parts. Runs that take longer than that are cancelled.
 
         Harmless if repeated. The parts of a share belong to its owner and stay.
         """
-        self._close(time.monotonic() + DRAIN_SECONDS)
+        self._close(time.monotonic() + drain_seconds)
 
     def _close(self, until: float) -> None:
         with self._lock:
@@ -236,6 +238,8 @@ def load_model(
         return LoadedModel(prepare(imported, fleet, devices, options, variant))
 
     imported = import_model(content, format, limits=limits)
+    for warning in imported.warnings:
+        _log.warning("a model file contradicts itself", reason=warning)
     try:
         return prepared(imported, cache)
     except (HalError, PlacementError):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import DeadObjectError, HalError, TransportError
+from nnhal.exhaustion import host_failure
 from nnhal.remote import RemoteExecution
 from nnhal.remote.stage import RemoteStage, StageDescriptors
 from nnhal.types import ErrorStatus, RunUsage
@@ -116,7 +117,7 @@ class Wiring:
                 self._stages.append(execution.wire(number, f"the step on {device}", descriptors))
         except OSError as error:
             self.unwire()
-            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"no sockets for a chain: {error}") from error
+            raise host_failure("no sockets for a chain", error) from error
         except BaseException:
             self.unwire()
             raise

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw, datatype
 from nnhal.inference.grpc_service_pb2 import InferTensorContents, ModelInferRequest
+from nnhal_service.access import Charge
 from nnhal_service.serving.client_memory import TensorData
 from nnhal_service.serving.request import InferenceRequest
 from nnhal_service.v2.grpc.message_fields import array_from_contents, parameters_from_wire, request_parameters_from_wire
@@ -23,6 +24,7 @@ from nnhal_service.v2.requested import (
     RegionPart,
     RequestedOutput,
     RequestParameters,
+    copied_bytes,
     refuse,
     region_part,
     requested_output,
@@ -34,10 +36,22 @@ _KEPT_BYTES = 2048
 _MOST_IN_LOOP = 1 << 14
 """The longest head that is parsed without a thread."""
 _MOST_FIELDS_IN_LOOP = 256
+_MOST_FIELDS = 1 << 14
+"""Fields of a request beside elements of tensors: to parse one takes up to 2.5 us and 250 bytes."""
+_MOST_RAW = 1 << 17
+"""Raw contents of a request, each of which is cut out."""
+_MOST_ELEMENT_FIELDS = 1 << 18
+"""Fields that are elements of tensors: strings, or numbers that are not packed."""
+_MOST_BYTES = 1 << 24
+"""The longest head. To parse one takes up to 31 ms for each MiB, during which nothing else runs in the process."""
+_MEMORY_FACTOR = 8
+"""The memory that a parsed head takes, in bytes for each of its own: numbers of one byte become those of eight."""
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _RAW_INPUT_TAG = ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER << 3 | _LENGTH
 _ID_TAG = ModelInferRequest.ID_FIELD_NUMBER << 3 | _LENGTH
+_INPUT_TAG = ModelInferRequest.INPUTS_FIELD_NUMBER << 3 | _LENGTH
+_CONTENTS_TAG = ModelInferRequest.InferInputTensor.CONTENTS_FIELD_NUMBER << 3 | _LENGTH
 
 
 class CutRequest(NamedTuple):
@@ -53,6 +67,11 @@ class CutRequest(NamedTuple):
     def has_short_head(self) -> bool:
         """Whether parsing the head takes no time that is worth a thread."""
         return len(self.head) <= _MOST_IN_LOOP
+
+    @property
+    def parsed_bytes(self) -> int:
+        """The memory that the parsed head takes, if that is worth counting."""
+        return 0 if self.has_short_head else _MEMORY_FACTOR * len(self.head)
 
 
 class InputHead(NamedTuple):
@@ -103,12 +122,17 @@ _kept_head = lru_cache(_KEPT_HEADS)(Head)
 
 
 def cut_request(data: bytes) -> CutRequest:
-    """Cut a request into its parts. Raises google.protobuf.message.DecodeError if its fields are malformed.
+    """Cut a request into its parts. The head's own contents are not checked.
 
-    The head's own contents are not checked.
+    Raises google.protobuf.message.DecodeError if its fields are malformed, INVALID_ARGUMENT if they are too many or too
+    long beside the raw contents.
     """
-    cut = _cut(data, len(data), len(data))
-    assert cut is not None
+    cut = _cut(data, _MOST_RAW, _MOST_BYTES)
+    if cut is None:
+        raise refuse(
+            f"the request has more than {_MOST_RAW} fields, or more than {_MOST_BYTES} bytes beside "
+            "raw_input_contents, which may be of any length"
+        )
     return cut
 
 
@@ -122,8 +146,10 @@ def _cut(data: bytes, most_fields: int, most_bytes: int) -> CutRequest | None:
     view = memoryview(data)
     head, raw = [], []
     identifier = b""
+    beside = 0
     for count, (tag, start, body, end) in enumerate(_fields(data)):
-        if count == most_fields or (tag != _RAW_INPUT_TAG and end - start > most_bytes):
+        beside += end - start if tag != _RAW_INPUT_TAG else 0
+        if count == most_fields or beside > most_bytes:
             return None
         if tag == _RAW_INPUT_TAG:
             raw.append(view[body:end])
@@ -138,8 +164,35 @@ def _cut(data: bytes, most_fields: int, most_bytes: int) -> CutRequest | None:
 
 
 def head_of(data: bytes) -> Head:
-    """A head, parsed at most once. Raises google.protobuf.message.DecodeError if it is malformed."""
-    return _kept_head(data) if len(data) <= _KEPT_BYTES else Head(data)
+    """A head, parsed at most once.
+
+    Raises google.protobuf.message.DecodeError if it is malformed, INVALID_ARGUMENT if it has too many fields.
+    """
+    if len(data) <= _KEPT_BYTES:
+        return _kept_head(data)
+    if len(data) > _MOST_IN_LOOP:
+        _require_few_fields(data)
+    return Head(data)
+
+
+def _require_few_fields(head: bytes) -> None:
+    fields = elements = 0
+    for tag, _, body, end in _fields(head):
+        fields += 1
+        if tag != _INPUT_TAG:
+            continue
+        for tag_of_input, _, start, stop in _fields(head[body:end]):
+            fields += 1
+            if tag_of_input == _CONTENTS_TAG:
+                for _ in _fields(head[body + start : body + stop]):
+                    elements += 1
+                    if elements > _MOST_ELEMENT_FIELDS:
+                        raise refuse(
+                            f"the contents of the inputs have more than {_MOST_ELEMENT_FIELDS} elements that are not "
+                            "packed; raw_input_contents may have any number"
+                        )
+            if fields > _MOST_FIELDS:
+                raise refuse(f"the request has more than {_MOST_FIELDS} fields beside elements of tensors")
 
 
 def request_from_wire(
@@ -148,14 +201,16 @@ def request_from_wire(
     caller: Caller,
     deadline_ns: int,
     arrived_ns: int,
+    charge: Charge,
 ) -> InferenceRequest:
-    """The request of a served model; its inputs are views of the raw contents, or in memory of the client.
+    """The request of a served model; its inputs are views of the raw contents, or in memory of the client. The charge
+    grows by what is copied.
 
     Raises ServingError.
     """
     parameters = asked.parameters
     return InferenceRequest(
-        _arrays(asked.inputs, cut.raw, caller),
+        _arrays(asked.inputs, cut.raw, caller, charge),
         [output.name for output in asked.outputs],
         cut.id,
         parameters.others,
@@ -164,18 +219,22 @@ def request_from_wire(
         deadline_ns,
         arrived_ns=arrived_ns,
         output_places=caller.output_places(asked.outputs),
+        copying=charge.copy,
     )
 
 
-def _arrays(inputs: Sequence[InputHead], raw: Sequence[memoryview], caller: Caller) -> dict[str, TensorData]:
+def _arrays(
+    inputs: Sequence[InputHead], raw: Sequence[memoryview], caller: Caller, charge: Charge
+) -> dict[str, TensorData]:
     arrays: dict[str, TensorData] = {}
     used = 0
     for given in inputs:
         try:
             if given.part is not None:
-                arrays[given.name] = caller.input(given.kind, given.shape, given.part)
+                arrays[given.name] = caller.input(given.kind, given.shape, given.part, charge)
             elif not raw:
                 elements = given.contents or InferTensorContents()
+                charge.copy(copied_bytes(given.kind, given.shape, len(elements.bytes_contents)))
                 arrays[given.name] = array_from_contents(given.kind, given.shape, elements)
             elif given.contents is not None:
                 raise refuse(
@@ -186,6 +245,7 @@ def _arrays(inputs: Sequence[InputHead], raw: Sequence[memoryview], caller: Call
                     f"unable to find data for input tensor {given.what}: raw_input_contents has too few entries"
                 )
             else:
+                charge.copy(copied_bytes(given.kind, given.shape, len(raw[used])))
                 arrays[given.name] = array_from_raw(given.kind, given.shape, raw[used])
                 used += 1
         except TensorError as error:

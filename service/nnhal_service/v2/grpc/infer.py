@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
 from nnhal.types import NO_DEADLINE
-from nnhal_service.access import RequestMemoryBudget
+from nnhal_hosting.access import AccessRole
+from nnhal_service.access import FREE_COPIES, Charge, Guard, RequestMemoryBudget
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.serving.client_memory import PlacedTensor
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP
+from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP, bytes_of
 from nnhal_service.serving.request import InferenceResponse, Parameter
 from nnhal_service.v2.backend import ModelBackend, ModelRepository, SharedMemory
-from nnhal_service.v2.grpc.access import metadata_value
+from nnhal_service.v2.grpc.access import AUTHORIZATION, metadata_value
 from nnhal_service.v2.grpc.calls import Context, ended
 from nnhal_service.v2.grpc.decode import Asked, CutRequest, Head, cut_in_loop, cut_request, head_of, request_from_wire
 from nnhal_service.v2.grpc.encode import Raw, encode_response, encode_stream_response, response_to_wire
@@ -71,23 +72,28 @@ class InferCalls:
         owner: Owner,
         budget: RequestMemoryBudget,
         loop: ServingLoop,
+        guard: Guard,
     ) -> None:
+        """``guard`` admits each request of a stream but the first, with which the stream was admitted."""
         self._repository = repository
         self._memory = memory
         self._owner = owner
         self._budget = budget
         self._loop = loop
+        self._guard = guard
 
     async def infer(self, data: bytes, context: Context) -> bytes:
         """ModelInfer."""
         arrived_ns = time.monotonic_ns()
         with RequestScope(metadata_value(context, TRACEPARENT)) as scope:
             try:
-                with self._budget.charge(len(data)):
+                with self._budget.charge(len(data)) as charge:
                     cut = await self._cut(data)
-                    head = await self._head(cut)
+                    head = await self._head(cut, charge)
                     scope.name(head.model_name, cut.id)
-                    return await self._run(head, cut, context, _ALONE, arrived_ns)
+                    response = await self._run(head, cut, context, _ALONE, arrived_ns, charge)
+                self._hold_until_sent(response, context)
+                return response
             except Exception as error:
                 answer = answer_for(error, "ModelInfer")
         await abort(context, answer)
@@ -96,16 +102,20 @@ class InferCalls:
         """ModelStreamInfer: each request is read and runs when the one before it has been answered."""
         by_status = metadata_value(context, _STATUS_HEADER) == "true"
         traceparent = metadata_value(context, TRACEPARENT)
+        is_first = True
         while isinstance(data := await context.read(), bytes):
             arrived_ns = time.monotonic_ns()
             cut = _NO_REQUEST
             with RequestScope(traceparent) as scope:
                 try:
-                    with self._budget.charge(len(data)):
+                    with self._budget.charge(len(data)) as charge:
                         cut = await self._cut(data)
-                        head = await self._head(cut)
+                        if not is_first and self._guard.has_rules:
+                            self._guard.admit(AccessRole.INFER, metadata_value(context, AUTHORIZATION), context.peer())
+                        is_first = False
+                        head = await self._head(cut, charge)
                         scope.name(head.model_name, cut.id)
-                        answer = await self._run(head, cut, context, _IN_STREAM, arrived_ns)
+                        answer = await self._run(head, cut, context, _IN_STREAM, arrived_ns, charge)
                 except Exception as error:
                     refusal = answer_for(error, "ModelStreamInfer")
                     if by_status:
@@ -113,22 +123,36 @@ class InferCalls:
                     answer = _stream_refusal(cut.id, refusal)
             # The charge has ended: the request must not stay in memory while the client prepares its next one.
             data, cut = b"", _NO_REQUEST
-            await context.write(answer)
+            with self._held(answer):
+                await context.write(answer)
             answer = b""
 
     async def _cut(self, data: bytes) -> CutRequest:
         cut = cut_in_loop(data)
         return await ended(self._loop.compute(cut_request, data)) if cut is None else cut
 
-    async def _head(self, cut: CutRequest) -> Head:
+    def _held(self, response: bytes) -> Charge:
+        """Charge a large response until the client has taken it. It was within the limit while it was made."""
+        return self._budget.hold(max(0, len(response) - FREE_COPIES))
+
+    def _hold_until_sent(self, response: bytes, context: Context) -> None:
+        if len(response) > FREE_COPIES:
+            held = self._held(response)
+            # grpc's stubs have no protocol for callbacks, but a class of them.
+            context.add_done_callback(cast(Any, lambda _: held.release()))
+
+    async def _head(self, cut: CutRequest, charge: Charge) -> Head:
+        charge.grow(cut.parsed_bytes)
         return head_of(cut.head) if cut.has_short_head else await ended(self._loop.compute(head_of, cut.head))
 
-    async def _run(self, head: Head, cut: CutRequest, context: Context, form: _Form, arrived_ns: int) -> bytes:
+    async def _run(
+        self, head: Head, cut: CutRequest, context: Context, form: _Form, arrived_ns: int, charge: Charge
+    ) -> bytes:
         with self._repository.model(head.model_name, head.model_version) as lease:
             model, deadline_ns = lease.model, _deadline_ns(context)
             asked = head.asked() if cut.has_short_head else await ended(self._loop.compute(head.asked))
             caller = Caller(self._owner(context), self._memory) if asked.has_regions else _WITHOUT_REGIONS
-            given = (asked, cut, caller, deadline_ns, arrived_ns)
+            given = (asked, cut, caller, deadline_ns, arrived_ns, charge)
             has_slow_regions = asked.has_regions and not caller.is_prompt
             if has_slow_regions or _is_much(asked, cut):
                 request = await ended(self._loop.compute(request_from_wire, *given))
@@ -136,6 +160,7 @@ class InferCalls:
                 request = request_from_wire(*given)
             with await model.infer(request, context.peer()) as response:
                 answer = (response, asked, model, caller, cut.id, form)
+                charge.copy(bytes_of(response.outputs.values()))
                 if has_slow_regions or _copied_bytes(response) > MOST_BYTES_IN_LOOP:
                     return await ended(self._loop.compute(_encoded, *answer))
                 return _encoded(*answer)

@@ -7,6 +7,7 @@ from typing import NoReturn
 import grpc
 from google.protobuf.message import DecodeError
 
+from nnhal.exhaustion import lack_of
 from nnhal.inference.datatypes import TensorError
 from nnhal_hosting.logs import get_logger
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -41,6 +42,9 @@ def answer_for(error: Exception, method: str) -> ServingError:
     if isinstance(error, DecodeError):
         return ServingError(ErrorKind.INVALID_ARGUMENT, f"the request is not a valid message of {method}")
     _log.error("a call failed", method=method, exc_info=error)
+    lack = lack_of(error)
+    if lack:
+        return ServingError(ErrorKind.RESOURCE_EXHAUSTED, f"the call failed: {lack}")
     return ServingError(ErrorKind.INTERNAL, "the call failed; the log of the server says why")
 
 

@@ -1,22 +1,17 @@
-"""Bodies of requests and responses: their limit and compression, and routes whose body is JSON."""
+"""Bodies of requests and responses: their limit and compression."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from fastapi import Request, Response
-from fastapi.routing import APIRoute
-from starlette.types import Message, Receive, Scope
+from starlette.types import Receive, Scope
 
 from nnhal_service.access import Charge
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.v2.http.services import Services
 
-_CONTENT_TYPE = b"content-type"
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _LEVEL = 1
 """Fast rather than small: both ends are near."""
@@ -120,33 +115,3 @@ def _refuse(message: str) -> ServingError:
 
 def _too_long(max_bytes: int) -> ServingError:
     return _refuse(f"the body is longer than {max_bytes} bytes, which --http-max-input-size allows")
-
-
-_TYPE = b"content-type"
-
-
-def json_route(services: Services) -> type[APIRoute]:
-    """The class of routes with a JSON body. Bodies are read, limited and charged like those of inferences."""
-
-    class JsonRoute(APIRoute):
-        """Takes any body for JSON: tritonclient sends no content type, and ``curl -d`` sends that of a form."""
-
-        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            handle = super().get_route_handler()
-
-            async def as_json(request: Request) -> Response:
-                headers = [entry for entry in request.scope["headers"] if entry[0] != _CONTENT_TYPE]
-                scope = {**request.scope, "headers": [*headers, (_CONTENT_TYPE, b"application/json")]}
-                with services.budget.charge() as charge:
-                    receive_body, own = request.receive, headers_of(request.scope)
-                    body = await read_body(receive_body, own, services.max_bytes, charge, services.loop)
-                    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-                    async def receive() -> Message:
-                        return messages.pop() if messages else await request.receive()
-
-                    return await handle(Request(scope, receive))
-
-            return as_json
-
-    return JsonRoute

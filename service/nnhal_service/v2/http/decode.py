@@ -5,22 +5,27 @@ A body is a JSON object with the binary tensors after it, or a single raw tensor
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from nnhal.inference.datatypes import BYTES, TensorError, array_from_raw, datatype
+from nnhal.arrays import Array
+from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw, datatype
+from nnhal_service.access import Charge
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.client_memory import TensorData
 from nnhal_service.serving.request import InferenceRequest, Parameter
 from nnhal_service.v2.backend import ModelBackend
-from nnhal_service.v2.http.tensors_json import array_from_json
+from nnhal_service.v2.http.json_cut import cut_json
+from nnhal_service.v2.http.tensors_json import array_from_json, array_from_text
 from nnhal_service.v2.requested import (
     Caller,
     RequestedOutput,
+    copied_bytes,
     count,
     refuse,
     region_part,
@@ -32,6 +37,9 @@ BINARY_SIZE, BINARY_DATA, BINARY_OUTPUT = "binary_data_size", "binary_data", "bi
 _KNOWN = {"id", "parameters", "inputs", "outputs"}
 _IN_THE_PATH = {"model_name", "model_version"}
 """KServe's client repeats these in the body."""
+MOST_PARSED_JSON = 1 << 14
+"""The bytes of JSON that are parsed as they are, which the event loop may do. The lists of longer ones are cut out."""
+_LONGEST_SHAPE = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +54,12 @@ class DecodedRequest:
 
 
 def decode_raw(
-    body: bytes | bytearray, model: ModelBackend, name: str, cancellation: Cancellation, arrived_ns: int
+    body: bytes | bytearray, model: ModelBackend, name: str, cancellation: Cancellation, arrived_ns: int, charge: Charge
 ) -> DecodedRequest:
-    """A request whose body is the model's only input. Raises ServingError or TensorError."""
+    """A request whose body is the model's only input. The charge grows by what is copied of it.
+
+    Raises ServingError or TensorError.
+    """
     if len(model.inputs) != 1:
         raise refuse(f"a raw request is for a model with one input; '{name}' has {len(model.inputs)}")
     tensor = model.inputs[0]
@@ -67,8 +78,13 @@ def decode_raw(
         raise refuse(
             f"input '{tensor.name}' has shape {list(tensor.shape)}: a raw request allows at most one unknown axis"
         )
-    inputs = {tensor.name: _array_of(tensor.name, name, lambda: array_from_raw(kind, shape, bytes(body)))}
-    request = InferenceRequest(inputs, cancellation=cancellation, arrived_ns=arrived_ns)
+
+    def array() -> TensorData:
+        charge.copy(copied_bytes(kind, shape, len(body)))
+        return array_from_raw(kind, shape, memoryview(body))
+
+    inputs = {tensor.name: _array_of(tensor.name, name, array)}
+    request = InferenceRequest(inputs, cancellation=cancellation, arrived_ns=arrived_ns, copying=charge.copy)
     return DecodedRequest(request, (), binary=True)
 
 
@@ -79,15 +95,16 @@ def decode_body(
     caller: Caller,
     cancellation: Cancellation,
     arrived_ns: int,
+    charge: Charge,
 ) -> DecodedRequest:
-    """A request whose first ``json_size`` bytes are JSON; all of them if it is None.
+    """A request whose first ``json_size`` bytes are JSON; all of them if it is None. The charge grows by its tensors.
 
     Raises ServingError or TensorError.
     """
     if json_size is not None and json_size > len(body):
         raise refuse(f"Inference-Header-Content-Length is {json_size}, and the body has {len(body)} bytes")
     view = memoryview(body)
-    header = _object(_parsed(view if json_size is None else view[:json_size]), "the request")
+    header, lists = _header(view if json_size is None else view[:json_size])
     unknown = header.keys() - _KNOWN - _IN_THE_PATH
     if unknown:
         raise refuse(f"the request has {sorted(unknown)}, expected only {', '.join(sorted(_KNOWN))}")
@@ -98,7 +115,7 @@ def decode_body(
         tensor_name = _text(tensor, "name", "an input")
         if tensor_name in inputs:
             raise refuse(f"input '{tensor_name}' is repeated")
-        inputs[tensor_name] = _input(tensor, tensor_name, name, binary, caller)
+        inputs[tensor_name] = _input(tensor, tensor_name, name, _Sources(lists, binary, caller, charge))
     binary.require_empty()
     given = _parameters(header, "the request")
     parameters = request_parameters(given, (BINARY_OUTPUT,))
@@ -116,8 +133,53 @@ def decode_body(
         cancellation=cancellation,
         arrived_ns=arrived_ns,
         output_places=caller.output_places(outputs),
+        copying=charge.copy,
     )
     return DecodedRequest(request, outputs, default)
+
+
+def _header(text: memoryview) -> tuple[dict[str, Any], _Lists]:
+    """The JSON object of a request. Its lists are cut out if it is long."""
+    if len(text) <= MOST_PARSED_JSON:
+        return _object(_parsed(text), "the request"), _Lists(None)
+    head, lists = cut_json(text)
+    return _object(_parsed(head), "the request"), _Lists(lists)
+
+
+class _Lists:
+    """The lists of the tensors of a request."""
+
+    def __init__(self, cut: Sequence[memoryview] | None) -> None:
+        """``cut`` are the texts of those that were cut out; None if none was."""
+        self._cut = cut
+
+    def small(self, found: object) -> object:
+        """A list that is to be small, such as a shape, or what else was found in its place."""
+        text = self._text(found)
+        if text is not None and len(text) > _LONGEST_SHAPE:
+            raise refuse(f"the shape of an input has {len(text)} characters, expected {_LONGEST_SHAPE} at the most")
+        return found if text is None else _parsed(b"".join((b"[", text, b"]")))
+
+    def array(self, kind: Datatype, shape: Sequence[int], found: object, charge: Charge) -> Array:
+        """A tensor by its data. Raises TensorError or ServingError."""
+        text = self._text(found)
+        if text is not None:
+            return array_from_text(kind, shape, text, charge)
+        array = array_from_json(kind, shape, found)
+        charge.copy(array.nbytes)
+        return array
+
+    def _text(self, found: object) -> memoryview | None:
+        return self._cut[found[0]] if self._cut is not None and isinstance(found, list) else None
+
+
+class _Sources(NamedTuple):
+    """Where the elements of inputs come from."""
+
+    lists: _Lists
+    binary: _Binary
+    caller: Caller
+    charge: Charge
 
 
 class _Binary:
@@ -137,9 +199,9 @@ class _Binary:
             raise refuse(f"{len(self._rest)} bytes of binary data belong to no input")
 
 
-def _input(tensor: Mapping[str, Any], name: str, model: str, binary: _Binary, caller: Caller) -> TensorData:
+def _input(tensor: Mapping[str, Any], name: str, model: str, sources: _Sources) -> TensorData:
     what = f"input '{name}'"
-    kind_name, shape = _text(tensor, "datatype", what), _shape(tensor, what)
+    kind_name, shape = _text(tensor, "datatype", what), _shape(sources.lists.small(tensor.get("shape")), what)
     parameters = _parameters(tensor, what)
     part = region_part(parameters, what)
     size = parameters.get(BINARY_SIZE)
@@ -149,10 +211,12 @@ def _input(tensor: Mapping[str, Any], name: str, model: str, binary: _Binary, ca
     def array() -> TensorData:
         kind = datatype(kind_name)
         if part is not None:
-            return caller.input(kind, shape, part)
-        if size is not None:
-            return array_from_raw(kind, shape, binary.take(count(parameters, BINARY_SIZE, f"{what}: "), what))
-        return array_from_json(kind, shape, tensor["data"])
+            return sources.caller.input(kind, shape, part, sources.charge)
+        if size is None:
+            return sources.lists.array(kind, shape, tensor["data"], sources.charge)
+        raw = sources.binary.take(count(parameters, BINARY_SIZE, f"{what}: "), what)
+        sources.charge.copy(copied_bytes(kind, shape, len(raw)))
+        return array_from_raw(kind, shape, raw)
 
     return _array_of(name, model, array)
 
@@ -174,7 +238,7 @@ def _output(entry: Mapping[str, Any], binary: bool) -> RequestedOutput:
     return requested_output(name, parameters, asked)
 
 
-def _parsed(content: memoryview) -> object:
+def _parsed(content: memoryview | bytes) -> object:
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -201,10 +265,9 @@ def _text(holder: Mapping[str, Any], key: str, what: str) -> str:
     return value
 
 
-def _shape(tensor: Mapping[str, Any], what: str) -> tuple[int, ...]:
-    shape = tensor.get("shape")
+def _shape(shape: object, what: str) -> tuple[int, ...]:
     if not isinstance(shape, list) or not all(type(axis) is int and 0 <= axis < 2**63 for axis in shape):
-        raise refuse(f"'shape' of {what} is {str(shape)[:60]}, expected a list of integers of 0 and more")
+        raise refuse(f"'shape' of {what} is {reprlib.repr(shape)[:60]}, expected a list of integers of 0 and more")
     return tuple(shape)
 
 
@@ -219,4 +282,9 @@ def _parameters(holder: Mapping[str, Any], what: str) -> Mapping[str, Parameter]
 
 
 def _named(value: object) -> str:
-    return "missing or null" if value is None else f"{str(value)[:60]!r}"
+    return "missing or null" if value is None else f"{_brief(value)[:60]!r}"
+
+
+def _brief(value: object) -> str:
+    """A value of JSON, shortened if it is long or nested."""
+    return value if isinstance(value, str) else reprlib.repr(value)

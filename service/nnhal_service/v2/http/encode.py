@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import orjson
 
 from nnhal.inference.datatypes import datatype_of, raw_from_array
+from nnhal_service.access import Charge
 from nnhal_service.serving.client_memory import to_array
 from nnhal_service.serving.request import InferenceResponse
 from nnhal_service.v2.backend import ModelBackend
@@ -26,9 +26,12 @@ from nnhal_service.v2.requested import (
 
 
 def encode(
-    decoded: DecodedRequest, response: InferenceResponse, model: ModelBackend, caller: Caller
+    decoded: DecodedRequest, response: InferenceResponse, model: ModelBackend, caller: Caller, charge: Charge
 ) -> tuple[bytes, int | None]:
-    """The body of a response, and how many bytes of it are JSON, None for all. Raises ServingError or TensorError."""
+    """The body of a response, and how many bytes of it are JSON, None for all. The charge grows by what is copied.
+
+    Raises ServingError or TensorError.
+    """
     header: dict[str, Any] = {"model_name": response.model_name, "model_version": response.model_version}
     if decoded.request.id:
         header["id"] = decoded.request.id
@@ -36,6 +39,7 @@ def encode(
         header["parameters"] = dict(response.parameters)
     outputs: list[dict[str, Any]] = []
     raw: list[bytes | memoryview] = []
+    data: dict[int, list[bytes]] = {}
     for output in decoded.outputs or [RequestedOutput(name, binary=decoded.binary) for name in response.outputs]:
         name, part = output.name, output.part
         if name not in response.outputs:
@@ -47,19 +51,27 @@ def encode(
             size = caller.write(part, array, name)
             entry["parameters"] = {SHM_REGION: part.name, SHM_BYTE_SIZE: size, SHM_OFFSET: part.offset}
         elif output.binary:
+            charge.copy(array.nbytes)
             raw.append(raw_from_array(to_array(array)))
             entry["parameters"] = {BINARY_SIZE: len(raw[-1])}
         else:
-            entry["data"] = json_from_array(kind, to_array(array))
+            data[len(outputs)] = json_from_array(kind, to_array(array), charge)
         outputs.append(entry)
     header["outputs"] = outputs
-    encoded = _encoded(header)
-    return (b"".join((encoded, *raw)), len(encoded)) if raw else (encoded, None)
+    encoded = _encoded(header, data)
+    size = sum(map(len, encoded))
+    return b"".join((*encoded, *raw)), size if raw else None
 
 
-def _encoded(header: dict[str, Any]) -> bytes:
-    """The JSON object. JSON has no NaN and no infinities: those are written as in JavaScript, as Triton does."""
-    arrays = [entry["data"] for entry in header["outputs"] if isinstance(entry.get("data"), np.ndarray)]
-    if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in arrays):
-        return orjson.dumps(header, option=orjson.OPT_SERIALIZE_NUMPY)
-    return json.dumps(header, default=lambda array: array.tolist()).encode()
+def _encoded(header: dict[str, Any], data: Mapping[int, Sequence[bytes]]) -> list[bytes]:
+    """The JSON object in parts. ``data`` are the lists of the outputs that are not binary, each in parts."""
+    if not data:
+        return [orjson.dumps(header)]
+    outputs = header.pop("outputs")
+    parts = [orjson.dumps(header)[:-1], b',"outputs":[']
+    for index, entry in enumerate(outputs):
+        parts += [b"," * bool(index), orjson.dumps(entry)]
+        if index in data:
+            parts[-1] = parts[-1][:-1]
+            parts += [b',"data":', *data[index], b"}"]
+    return [*parts, b"]}"]

@@ -9,14 +9,16 @@ from typing import NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
+from nnhal.whole_numbers import whole_number
+from nnhal_hosting.http import while_connected
+from nnhal_service.access import FREE_COPIES, Charge
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP
 from nnhal_service.serving.request import InferenceResponse
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.body import compressed, headers_of, read_body
-from nnhal_service.v2.http.connections import while_connected
-from nnhal_service.v2.http.decode import DecodedRequest, decode_body, decode_raw
+from nnhal_service.v2.http.decode import MOST_PARSED_JSON, DecodedRequest, decode_body, decode_raw
 from nnhal_service.v2.http.encode import encode
 from nnhal_service.v2.http.middleware import peer_of
 from nnhal_service.v2.http.services import Services
@@ -28,10 +30,11 @@ _JSON_SIZE = JSON_SIZE.lower().encode()
 _TRACEPARENT = TRACEPARENT.encode()
 _REGION = SHM_REGION.encode()
 _PATH = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
+_SENT_AT_ONCE = 1 << 18
 _LEAST_COMPRESSED = 1024
 """The bytes from which on a response is compressed."""
 _MOST_JSON_IN_LOOP = 1 << 14
-"""The bytes of JSON that are read or written in the loop: it takes some ten times as long as copying them."""
+"""The bytes of outputs that are written as JSON in the loop: it takes some ten times as long as copying them."""
 
 
 class InferenceTarget(NamedTuple):
@@ -74,7 +77,11 @@ class Inferences:
                 return
         length = (b"content-length", b"%d" % len(answer.content))
         await send({"type": "http.response.start", "status": 200, "headers": [length, *answer.headers]})
-        await send({"type": "http.response.body", "body": answer.content})
+        if len(answer.content) <= _SENT_AT_ONCE:
+            await send({"type": "http.response.body", "body": answer.content})
+            return
+        with self._services.budget.hold(max(0, len(answer.content) - FREE_COPIES)):
+            await _send_in_pieces(answer.content, send)
 
     async def _answer(
         self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, named: RequestScope, arrived_ns: int
@@ -92,15 +99,13 @@ class Inferences:
                 # To find out whose regions are, and to read and write large ones, takes long.
                 has_slow_regions = body.find(_REGION, 0, json_size) >= 0 and not caller.is_prompt
                 slowly = has_slow_regions or _is_large(body, json_size)
-                arguments = body, json_size, target.model, model, caller, cancellation, arrived_ns
+                arguments = body, json_size, target.model, model, caller, cancellation, arrived_ns, charge
                 decoded = await self._loop.compute(_decode, *arguments) if slowly else _decode(*arguments)
                 named.name(target.model, decoded.request.id)
                 with await model.infer(decoded.request, caller.owner) as response:
                     slowly = has_slow_regions or _is_large_response(response, decoded)
-                    if slowly:
-                        content, header_size = await self._loop.compute(encode, decoded, response, model, caller)
-                    else:
-                        content, header_size = encode(decoded, response, model, caller)
+                    answer = decoded, response, model, caller, charge
+                    content, header_size = await self._loop.compute(encode, *answer) if slowly else encode(*answer)
         return await self._compressed(content, header_size, headers)
 
     async def _compressed(self, content: bytes, header_size: int | None, headers: Mapping[bytes, bytes]) -> _Answer:
@@ -116,6 +121,14 @@ class Inferences:
         return _Answer(content, described)
 
 
+async def _send_in_pieces(content: bytes, send: Send) -> None:
+    """Send a body as its client takes it, so that all but a piece of it has left when this returns."""
+    for start in range(0, len(content), _SENT_AT_ONCE):
+        piece = content[start : start + _SENT_AT_ONCE]
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
 def _decode(
     body: bytes | bytearray,
     json_size: int | None,
@@ -124,16 +137,17 @@ def _decode(
     caller: Caller,
     cancellation: Cancellation,
     arrived_ns: int,
+    charge: Charge,
 ) -> DecodedRequest:
     if json_size == 0:
-        return decode_raw(body, model, name, cancellation, arrived_ns)
-    return decode_body(body, json_size, name, caller, cancellation, arrived_ns)
+        return decode_raw(body, model, name, cancellation, arrived_ns, charge)
+    return decode_body(body, json_size, name, caller, cancellation, arrived_ns, charge)
 
 
 def _is_large(body: bytes | bytearray, json_size: int | None) -> bool:
     """Whether to decode a body would take the loop too long."""
     size = len(body) if json_size is None else json_size
-    return size > _MOST_JSON_IN_LOOP or len(body) > MOST_BYTES_IN_LOOP
+    return size > MOST_PARSED_JSON or len(body) > MOST_BYTES_IN_LOOP
 
 
 def _is_large_response(response: InferenceResponse, decoded: DecodedRequest) -> bool:
@@ -156,6 +170,7 @@ def _json_size(headers: Mapping[bytes, bytes]) -> int | None:
     if given is None:
         return None
     text = given.decode("latin-1")
-    if not text.isdecimal():
+    size = whole_number(text)
+    if size is None:
         raise refuse(f"{JSON_SIZE} is {text[:40]!r}, expected a number of bytes")
-    return int(text)
+    return size

@@ -7,6 +7,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from nnhal.exhaustion import lack_of
 from nnhal.inference.datatypes import TensorError
 from nnhal_hosting.logs import get_logger
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -30,7 +31,9 @@ _MAX_CHARACTERS = 2000
 
 def error_response(status: int, message: str) -> Response:
     """A response with a status and its message."""
-    content = orjson.dumps({"error": message[:_MAX_CHARACTERS]})
+    # JSON may write half of a surrogate pair, which is no character, and messages quote what clients write.
+    written = message[:_MAX_CHARACTERS].encode(errors="replace").decode()
+    content = orjson.dumps({"error": written})
     headers = {"WWW-Authenticate": "Bearer"} if status == STATUS[ErrorKind.UNAUTHENTICATED] else None
     return Response(content, status, headers, "application/json")
 
@@ -42,6 +45,9 @@ def response_for(error: Exception, path: str) -> Response:
     if isinstance(error, TensorError):
         return error_response(_BAD_REQUEST, str(error))
     _log.error("a request failed", path=path, exc_info=error)
+    lack = lack_of(error)
+    if lack:
+        return error_response(STATUS[ErrorKind.RESOURCE_EXHAUSTED], f"the request failed: {lack}")
     return error_response(STATUS[ErrorKind.INTERNAL], "the request failed; the log of the server says why")
 
 

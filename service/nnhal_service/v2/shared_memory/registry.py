@@ -118,7 +118,7 @@ class SystemSharedMemory:
             self._drop(owner)
 
     def _open(self, key: str) -> Descriptor:
-        """Open a file by its key, which may begin with one slash. Raises INTERNAL, as Triton, if that fails."""
+        """Open a file by its key, which may begin with one slash. Raises INVALID_ARGUMENT if that fails."""
         name = key.removeprefix("/")
         usable = 0 < len(name) <= _MAX_NAME and "/" not in name and "\0" not in name and name not in (".", "..")
         if usable and not name.startswith(_RESERVED):
@@ -163,7 +163,7 @@ def _require_name(name: str) -> None:
 
 
 def _require_file(descriptor: Descriptor, key: str, client: RegionOwner) -> int:
-    """The size of a file. Raises INTERNAL unless it is a regular file that the client's user may read and write."""
+    """The size of a file. Raises INVALID_ARGUMENT unless it is regular, and the client's user may read and write it."""
     found = os.fstat(descriptor.fileno())
     allowed = client.uid in (-1, 0, found.st_uid) or found.st_mode & _FOR_OTHERS == _FOR_OTHERS
     if not (stat.S_ISREG(found.st_mode) and allowed):
@@ -175,7 +175,7 @@ def _require_file(descriptor: Descriptor, key: str, client: RegionOwner) -> int:
 def _cannot_open(key: str) -> ServingError:
     """One message for all causes, so that no client learns which files exist."""
     hint = "it must be in the server's own /dev/shm; containers have one each unless they share it"
-    return ServingError(ErrorKind.INTERNAL, f"Unable to open shared memory region: '{key}' ({hint})")
+    return ServingError(ErrorKind.INVALID_ARGUMENT, f"Unable to open shared memory region: '{key}' ({hint})")
 
 
 def _unknown(name: str) -> ServingError:

@@ -122,7 +122,7 @@ def test_no_client_reaches_the_regions_of_another(
         assert refusal(memory.write, "r", 0, b"x", other.peer).kind == ErrorKind.NOT_FOUND
         taken = refusal(memory.register, region(file, "mine"), other.peer)
         absent = refusal(memory.register, SharedRegion("mine", f"{file.name}-none", 0, 1), other.peer)
-        assert taken.kind == absent.kind == ErrorKind.INTERNAL
+        assert taken.kind == absent.kind == ErrorKind.INVALID_ARGUMENT
         assert taken.message == absent.message.replace(f"{file.name}-none", f"/{file.name}")
         memory.unregister("r", other.peer)
         memory.unregister("", other.peer)
@@ -225,7 +225,7 @@ def test_a_region_that_is_in_use_is_closed_when_the_use_has_ended(
 def test_a_key_that_may_not_be_opened(memory: SystemSharedMemory, listener: socket.socket, key: str) -> None:
     with Client(listener) as client:
         error = refusal(memory.register, SharedRegion("r", key, 0, 1), client.peer)
-        assert error.kind == ErrorKind.INTERNAL
+        assert error.kind == ErrorKind.INVALID_ARGUMENT
         assert error.message.startswith(f"Unable to open shared memory region: '{key}'")
 
 
@@ -238,7 +238,7 @@ def test_a_link_out_of_the_directory_is_refused(
     link.symlink_to(secret)
     try:
         with Client(listener) as client:
-            assert refusal(memory.register, region(link, byte_size=16), client.peer).kind == ErrorKind.INTERNAL
+            assert refusal(memory.register, region(link, byte_size=16), client.peer).kind == ErrorKind.INVALID_ARGUMENT
     finally:
         link.unlink()
 
@@ -262,7 +262,7 @@ def test_another_users_file_is_refused(
         monkeypatch.setattr(
             "nnhal_service.v2.shared_memory.owners.Owners.of", lambda *_: RegionOwner(client.process.pid, "", 65534)
         )
-        assert refusal(memory.register, region(file), client.peer).kind == ErrorKind.INTERNAL
+        assert refusal(memory.register, region(file), client.peer).kind == ErrorKind.INVALID_ARGUMENT
 
 
 def test_one_client_may_not_take_all_descriptors(listener: socket.socket, file: Path) -> None:

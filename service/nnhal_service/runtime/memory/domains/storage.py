@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from nnhal.errors import DeadObjectError, NnhalError, general_failure
+from nnhal.errors import DeadObjectError, NnhalError
+from nnhal.exhaustion import host_failure
 from nnhal.memory import FilePool, create_ashmem, create_blob, open_pool
 from nnhal.remote import RemoteBuffer
 from nnhal.types import Memory, RequestMemoryPool
@@ -65,7 +66,7 @@ def host_memory(size: int) -> Memory:
     try:
         return create_blob(size) if size <= _LARGEST_BLOB else create_ashmem(size)
     except (OSError, ValueError, OverflowError) as error:
-        general_failure(f"cannot allocate {size} bytes of shared memory: {error}")
+        raise host_failure(f"{size} bytes of shared memory", error) from error
 
 
 class HostStorage:

@@ -11,11 +11,13 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel
 
 from nnhal_service.v2.backend import RepositoryParameter
-from nnhal_service.v2.http.body import json_route
+from nnhal_service.v2.http.json_route import json_route
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.requested import refuse
 
 _FILE = "file:"
+_PIECE = 1 << 16
+"""The characters of base64 that are decoded at a time, a multiple of four: other threads run between two pieces."""
 
 
 class IndexRequest(BaseModel):
@@ -80,6 +82,7 @@ def _load_parameters(given: Mapping[str, Any]) -> dict[str, RepositoryParameter]
 
 def _decoded(key: str, value: str) -> bytes:
     try:
-        return base64.b64decode(value, validate=True)
+        pieces = [value[start : start + _PIECE] for start in range(0, len(value), _PIECE)]
+        return b"".join([base64.b64decode(piece, validate=True) for piece in pieces])
     except (binascii.Error, ValueError) as error:
         raise refuse(f"parameter '{key}' of loading is not base64: {error}") from error

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body
 
 from nnhal_service.v2.backend import LogSetting
-from nnhal_service.v2.http.body import json_route
+from nnhal_service.v2.http.json_route import json_route
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.requested import refuse
 

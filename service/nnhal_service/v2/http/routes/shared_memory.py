@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.backend import SharedRegion
-from nnhal_service.v2.http.body import json_route
+from nnhal_service.v2.http.json_route import json_route
 from nnhal_service.v2.http.middleware import peer_of
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.requested import enabled, refuse
@@ -40,12 +40,7 @@ def router_for(services: Services) -> APIRouter:
     def register(request: Request, region: str, body: Annotated[RegisterRequest, Body()]) -> dict[str, str]:
         """Make a part of a file a region of the caller."""
         wanted = SharedRegion(region, body.key, body.offset, body.byte_size)
-        try:
-            enabled(services.memory).register(wanted, peer_of(request.scope))
-        except ServingError as error:
-            if error.kind != ErrorKind.INTERNAL:
-                raise
-            raise refuse(error.message) from error  # the caller's key is wrong, not the server
+        enabled(services.memory).register(wanted, peer_of(request.scope))
         return {}
 
     @router.post("/v2/systemsharedmemory/unregister")

@@ -1,0 +1,140 @@
+"""One model in nnhal and in the runtime of its format, by turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeVar
+
+import numpy as np
+
+from benchmarks.zoo.dimensions import dimensions_of, values_of
+from benchmarks.zoo.packages import ModelFile
+from benchmarks.zoo.runtimes import Nnhal, Runtime, UnusableModelError, in_line, in_process
+from nnhal.arrays import Array
+from nnhal.errors import NnhalError
+from nnhal_client import Framework
+
+T = TypeVar("T")
+_SEED = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured."""
+
+    rounds: int
+    """Each has runs of either side."""
+    seconds: float
+    """What the runs of one side take in a round, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What became of one model. Times are seconds, medians of the rounds."""
+
+    name: str
+    refusal: str = ""
+    """Why there are no figures; empty if there are."""
+    operations: int = 0
+    steps: int = 0
+    difference: float = 0.0
+    """The largest of outputs, relative to the largest magnitude of the same output."""
+    own_seconds: float = 0.0
+    peer_seconds: float = 0.0
+    ratio: float = 0.0
+    """nnhal's time over the runtime's: the median of the rounds' ratios."""
+    own_load_seconds: float = 0.0
+    peer_load_seconds: float = 0.0
+
+    @property
+    def load_ratio(self) -> float:
+        """nnhal's time to load over the runtime's."""
+        return self.own_load_seconds / self.peer_load_seconds if self.peer_load_seconds else 0.0
+
+
+def measured(file: ModelFile, framework: Framework, effort: Effort) -> Measured:
+    """Load a file on both sides, compare outputs, and take times by turns."""
+    try:
+        loading, peer = _timed(lambda: in_process(file))
+    except UnusableModelError as error:
+        return Measured(file.name, f"its runtime refuses it: {error}")
+    inputs = _inputs(file, peer)
+    try:
+        peer.place(inputs)
+        peer.run()
+    except Exception as error:  # the runtimes' exceptions have no other common class
+        return Measured(file.name, f"its runtime cannot run it: {in_line(error)}")
+    expected = peer.outputs()
+    try:
+        own_loading, own = _timed(lambda: Nnhal(framework, file.path))
+    except (NnhalError, OSError, ValueError) as error:
+        return Measured(file.name, f"nnhal refuses it: {in_line(error)}")
+    try:
+        own.bind(inputs, expected)
+        own.place(inputs)
+        own.run()
+        difference = _difference(expected, own.outputs())
+        own_seconds, peer_seconds, ratio = _by_turns(own, peer, effort)
+    except (NnhalError, OSError, ValueError) as error:
+        return Measured(
+            file.name, f"nnhal cannot run it: {in_line(error)}", len(own.model.placements), len(own.model.steps)
+        )
+    finally:
+        own.close()
+    model = own.model
+    return Measured(
+        file.name,
+        operations=len(model.placements),
+        steps=len(model.steps),
+        difference=difference,
+        own_seconds=own_seconds,
+        peer_seconds=peer_seconds,
+        ratio=ratio,
+        own_load_seconds=own_loading,
+        peer_load_seconds=loading,
+    )
+
+
+def _inputs(file: ModelFile, peer: Runtime) -> dict[str, Array]:
+    generator = np.random.default_rng(_SEED)
+    return {
+        name: values_of(file.name, name, dimensions_of(file.name, name, declared), element, generator)
+        for name, (declared, element) in peer.inputs.items()
+    }
+
+
+def _timed(load: Callable[[], T]) -> tuple[float, T]:
+    began = time.perf_counter()
+    loaded = load()
+    return time.perf_counter() - began, loaded
+
+
+def _by_turns(own: Runtime, peer: Runtime, effort: Effort) -> tuple[float, float, float]:
+    """The seconds of a run on either side, and the ratio of both."""
+    own_count, peer_count = (max(1, int(effort.seconds / _seconds(side, 1))) for side in (own, peer))
+    rounds = [(_seconds(own, own_count), _seconds(peer, peer_count)) for _ in range(effort.rounds)]
+    ratio = median(ours / theirs for ours, theirs in rounds)
+    return median(ours for ours, _ in rounds), median(theirs for _, theirs in rounds), ratio
+
+
+def _seconds(side: Runtime, count: int) -> float:
+    """The seconds of a run, by so many."""
+    began = time.perf_counter()
+    for _ in range(count):
+        side.run()
+    return (time.perf_counter() - began) / count
+
+
+def _difference(expected: Sequence[Array], got: Sequence[Array]) -> float:
+    """Raise ValueError if dimensions differ."""
+    worst = 0.0
+    for wanted, own in zip(expected, got, strict=True):
+        if wanted.shape != own.shape and not (wanted.shape == () and own.shape == (1,)):
+            raise ValueError(f"an output is {list(own.shape)}, the runtime's is {list(wanted.shape)}")
+        if wanted.size:
+            wide, narrow = wanted.astype(np.float64), own.reshape(wanted.shape).astype(np.float64)
+            worst = max(worst, float(np.max(np.abs(wide - narrow)) / (np.max(np.abs(wide)) or 1.0)))
+    return worst

@@ -1,0 +1,27 @@
+"""How many entries the lists of a request may have: more than models need, and no more than costs little to decode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from nnhal.errors import invalid_argument
+
+MAX_POOLS = 4096
+"""Pools of a request or of a model. A session has 256 descriptors and 4,096 buffers by default."""
+MAX_ARGUMENTS = 65_536
+"""Inputs, or outputs, of a request."""
+MAX_FENCES = 256
+"""Fences that one execution waits for: as many as a session has descriptors by default."""
+MAX_ROLES = 4096
+"""Roles of one buffer, or the prepared models that they refer to."""
+MAX_HINTS = 1024
+"""Hints of a preparation or an execution, or the extensions that they belong to."""
+T = TypeVar("T")
+
+
+def at_most(most: int, entries: Sequence[T], what: str) -> Sequence[T]:
+    """Return the entries of a list; ``what`` names them in messages. Raises INVALID_ARGUMENT if they are more."""
+    if len(entries) > most:
+        invalid_argument(f"{len(entries)} {what}, expected at most {most}")
+    return entries

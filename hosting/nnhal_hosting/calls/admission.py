@@ -1,0 +1,222 @@
+"""Deciding which thread serves a call, and when: an interceptor of gRPC's server.
+
+gRPC would give each call a thread before its message has come, and as many to one client as there are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from nnhal.errors import HalError, invalid_argument
+from nnhal.types import ErrorStatus
+from nnhal_hosting.calls.lanes import CallThreads, Lane, WaitingCall
+from nnhal_hosting.calls.limits import CallLimits
+from nnhal_hosting.calls.memory import MessageMemory
+from nnhal_hosting.calls.stalls import StallWatch
+from nnhal_hosting.rpc import abort
+
+_OWN_THREADS = 2
+"""Threads that a session may always have: one call of it may wait for something, and another one is served."""
+_STRANGERS = 4
+"""Calls without a session that are served at a time: most of them ask for health."""
+_REFUSERS = 2
+if TYPE_CHECKING:
+    _Interceptor = grpc.ServerInterceptor[Any, Any]
+    _Handler = grpc.RpcMethodHandler[Any, Any]
+else:  # generic in its stubs only
+    _Interceptor = grpc.ServerInterceptor
+
+
+class _Share(NamedTuple):
+    """The lanes of one session."""
+
+    calls: Lane
+    aside: Lane
+    """For calls that look at the session or end something of it, whatever its other calls do."""
+
+
+class CallAdmission(_Interceptor):
+    """Serves the calls of each session in a lane of its own, those without a session in one lane, endless ones in one.
+
+    Handlers with threads of their own are left alone. Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        limits: CallLimits,
+        token_key: str,
+        prefix: str,
+        endless: Collection[str] = (),
+        is_aside: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """``token_key`` is the metadata that names a call's session, ``prefix`` what the names of settings begin with.
+
+        Methods in ``endless`` are streams that end with their clients. Methods of which ``is_aside`` is true are served
+        while a session's other calls wait.
+        """
+        self._limits = limits
+        self._token_key = token_key
+        self._prefix = prefix
+        self._endless = frozenset(endless)
+        self._is_aside = is_aside
+        self._threads = CallThreads(limits.threads)
+        self._memory = MessageMemory(limits.memory_bytes, self._named("MEMORY_BYTES"))
+        self._stalls = StallWatch(limits.stalled_secs)
+        self._lock = threading.Lock()
+        self._shares: dict[str, _Share] = {}
+        self._strangers = Lane(_STRANGERS, _STRANGERS, may_share=False, newest_first=True)
+        self._streams = Lane(limits.streams, limits.streams, may_share=False)
+        self._refusals = Lane(_REFUSERS, _REFUSERS, may_share=False)
+
+    def opened(self, token: str) -> None:
+        """Give a session lanes of its own."""
+        with self._lock:
+            self._shares[token] = _Share(Lane(_OWN_THREADS), Lane(1, may_share=False))
+
+    def closed(self, token: str) -> None:
+        """Take the lanes of a session away; calls that wait in them are served."""
+        with self._lock:
+            self._shares.pop(token, None)
+
+    def close(self) -> None:
+        """Wait for the calls that are served."""
+        self._stalls.close()
+        self._threads.close()
+
+    def intercept_service(
+        self, continuation: Callable[[Any], _Handler | None], handler_call_details: grpc.HandlerCallDetails
+    ) -> _Handler | None:
+        """Return the handler of a call, to run in the lane of its client."""
+        handler = continuation(handler_call_details)
+        if handler is None or hasattr(_behaviour(handler), "experimental_thread_pool"):
+            return handler
+        method = handler_call_details.method
+        lane, refusal = self._lane(method, handler_call_details.invocation_metadata)
+        return self._laned(method, handler, lane, refusal)
+
+    def _lane(self, method: str, metadata: Any) -> tuple[Lane, str]:
+        """The lane of a call, and why it is refused, if it is."""
+        limits = self._limits
+        if method in self._endless:
+            if self._streams.open >= limits.streams:
+                return self._refusals, self._full(limits.streams, "streams are open", "STREAMS")
+            return self._streams, ""
+        token = next((str(value) for key, value in metadata or () if key == self._token_key), "")
+        with self._lock:
+            share = self._shares.get(token)
+        full = self._full(limits.waiting, "calls wait already", "WAITING")
+        if share is None:
+            if len(self._strangers.waiting) >= limits.waiting:
+                self._threads.refuse_oldest(self._strangers, self._refusals, full)
+            return self._strangers, ""
+        lane = share.aside if self._is_aside(method) else share.calls
+        return (self._refusals, full) if len(lane.waiting) >= limits.waiting else (lane, "")
+
+    def _full(self, limit: int, what: str, setting: str) -> str:
+        return f"{limit} {what}, which is as many as may at a time{self._named(setting)}"
+
+    def _named(self, setting: str) -> str:
+        """The name of a limit's setting, if it has one, to add to a sentence."""
+        return f" ({self._prefix}{setting})" if self._prefix else ""
+
+    def _laned(self, method: str, handler: _Handler, lane: Lane, refusal: str) -> _Handler:
+        call = WaitingCall(lambda: None, refusal)
+        name = method.rpartition("/")[2]
+
+        def unary(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+            with self._received(handler, requests, context, call, name) as request:
+                return _behaviour(handler)(request, context)
+
+        def stream(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+            with self._received(handler, requests, context, call, name) as request:
+                yield from _behaviour(handler)(request, context)
+
+        served: Any = stream if handler.response_streaming else unary
+        make = (
+            grpc.stream_stream_rpc_method_handler
+            if handler.response_streaming
+            else grpc.stream_unary_rpc_method_handler
+        )
+        # gRPC looks for this attribute. A version that does not would give the call to the default threads.
+        served.experimental_thread_pool = _Entrance(self._threads, lane, call)
+        decode = handler.request_deserializer if handler.request_streaming else None
+        made: _Handler = make(served, decode, handler.response_serializer)
+        return made
+
+    @contextmanager
+    def _received(
+        self,
+        handler: _Handler,
+        requests: Iterator[Any],
+        context: grpc.ServicerContext,
+        call: WaitingCall,
+        name: str,
+    ) -> Iterator[Any]:
+        """Receive the message of a call, and hold its memory while the call is served.
+
+        Any method is a stream of requests to gRPC, so that the call is here before its message is.
+        """
+        try:
+            if call.refusal:
+                raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, call.refusal)
+            if handler.request_streaming:
+                self._threads.received(call)
+                yield requests
+                return
+            with self._stalls.watching(context, call):
+                data = next(requests, None)
+            self._threads.received(call)
+            if data is None:
+                invalid_argument(f"{name} without a request, expected one message")
+            with self._memory.charged(len(data), f"the request of {name}"):
+                request = _decoded(handler, data, name)
+                del data
+                yield request
+        except HalError as error:
+            abort(context, error)
+
+
+class _Entrance(ThreadPoolExecutor):
+    """Where gRPC hands over the work of one call, which goes to its lane."""
+
+    def __init__(self, threads: CallThreads, lane: Lane, call: WaitingCall) -> None:
+        # The base class has threads of its own, and is there since gRPC asks for its type.
+        self._calls = threads
+        self._lane = lane
+        self._call = call
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Have the lane serve the call."""
+        future: Future[Any] = Future()
+        self._call.work = partial(self._serve, future, fn, args, kwargs)
+        self._calls.submit(self._lane, self._call)
+        return future
+
+    def _serve(self, future: Future[Any], fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            future.set_exception(error)
+        finally:
+            self._calls.received(self._call)
+
+
+def _behaviour(handler: _Handler) -> Any:
+    return handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
+
+
+def _decoded(handler: _Handler, data: bytes, name: str) -> Any:
+    if handler.request_deserializer is None:
+        return data
+    try:
+        return handler.request_deserializer(data)
+    except DecodeError:
+        invalid_argument(f"the request of {name}: {len(data)} bytes that are not its message")

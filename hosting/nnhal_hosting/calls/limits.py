@@ -1,0 +1,45 @@
+"""What calls of gRPC may use of a process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SERVER_OPTIONS = (
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 16 << 10),
+    ("grpc.max_metadata_size", 16 << 10),
+    ("grpc.server_handshake_timeout_ms", 10_000),
+)
+"""gRPC reads ahead of a call that nobody serves yet: as much as the network could carry meanwhile, which was a megabyte
+of each on the same host. Now it is 16 KiB, which makes large messages no slower: their rest is asked for at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """The limits of one server. Each has a setting of the same name with ``rpc_`` before it."""
+
+    prefix: str = ""
+    """What the names of these settings begin with in the environment; empty if they are none."""
+    threads: int = 16
+    """Calls that are served at a time, beside two that each session may always have."""
+    waiting: int = 256
+    """Calls of one session that wait to be served."""
+    streams: int = 32
+    """Streams that are open at a time: watches of health, and reflection."""
+    connection_calls: int = 256
+    """Calls of one connection that are open at a time; its client keeps back more."""
+    message_bytes: int = 128 << 20
+    """Bytes of one message."""
+    memory_bytes: int = 512 << 20
+    """Bytes of the messages of all calls that are served."""
+    stalled_secs: float = 10.0
+    """Seconds until the message of a call must be complete."""
+
+    @property
+    def options(self) -> tuple[tuple[str, int], ...]:
+        """The options of gRPC's server that they call for."""
+        return (
+            ("grpc.max_receive_message_length", self.message_bytes),
+            ("grpc.max_concurrent_streams", self.connection_calls),
+            *SERVER_OPTIONS,
+        )

@@ -1,0 +1,1 @@
+"""grpc.health.v1 of a process."""

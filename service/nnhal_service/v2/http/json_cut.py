@@ -1,0 +1,130 @@
+"""Cuts the lists of tensors out of the JSON of a request, so that they are never parsed as a whole.
+
+A request is ``{"inputs": [{"name": …, "shape": […], "data": […]}, …], …}``: its long lists are members of the objects
+in its lists. Each is replaced by a list of one number, its index. What is left, the head, is small, and is parsed as it
+is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnhal.inference.datatypes import TensorError
+from nnhal_hosting.politeness import in_turns
+from nnhal_service.v2.http.json_outline import PIECE, Octets, Outline, pieces_of
+
+MOST_DEPTH = 64
+"""How deep lists and objects may be nested."""
+_DEPTH = 4
+"""The depth in the lists that are cut out: the request, its inputs, an input, the list."""
+_MOST_LISTS = 1 << 14
+_MOST_HEAD = 1 << 20
+_MOST_OF_HEAD = 1 << 16
+"""Lists and objects in a head."""
+_OPEN, _CLOSE = b"[]"
+_STEPS = np.zeros(256, np.int8)
+_STEPS[list(b"[{")] = 1
+_STEPS[list(b"]}")] = -1
+
+
+class CutJson(NamedTuple):
+    """A request in its parts."""
+
+    head: bytes
+    lists: list[memoryview]
+    """The texts between the brackets, by the numbers that the head has in their place."""
+
+
+def cut_json(text: memoryview) -> CutJson:
+    """Cut a request into its parts. Raises TensorError if it is nested too deep, or its head is too large.
+
+    Whether it is JSON is found out when its parts are parsed.
+    """
+    lists: list[memoryview] = []
+    head: list[bytes | memoryview] = []
+    size = end = start = 0
+    for brackets in in_turns(_brackets(text)):
+        for position, opens in brackets:
+            if opens:
+                start = position
+            elif text[start] == _OPEN:
+                if text[position] != _CLOSE:
+                    raise TensorError(f"the request is not JSON: a list from byte {start} on ends at byte {position}")
+                head += (text[end : start + 1], b"%d" % len(lists))
+                size += start + 1 - end
+                lists.append(text[start + 1 : position])
+                end = position
+        if len(lists) > _MOST_LISTS:
+            raise TensorError(f"the inputs and outputs have more than {_MOST_LISTS} lists")
+        _require_small(size)
+    _require_small(size + len(text) - end)
+    head.append(text[end:])
+    joined = b"".join(head)
+    if joined.count(b"[") + joined.count(b"{") > _MOST_OF_HEAD:
+        raise TensorError(f"the request has more than {_MOST_OF_HEAD} lists and objects beside the data of its inputs")
+    return CutJson(joined, lists)
+
+
+def require_simple(text: memoryview, most: int) -> None:
+    """Raise TensorError if a JSON text is nested too deep, or has more than ``most`` lists, objects and members."""
+    count = 0
+    for more in in_turns(_counts(text)) if len(text) > PIECE else _counts(text):
+        count += more
+        if count > most:
+            raise TensorError(f"the body has more than {most} lists, objects and members")
+
+
+def _require_small(head: int) -> None:
+    if head > _MOST_HEAD:
+        raise TensorError(f"the request has more than {_MOST_HEAD} bytes of JSON beside the lists of its inputs")
+
+
+def _brackets(text: memoryview) -> Iterator[list[tuple[int, bool]]]:
+    """Where a list or object in _DEPTH opens, and (False) where it closes, piece by piece."""
+    nesting = _Nesting()
+    start = 0
+    for outside in _outlines(text):
+        steps, depths, positions = nesting.read(outside)
+        found = np.flatnonzero(((steps > 0) & (depths == _DEPTH)) | ((steps < 0) & (depths == _DEPTH - 1)))
+        yield list(zip((positions[found] + start).tolist(), (steps[found] > 0).tolist(), strict=True))
+        start += len(outside)
+
+
+def _counts(text: memoryview) -> Iterator[int]:
+    nesting = _Nesting()
+    for outside in _outlines(text):
+        steps, _, _ = nesting.read(outside)
+        yield int((steps > 0).sum()) + int((outside == ord(",")).sum())
+
+
+def _outlines(text: memoryview) -> Iterator[Octets]:
+    outline = Outline()
+    return (outline.read(piece) for piece in pieces_of(text))
+
+
+class _Nesting:
+    """How deep the lists and objects of a text are nested."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def read(self, outside: Octets) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.intp]]:
+        """Of each bracket and brace of a piece: whether it opens (1) or closes (-1), the depth behind it, and where.
+
+        Raises TensorError if the depth is too great, or there are none to close.
+        """
+        steps = _STEPS[outside]
+        positions = np.flatnonzero(steps)
+        steps = steps[positions]
+        depths = np.cumsum(steps, dtype=np.int64) + self._depth
+        if len(depths):
+            self._depth = int(depths[-1])
+            if depths.max() > MOST_DEPTH:
+                raise TensorError(f"the body is nested more than {MOST_DEPTH} deep")
+            if depths.min() < 0:
+                raise TensorError("the body is not JSON: it closes more lists and objects than it opens")
+        return steps, depths, positions

@@ -1,0 +1,47 @@
+"""The corpus is run as it is, and what cannot be run is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from benchmarks.zoo.measuring import Effort, measured
+from benchmarks.zoo.packages import ModelFile
+from benchmarks.zoo.tables import aims_of
+from nnhal_client import Framework, connect
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
+
+_LITTLE = Effort(1, 0.0)
+
+
+@pytest.fixture
+def framework(short_path: Path) -> Iterator[Framework]:
+    """Open a session with the framework of a testbed."""
+    with (
+        Testbed(Topology(device=(DeviceEntry(driver="cpu_acc"),)), short_path) as testbed,
+        connect(testbed.framework) as session,
+    ):
+        yield session
+
+
+def test_models_with_open_dimensions_are_compared_and_others_have_a_reason(
+    framework: Framework, tmp_path: Path
+) -> None:
+    nodes = [helper.make_node("Tanh", ["x"], ["y"])]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 8]) for name in "xy")
+    good, bad = tmp_path / "good.onnx", tmp_path / "bad.onnx"
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)], ir_version=9
+    )
+    onnx.save(model, good)
+    bad.write_bytes(b"no model")
+    ran, refused = (measured(ModelFile(path.name, path), framework, _LITTLE) for path in (good, bad))
+    assert (ran.refusal, ran.operations, ran.steps) == ("", 1, 1)
+    assert ran.difference < 1e-6
+    assert ran.ratio > 0
+    assert refused.refusal.startswith("its runtime refuses it")
+    assert next(aim.is_met for aim in aims_of([ran, refused]))

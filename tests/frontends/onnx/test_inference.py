@@ -1,0 +1,81 @@
+"""What a model computes counts, whatever it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from nnhal_frontends.onnx import import_onnx
+from tests.support.onnx_models import by_cpu_ref
+
+Sizes = Sequence[int | str]
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto], given: Sizes, declared: Sizes, **constants: Sequence[int]
+) -> onnx.ModelProto:
+    """Return a model from x to y."""
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, sizes) for n, sizes in (("x", given), ("y", declared)))
+    initializers = [numpy_helper.from_array(np.array(value, np.int64), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+RELU = [helper.make_node("Relu", ["x"], ["y"])]
+ROWS = [
+    helper.make_node("Shape", ["x"], ["shape"]),
+    helper.make_node("Gather", ["shape", "zero"], ["rows"]),
+    helper.make_node("Mul", ["rows", "one"], ["times"]),
+    helper.make_node("Concat", ["times", "rest"], ["target"], axis=0),
+    helper.make_node("Reshape", ["x", "target"], ["y"]),
+]
+
+
+@pytest.mark.parametrize("declared", [[4], [3, 1], []])
+def test_a_declared_shape_that_inference_contradicts_is_dropped(declared: Sizes) -> None:
+    imported = import_onnx(model(RELU, [3], declared))
+    assert imported.outputs[0].shape == (3,)
+    assert [warning.split(" is declared")[0] for warning in imported.warnings] == ["output 'y'"]
+
+
+def test_a_name_for_a_dimension_that_is_known_is_no_contradiction() -> None:
+    imported = import_onnx(model(RELU, [3], ["n"]))
+    assert (imported.outputs[0].shape, imported.warnings) == ((3,), ())
+
+
+def test_a_declared_rank_that_the_target_of_a_reshape_contradicts_is_dropped() -> None:
+    declared = model(ROWS, ["n", 6], [1, "length"], zero=[0], one=[1], rest=[2, 3])
+    imported = import_onnx(declared)
+    assert len(imported.outputs[0].shape) == 3
+    assert "[1, length]" in imported.warnings[0]
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    (y,) = by_cpu_ref(imported, {"x": x})
+    np.testing.assert_array_equal(y, x.reshape(2, 2, 3))
+
+
+def test_what_is_declared_fills_what_cannot_be_inferred() -> None:
+    assert import_onnx(model(ROWS, ["n", 6], ["n", 2, 3], zero=[0], one=[1], rest=[2, 3])).outputs[0].shape == (0, 2, 3)
+    loose = model([helper.make_node("Reshape", ["x", "target"], ["y"])], [6], [2, 3])
+    loose.graph.input.append(helper.make_tensor_value_info("target", TensorProto.INT64, ["rank"]))
+    assert import_onnx(loose).outputs[0].shape == (2, 3)
+
+
+@pytest.mark.parametrize("written", [-1, "?", "-1"])
+def test_dimensions_that_exporters_write_for_unknown_ones_are_unknown_and_not_equal(written: int | str) -> None:
+    nodes = [helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])]
+    imported = import_onnx(model(nodes, [written, written], [written, written]))
+    assert imported.inputs[0].shape == imported.outputs[0].shape == (0, 0)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (y,) = by_cpu_ref(imported, {"x": x})
+    np.testing.assert_array_equal(y, x.T)
+
+
+def test_a_false_shape_of_an_inner_tensor_does_not_count() -> None:
+    inner = model([helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Tanh", ["a"], ["y"])], [2, 3], [2, 3])
+    inner.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, [6]))
+    imported = import_onnx(inner)
+    assert imported.outputs[0].shape == (2, 3)

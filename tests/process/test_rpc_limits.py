@@ -1,0 +1,141 @@
+"""What calls over gRPC may take of a device's process."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.link import Link
+from nnhal.remote import RemoteDevice
+from nnhal.types import ErrorStatus
+from nnhal.v1 import device_pb2
+from nnhal_hosting.supervision import Child
+from tests.support.idle_calls import complete, half_sent, idle_calls, is_healthy, refused
+from tests.support.processes import device_process
+from tests.support.resources import resident_bytes
+from tests.support.waiting import settled, wait_until
+from tests.support.wire import WireDevice
+
+GET_TYPE = "/nnhal.v1.DeviceService/GetType"
+MEBIBYTE = 1 << 20
+SETTINGS = {
+    "WAITING": 20,
+    "MESSAGE_BYTES": 4 * MEBIBYTE,
+    "MEMORY_BYTES": 2 * MEBIBYTE,
+    "STALLED_SECS": 0.3,
+    "THREADS": 2,
+}
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[tuple[Child, Endpoint]]:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+    ):
+        for name, value in SETTINGS.items():
+            patch.setenv(f"NNHAL_DEVICE_RPC_{name}", str(value))
+        with device_process("null", Path(directory)) as started:
+            yield started
+
+
+@pytest.fixture
+def endpoint(running: tuple[Child, Endpoint]) -> Endpoint:
+    return running[1]
+
+
+def message(size: int) -> device_pb2.GetSupportedOperationsRequest:
+    request = device_pb2.GetSupportedOperationsRequest()
+    request.model.operand_values = bytes(size)
+    return request
+
+
+def test_messages_of_all_calls_share_memory(endpoint: Endpoint) -> None:
+    with WireDevice(endpoint) as wire:
+        with pytest.raises(HalError) as caught:
+            wire.call(wire.device.GetSupportedOperations, message(3 * MEBIBYTE))
+        size = message(3 * MEBIBYTE).ByteSize()
+        assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+        assert caught.value.message == (
+            f"the request of GetSupportedOperations holds {size} bytes; all together may hold {2 * MEBIBYTE} "
+            "(NNHAL_DEVICE_RPC_MEMORY_BYTES)"
+        )
+        for _ in range(4):  # what was refused, or was answered, holds nothing
+            with pytest.raises(HalError) as caught:
+                wire.call(wire.device.GetSupportedOperations, message(MEBIBYTE))
+            assert caught.value.status == ErrorStatus.INVALID_ARGUMENT
+
+
+def test_a_message_that_is_too_long_is_refused(endpoint: Endpoint) -> None:
+    with WireDevice(endpoint) as wire, pytest.raises(grpc.RpcError) as caught:
+        wire.device.GetSupportedOperations(message(5 * MEBIBYTE), metadata=wire.metadata, timeout=20)
+    call: Any = caught.value
+    assert call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_bytes_that_are_no_message_are_an_error_of_their_sender(endpoint: Endpoint) -> None:
+    with grpc.insecure_channel(endpoint.address) as channel, pytest.raises(grpc.RpcError) as caught:
+        complete(GET_TYPE, b"\xff" * 9)(channel).result(20)
+    call: Any = caught.value
+    assert (call.code(), call.details()) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "the request of GetType: 9 bytes that are not its message",
+    )
+
+
+def test_a_call_without_a_message_is_an_error_of_its_sender(endpoint: Endpoint) -> None:
+    with grpc.insecure_channel(endpoint.address) as channel, pytest.raises(grpc.RpcError) as caught:
+        half_sent(GET_TYPE, messages=())(channel).result(20)
+    call: Any = caught.value
+    assert (call.code(), call.details()) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "GetType without a request, expected one message",
+    )
+
+
+def test_a_call_ends_if_its_message_does_not_come(endpoint: Endpoint) -> None:
+    with (
+        Link(endpoint.link, "slow") as link,
+        idle_calls(endpoint.address, 1, half_sent(GET_TYPE, link.metadata)) as calls,
+    ):
+        assert refused(calls, 1) == ["CANCELLED: CANCELLED"]
+
+
+def test_calls_of_a_session_beyond_those_that_may_wait_are_refused(endpoint: Endpoint) -> None:
+    with (
+        Link(endpoint.link, "many") as link,
+        idle_calls(endpoint.address, 60, half_sent(GET_TYPE, link.metadata)) as calls,
+    ):
+        limit = SETTINGS["WAITING"]
+        words = f"RESOURCE_EXHAUSTED: {limit} calls wait already, which is as many as may at a time "
+        said = refused(calls, 60 - 25)
+        assert f"{words}(NNHAL_DEVICE_RPC_WAITING)" in said
+        with RemoteDevice(endpoint, "other") as other:
+            assert other.usage().sessions == 2
+
+
+def test_of_clients_without_a_session_the_newest_is_heard_first(endpoint: Endpoint) -> None:
+    with ExitStack() as stack:
+        for _ in range(10):
+            stack.enter_context(idle_calls(endpoint.address, 100, half_sent(GET_TYPE)))
+            assert is_healthy(endpoint.address)
+
+
+def test_what_waits_is_not_read_ahead(running: tuple[Child, Endpoint]) -> None:
+    child, endpoint = running
+    before = settled(lambda: resident_bytes(child.pid) >> 22)
+    with Link(endpoint.link, "large") as link, ExitStack() as stack:
+        stack.enter_context(idle_calls(endpoint.address, 1, half_sent(GET_TYPE, link.metadata)))
+        long = bytes(3 * MEBIBYTE)
+        calls = stack.enter_context(idle_calls(endpoint.address, 60, complete(GET_TYPE, long, link.metadata)))
+        wait_until(lambda: sum(call.done() for call in calls) >= 20, "the first calls are refused")
+        assert (resident_bytes(child.pid) >> 22) - before < 12, "the messages of calls that wait are in memory"

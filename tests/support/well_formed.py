@@ -1,0 +1,161 @@
+"""Well-formed requests of every call of a device, to be put to extremes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from nnhal.codec.memory import memory_to_wire
+from nnhal.endpoint import Endpoint
+from nnhal.memory import create_ashmem, create_blob
+from nnhal.v1 import (
+    admin_pb2,
+    backend_pb2,
+    buffer_pb2,
+    burst_pb2,
+    device_pb2,
+    execution_pb2,
+    fenced_execution_callback_pb2,
+    prepared_model_pb2,
+    request_pb2,
+    types_pb2,
+)
+from tests.support.additions import POOL_BYTES, TENSOR_BYTES, Addition, addition_model, addition_of_constant
+from tests.support.wire import NO_TOKEN, WireDevice
+
+_FILES = (
+    admin_pb2,
+    backend_pb2,
+    buffer_pb2,
+    burst_pb2,
+    device_pb2,
+    execution_pb2,
+    fenced_execution_callback_pb2,
+    prepared_model_pb2,
+)
+_SECONDS = 60
+
+
+class Failure(NamedTuple):
+    """How a call failed."""
+
+    status: grpc.StatusCode
+    message: str
+
+
+def methods_of(*files: Any) -> list[MethodDescriptor]:
+    """All calls of the services in some files of the contract."""
+    return [
+        method for file in files for service in file.DESCRIPTOR.services_by_name.values() for method in service.methods
+    ]
+
+
+def device_methods() -> list[MethodDescriptor]:
+    """All calls of a device."""
+    return methods_of(*_FILES)
+
+
+def name_of(method: MethodDescriptor) -> str:
+    """The name of a call with that of its service."""
+    return f"{method.containing_service.name}.{method.name}"
+
+
+def answer(channel: grpc.Channel, method: MethodDescriptor, request: Message, metadata: Any = ()) -> Failure | None:
+    """Make a call and return how it failed; None if it did not."""
+    path = f"/{method.containing_service.full_name}/{method.name}"
+    answers = GetMessageClass(method.output_type).FromString
+    try:
+        if method.server_streaming:
+            stream = channel.unary_stream(path, type(request).SerializeToString, answers)
+            list(stream(request, metadata=metadata, timeout=_SECONDS))
+        else:
+            channel.unary_unary(path, type(request).SerializeToString, answers)(
+                request, metadata=metadata, timeout=_SECONDS
+            )
+    except grpc.RpcError as error:
+        return Failure(error.code(), error.details() or "")
+    return None
+
+
+class WellFormed(WireDevice):
+    """A session with one object of each kind, and requests that name them."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint)
+        self._memory = create_ashmem(POOL_BYTES)
+        request = self.request(Addition(self._memory).request)
+        model = self.model(addition_of_constant(create_blob(TENSOR_BYTES)))
+        part = request_pb2.RequestMemoryPool(pool=memory_to_wire(create_blob(TENSOR_BYTES), self.link.issue)).pool
+        prepared = self.prepare(addition_model())
+        execution = self.call(
+            self.prepared_model.CreateReusableExecution,
+            prepared_model_pb2.CreateReusableExecutionRequest(prepared_model=prepared, request=request),
+        ).execution
+        burst = self.call(
+            self.prepared_model.ConfigureExecutionBurst,
+            prepared_model_pb2.ConfigureExecutionBurstRequest(prepared_model=prepared),
+        ).burst
+        fenced = self.call(
+            self.prepared_model.ExecuteFenced,
+            prepared_model_pb2.PreparedModelServiceExecuteFencedRequest(
+                prepared_model=prepared, request=request, deadline_ns=-1, loop_timeout_duration_ns=-1, duration_ns=-1
+            ),
+        )
+        roles = [device_pb2.BufferRole(model_index=0, io_index=0, probability=1.0)]
+        buffer = self.call(
+            self.device.Allocate, device_pb2.AllocateRequest(prepared_models=[prepared], input_roles=roles)
+        ).buffer
+        self.call(self.buffer.CopyFrom, buffer_pb2.CopyFromRequest(buffer=buffer, src=part))
+        self._given: dict[str, Any] = {
+            "model": model,
+            "request": request,
+            "prepared_model": prepared,
+            "prepared_models": [prepared],
+            "input_roles": roles,
+            "execution": execution,
+            "burst": burst,
+            "callback": fenced.result.callback,
+            "buffer": buffer,
+            "memory_identifier_tokens": [-1],
+            "src": part,
+            "dst": part,
+            "deadline_ns": -1,
+            "loop_timeout_duration_ns": -1,
+            "duration_ns": -1,
+            "token": NO_TOKEN,
+            "cache_token": NO_TOKEN,
+            "event": 1,
+            "preference": types_pb2.EXECUTION_PREFERENCE_FAST_SINGLE_ANSWER,
+            "priority": types_pb2.PRIORITY_MEDIUM,
+            "config": None,
+        }
+
+    def request_of(self, method: MethodDescriptor) -> Message:
+        """A well-formed request of a call."""
+        request: Message = self._filled(method.input_type)
+        return request
+
+    def answer(self, method: MethodDescriptor, request: Message) -> Failure | None:
+        """Make a call and return how it failed; None if it did not."""
+        return answer(self.rpc, method, request, self.metadata)
+
+    def _filled(self, kind: Any) -> Any:
+        message = GetMessageClass(kind)()
+        for field in kind.fields:
+            if field.name not in self._given:
+                continue
+            given = self._given[field.name]
+            if field.message_type is not None and not field.is_repeated:
+                getattr(message, field.name).CopyFrom(given if given is not None else self._filled(field.message_type))
+            elif field.is_repeated:
+                getattr(message, field.name).extend(given)
+            elif field.cpp_type != field.CPPTYPE_STRING or isinstance(given, str | bytes):
+                setattr(message, field.name, given)
+        return message
+
+    def __enter__(self) -> WellFormed:
+        return self
