@@ -166,7 +166,8 @@ class _Round:
         self._needs = [sorted(needs, reverse=True) for needs in problem.needs]
         self._base_ns = [self._with_exports(number) for number in range(len(problem.reads))]
         self._least_ns = [min(figures) for figures in self._base_ns]
-        self._tables = {id(value.edge_ns): _Table.of(value) for value in problem.values.values()}
+        alike = {id(value.edge_ns): value for value in problem.values.values()}  # those of one size share their costs
+        self._tables = {key: _Table.of(value) for key, value in alike.items()}
         self._bits = 1 + max((max(table.origins) for table in self._tables.values()), default=0).bit_length()
         self._field = (1 << self._bits) - 1
         self._operands = list(problem.values)
