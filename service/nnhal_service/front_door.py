@@ -139,7 +139,7 @@ class FrontDoor:
         self._workers: FrontWorkers | None = None
         self.addresses: dict[str, str] = {}
         self._drains = False
-        self.opener = Opener(fleet, self._serve, settings.cache_directory)
+        self.opener = Opener(fleet, self._serve, settings.cache_directory, settings.import_limits)
         options = repository_options(settings)
         self.repository: Repository[ServedModel] = Repository(options, self.opener.open, self._changed)
         self._model_notes = ModelNotes(self.repository, self._records.note)

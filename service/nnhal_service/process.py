@@ -93,6 +93,7 @@ class FrameworkProcess:
             runs=records.client_models,
             note=events.note,
             load_bytes=settings.load_bytes,
+            import_limits=settings.import_limits,
         )
         framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self._native.rpc)
         set_level = self._front_door.log_settings.set_level if self._front_door else None

@@ -15,6 +15,7 @@ from nnhal.errors import invalid_argument
 from nnhal.memory import CopyBudget, Region
 from nnhal.memory.ashmem import is_read_only
 from nnhal.v1 import framework_pb2 as wire
+from nnhal_frontends import ImportLimits
 from nnhal_frontends.content import ModelContent
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import (
@@ -53,6 +54,7 @@ class ModelServicer:
     _sessions: NativeSessions
     _models: ServedModels | None
     _cache_directory: str
+    _import_limits: ImportLimits
     _runs: ClientModelRuns | None
     _note: Note
     _copies: CopyBudget
@@ -118,7 +120,7 @@ class ModelServicer:
         cache = self._cache(cache_token_from_wire(request))
         options, model_format = options_from_wire(request), format_from_wire(request.format)
         with refused_as_hal():
-            return load_model(content, self._fleet, request.devices, options, model_format, cache)
+            return load_model(content, self._fleet, request.devices, options, model_format, cache, self._import_limits)
 
     def _load_hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> LoadedModel:
         if request.descriptor_id:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnhal.memory import CopyBudget
 from nnhal.v1 import framework_pb2_grpc
+from nnhal_frontends import DEFAULT_LIMITS, ImportLimits
 from nnhal_service.native.bindings import MAX_RUN_CHANNELS, BindingServicer
 from nnhal_service.native.devices import FleetServicer
 from nnhal_service.native.launches import LaunchServicer
@@ -37,14 +38,17 @@ class FrameworkServicer(
         runs: ClientModelRuns | None = None,
         note: Note = no_note,
         load_bytes: int = _LOAD_BYTES,
+        import_limits: ImportLimits = DEFAULT_LIMITS,
     ) -> None:
         """``cache_directory`` holds compilations; nothing is cached if it is empty. ``models`` are those of the
         repository. One session may have ``run_channels`` at a time. ``runs`` are those of models that clients
-        load themselves, and ``note`` is told when these are planned again. Loading them may take ``load_bytes``.
+        load themselves, and ``note`` is told when these are planned again. Loading them may take ``load_bytes``, and
+        ``import_limits`` are those of one file.
         """
         self._fleet = fleet
         self._sessions = sessions
         self._cache_directory = cache_directory
+        self._import_limits = import_limits
         self._models = models
         self._run_channels = run_channels
         self._runs = runs

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from nnhal.errors import HalError, NnhalError
 from nnhal.types import NO_HINTS, Hints, Memory
-from nnhal_frontends import ModelFormat, import_model
+from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, import_model
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
@@ -234,8 +234,9 @@ def load_model(
     options: Options,
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     cache: CacheDirectory | None = None,
+    limits: ImportLimits = DEFAULT_LIMITS,
 ) -> LoadedModel:
-    """Import a model file and prepare it on the named devices, or on all if none are named.
+    """Import a model file within limits, and prepare it on the named devices, or on all if none are named.
 
     Without ``format`` the content decides. Compilations are cached in ``cache``, in entries that depend on the content
     as well as on the token. Raises FrontendError, PlacementError, HalError, TransportError if a device is gone, and
@@ -247,7 +248,7 @@ def load_model(
     def prepared(imported: ImportedModel, variant: CacheDirectory | None) -> LoadedModel:
         return LoadedModel(prepare(imported, fleet, devices, options, variant))
 
-    imported = import_model(content, format)
+    imported = import_model(content, format, limits=limits)
     for warning in imported.warnings:
         _log.warning("a model file contradicts itself", reason=warning)
     try:
@@ -256,7 +257,7 @@ def load_model(
         # A model with operations of the extension may run as a whole even if its parts cannot.
         if not imported.model.extension_name_to_prefix:
             raise
-        whole = import_model(content, format, as_one=True)
+        whole = import_model(content, format, as_one=True, limits=limits)
         with suppress(HalError, PlacementError):
             return prepared(whole, cache and cache.of_variant("as one"))
         raise
