@@ -44,6 +44,9 @@ _MOVABLE = _MAIN | {I32}
 # differ.
 _DISCRETE = frozenset({F32, I32}) | _QUANT8
 
+_FAR = 1024
+"""The largest radius over an unknown number of channels: ONNX Runtime takes memory for all of it."""
+
 Check = Callable[[OperationContext], Support]
 
 
@@ -154,10 +157,14 @@ def _slope(op: OperationContext) -> Support:
 
 
 def _neighbours(op: OperationContext) -> Support:
-    rank = len(op.ranked(0))
+    dimensions = op.ranked(0)
+    rank = len(dimensions)
     axis = axis_of(op, op.integer(local_response_normalization.Input.AXIS, default=-1), rank)
     if rank != 4 or axis not in (1, 3):
         return Unsupported("SHAPE", f"axis {axis} of {rank}", "axis 1 or 3 of 4")
+    radius = op.integer(local_response_normalization.Input.RADIUS)
+    if not dimensions[axis] and radius > _FAR:
+        return Unsupported("DYN_SHAPE", f"radius {radius} over an unknown number of channels", f"at most {_FAR}")
     alpha, beta = (
         op.real(index) for index in (local_response_normalization.Input.ALPHA, local_response_normalization.Input.BETA)
     )
