@@ -12,6 +12,7 @@ from nnhal.operations import (
     fully_connected,
     gather,
     grouped_conv_2d,
+    instance_normalization,
     local_response_normalization,
     mean,
     mirror_pad,
@@ -80,6 +81,13 @@ def _fixed(op: OperationContext) -> Support:
     if 0 in dimensions:
         return Unsupported("DYN_SHAPE", describe(dimensions), "known dimensions")
     return SUPPORTED
+
+
+def _normalized(op: OperationContext) -> Support:
+    epsilon = op.real(instance_normalization.Input.EPSILON)
+    if not epsilon >= 0:
+        return Unsupported("KERNEL", f"epsilon {epsilon}", "0 or more", "the root of a negative variance is undefined")
+    return _fixed(op)
 
 
 def _window(window_of: Callable[[OperationContext], Window]) -> Check:
@@ -214,7 +222,7 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.GREATER_EQUAL: _COMPARED,
     OperationType.GROUPED_CONV_2D: LoweringRule(check=_window(grouped_conv_2d.window_of)),
     OperationType.HARD_SWISH: LoweringRule(),
-    OperationType.INSTANCE_NORMALIZATION: LoweringRule(_FLOATS, check=_fixed),
+    OperationType.INSTANCE_NORMALIZATION: LoweringRule(_FLOATS, check=_normalized),
     OperationType.L2_NORMALIZATION: LoweringRule(),
     OperationType.L2_POOL_2D: LoweringRule(_FLOATS, check=_pooling),
     OperationType.LESS: _COMPARED,

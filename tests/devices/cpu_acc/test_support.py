@@ -92,6 +92,12 @@ def test_a_local_response_normalization_that_onnx_runtime_refuses(alpha: float, 
     assert _reason(single(OperationType.LOCAL_RESPONSE_NORMALIZATION, F32, [(2, 9, 4, 7)], parameters)).code == "KERNEL"
 
 
+@pytest.mark.parametrize("epsilon", [-1.0, float("nan")])
+def test_an_instance_normalization_with_the_root_of_a_negative_number(epsilon: float) -> None:
+    parameters = [1.0, 0.0, epsilon, False]
+    assert _reason(single(OperationType.INSTANCE_NORMALIZATION, F32, [(2, 5, 4, 3)], parameters)).code == "KERNEL"
+
+
 def test_a_radius_without_limit_over_an_unknown_number_of_channels() -> None:
     parameters = [2**31 - 1, 9.0, 0.5, 0.5, -1]
     model = single(OperationType.LOCAL_RESPONSE_NORMALIZATION, F32, [(2, 9, 4, 0)], parameters)
