@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,7 +42,7 @@ class ResolvedModel:
         self,
         subgraph: int,
         operation: int,
-        dimensions: tuple[Dimensions, ...] | None = None,
+        dimensions: Sequence[Dimensions] | None = None,
         is_final: bool = False,
     ) -> OperationContext:
         """Return an operation of the base set with what is known before execution.
@@ -86,7 +86,7 @@ def propagate_dimensions(resolved: ResolvedModel, subgraph: int = 0) -> tuple[Di
         definition = None if is_extension(operation.type) else DEFINITIONS.get(OperationType(operation.type))
         if definition is None:
             continue
-        context = resolved.context(subgraph, index, tuple(known), is_final=True)
+        context = resolved.context(subgraph, index, known, is_final=True)
         try:
             outputs = definition.output_dimensions(context)
         except UnknownYet:
@@ -145,7 +145,7 @@ def _is_known(operand: Operand) -> bool:
     return operand.lifetime == OperandLifeTime.NO_VALUE or fully_specified(operand.type, operand.dimensions)
 
 
-def _with_dimensions(graph: Subgraph, index: int, dimensions: tuple[Dimensions, ...] | None) -> Operand:
+def _with_dimensions(graph: Subgraph, index: int, dimensions: Sequence[Dimensions] | None) -> Operand:
     operand = graph.operands[index]
     if dimensions is None or dimensions[index] == operand.dimensions:
         return operand
