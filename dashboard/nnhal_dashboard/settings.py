@@ -9,6 +9,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from nnhal_hosting.access import HostName
+from nnhal_hosting.settings import MOST_BYTES
 
 
 class DashboardSettings(BaseSettings):
@@ -47,7 +48,7 @@ class DashboardSettings(BaseSettings):
     insecure: bool = False
     """Listen beyond this host without TLS and tokens."""
 
-    upload_bytes: int = Field(default=1 << 30, gt=0)
+    upload_bytes: int = Field(default=1 << 30, gt=0, le=MOST_BYTES)
     """The longest file that may be uploaded."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "warning"

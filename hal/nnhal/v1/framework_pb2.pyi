@@ -1550,7 +1550,7 @@ class RunReport(_message.Message):
     socket_bytes: _builtins.int
     """Bytes that went over the sockets between the framework and devices for this run."""
     started_ns: _builtins.int
-    """When the call arrived, by CLOCK_BOOTTIME."""
+    """When the call arrived, by CLOCK_BOOTTIME; -1 unless the binding measures."""
     fell_back: _builtins.bool
     """Whether a device failed and another device, or the CPU for the whole model, ran in its place."""
     @_builtins.property
@@ -1593,7 +1593,7 @@ class RunCall(_message.Message):
     DEADLINE_NS_FIELD_NUMBER: _builtins.int
     LOST_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     deadline_ns: _builtins.int
-    """The instant by which the run must have ended; -1 for no deadline. Always set, even to 0: a datagram is never empty."""
+    """The instant by which the run must have ended; -1 for no deadline. Always set, since a datagram is never empty."""
     lost_run_channel: _builtins.bool
     """Whether the binding's run channel has closed since the last call. Devices may still be at work on a direct run; the
     framework waits for that before the run begins.
@@ -1703,7 +1703,9 @@ class LaunchRunRequest(_message.Message):
     """Nanoseconds that it may take once the last fence has signalled; no limit if unset or -1."""
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The fences that must signal before it begins: ids of descriptors that were passed over the link."""
+        """The fences that must signal before it begins: ids of descriptors that were put on the link, at most 256. One that is
+        in error already is refused with INVALID_ARGUMENT.
+        """
 
     def __init__(
         self,
@@ -1819,6 +1821,45 @@ class GetLaunchedRunResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetLaunchedRunResponse: _TypeAlias = GetLaunchedRunResponse  # noqa: Y015
+
+@_typing.final
+class CancelLaunchedRunRequest(_message.Message):
+    """CancelLaunchedRunRequest names the run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAUNCHED_FIELD_NUMBER: _builtins.int
+    launched: _builtins.int
+    """The run."""
+    def __init__(
+        self,
+        *,
+        launched: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["launched", b"launched"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelLaunchedRunRequest: _TypeAlias = CancelLaunchedRunRequest  # noqa: Y015
+
+@_typing.final
+class CancelLaunchedRunResponse(_message.Message):
+    """CancelLaunchedRunResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelLaunchedRunResponse: _TypeAlias = CancelLaunchedRunResponse  # noqa: Y015
 
 @_typing.final
 class ReleaseLaunchedRunRequest(_message.Message):
@@ -1957,7 +1998,7 @@ class AllocateMemoryRequest(_message.Message):
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryRole]:
-        """At least one role, none of them twice."""
+        """At least one role, none of them twice, at most 4,096."""
 
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:

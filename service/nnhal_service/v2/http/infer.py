@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
+from nnhal.whole_numbers import whole_number
 from nnhal_hosting.http import while_connected
 from nnhal_service.access import FREE_COPIES, Charge
 from nnhal_service.observability import TRACEPARENT, RequestScope
@@ -169,6 +170,7 @@ def _json_size(headers: Mapping[bytes, bytes]) -> int | None:
     if given is None:
         return None
     text = given.decode("latin-1")
-    if not text.isdecimal():
+    size = whole_number(text)
+    if size is None:
         raise refuse(f"{JSON_SIZE} is {text[:40]!r}, expected a number of bytes")
-    return int(text)
+    return size
