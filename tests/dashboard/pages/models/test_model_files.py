@@ -18,7 +18,7 @@ from nnhal_dashboard.pages.models.model_files import config_json
     ],
 )
 def test_what_is_no_configuration_is_refused(content: bytes, message: str) -> None:
-    with pytest.raises(ValueError, match="configuration 'config.json'") as caught:
+    with pytest.raises(ValueError, match="configuration") as caught:
         config_json("config.json", content)
     assert message in str(caught.value)
 
