@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.front_settings import connection_limits, hosts_of
 from nnhal_service.serving import ServingLoop
+from nnhal_service.serving.instance_memory import InstanceMemory
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescription, SharedMemory, TraceSettings
 from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
@@ -43,6 +45,13 @@ class FrontBackends:
     loop: ServingLoop
     tls: Tls | None
     """The keys of all TCP ports; None without TLS."""
+
+
+def instance_memory_of(budget: RequestMemoryBudget) -> InstanceMemory:
+    """The memory of instances within the budget of requests, for which those that are kept are released."""
+    memory = InstanceMemory(partial(budget.take, already=0), budget.give_back)
+    budget.reclaim = memory.reclaim
+    return memory
 
 
 def grpc_front(

@@ -11,7 +11,8 @@ import contextlib
 import mmap
 import os
 import stat
-from collections.abc import Collection, Sequence
+import weakref
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -87,6 +88,7 @@ class MappedPool:
 
     def __init__(self, region: Region) -> None:
         self.identity = region.identity
+        self._region = region
         self._bytes = region.bytes()
         self.writable = self._bytes.flags.writeable
 
@@ -106,6 +108,15 @@ class MappedPool:
     def write(self, offset: int, data: Bytes) -> None:
         """Overwrite a range."""
         self._bytes[offset : offset + len(data)] = data
+
+    def when_unmapped(self, callback: Callable[[], object]) -> Callable[[], object]:
+        """Call back once, when the last view of the memory is gone, or when what is returned is called before.
+
+        The call may come from the garbage collector: in any thread, and while that holds any lock.
+        """
+        finalizer = weakref.finalize(self._region, callback)
+        finalizer.atexit = False
+        return finalizer
 
 
 class FilePool:
