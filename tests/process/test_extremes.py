@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from nnhal.endpoint import Endpoint
 from nnhal.v1 import device_pb2
 from tests.support.extremes import Extreme, extremes
-from tests.support.memory_limit import memory_limit, peak_bytes
 from tests.support.plain_words import require_plain
+from tests.support.process_limits import memory_limit, peak_bytes
 from tests.support.processes import device_process
 from tests.support.well_formed import Failure, WellFormed, device_methods, name_of
 
