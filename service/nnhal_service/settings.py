@@ -39,6 +39,9 @@ class ServiceSettings(ProcessSettings):
     repository_poll_secs: float = Field(default=15.0, gt=0, le=MOST_SECONDS)
     """How often the repositories are checked in mode poll."""
 
+    unload_secs: float = Field(default=30.0, ge=0, le=86_400)
+    """Seconds that requests of a model may take once it is unloaded or replaced; then they are cancelled."""
+
     strict_readiness: bool = True
     """The server is ready only when every model is."""
 
@@ -58,6 +61,12 @@ class ServiceSettings(ProcessSettings):
     """The longest body of a request, in bytes."""
 
     http_max_connections: int = Field(default=1024, ge=1, le=MOST)
+    http_max_head_size: int = Field(default=32 * 1024, ge=1024, le=_MEBIBYTE)
+    """The longest head of a request, with its trailers, in bytes."""
+
+    http_max_headers: int = Field(default=128, ge=16, le=4096)
+    """The most headers of a request, with its trailers."""
+
     http_stalled_secs: float = Field(default=10.0, gt=0, le=MOST_SECONDS)
     """How long a client may take for the head of a request, and for any progress of a body or a response."""
 

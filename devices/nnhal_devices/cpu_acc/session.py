@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import onnxruntime
@@ -13,13 +15,20 @@ from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.proto import model_of
 from nnhal_devices.cpu_acc.runtime_words import runtime_failure
+from nnhal_devices.driver import Control
 
 CPU = ("CPUExecutionProvider",)
 INLINE_BYTES = 1024
 """Constants up to this size go into the model; larger ones are handed over by reference."""
 INEXACT = ["DoubleQDQPairsRemover"]
 """Optimisations that change results: this one drops a quantisation, whose rounding is part of the model."""
-_ERRORS_ONLY = 3
+FOLDING = "ConstantFolding"
+"""The optimisation that computes what depends on constants only."""
+LARGEST_FOLDED_BYTES = 64 << 20
+"""The largest result that it computes."""
+_ERRORS_ONLY, _FATAL_ONLY = 3, 4
+_NO_GRAPH_CAPTURE = ("gpu_graph_id", "-1")
+"""Without this entry, ONNX Runtime takes 30 us a run to find out that its options have none."""
 
 RUNTIME_ERRORS: tuple[type[Exception], ...] = (
     RuntimeError,
@@ -34,6 +43,9 @@ RUNTIME_ERRORS: tuple[type[Exception], ...] = (
 """The errors that ONNX Runtime raises."""
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True)
 class OnnxSession:
     """A session, and the constants that it reads in place, which must live as long."""
@@ -42,10 +54,13 @@ class OnnxSession:
     constants: tuple[onnxruntime.OrtValue, ...]
 
 
-def create_session(graph: LoweredGraph, threads: int, providers: Sequence[str] = CPU) -> OnnxSession:
+def create_session(
+    graph: LoweredGraph, threads: int, providers: Sequence[str] = CPU, folds: bool = True
+) -> OnnxSession:
     """Compile a finished graph for execution providers of ONNX Runtime, the preferred first.
 
-    Raises GENERAL_FAILURE if ONNX Runtime refuses it.
+    ``folds`` tells whether ONNX Runtime may compute what depends on constants only. Raises GENERAL_FAILURE if ONNX
+    Runtime refuses the graph.
     """
     large = {name: np.asarray(a, order="C") for name, a in graph.constants.items() if a.nbytes > INLINE_BYTES}
     values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in large.items()}
@@ -54,11 +69,42 @@ def create_session(graph: LoweredGraph, threads: int, providers: Sequence[str] =
     model = model_of(graph, large)
     try:
         session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=list(providers), disabled_optimizers=INEXACT
+            model.SerializeToString(),
+            options,
+            providers=list(providers),
+            disabled_optimizers=INEXACT if folds else [*INEXACT, FOLDING],
         )
     except RUNTIME_ERRORS as error:
         raise runtime_failure("ONNX Runtime refused the model", error) from error
     return OnnxSession(session, tuple(values.values()))
+
+
+class Runs:
+    """The runs of one binding of a session, one at a time. The host can stop them."""
+
+    def __init__(self) -> None:
+        self._renew()
+
+    def __call__(self, control: Control, run: Callable[[onnxruntime.RunOptions], T]) -> T:
+        """Call ``run`` with options that ``control`` can have it stopped by. Raises HalError."""
+        control.stop = self._stop
+        try:
+            control.check()
+            return run(self._options)
+        except RUNTIME_ERRORS as error:
+            control.check()
+            raise runtime_failure("ONNX Runtime failed", error) from error
+        finally:
+            control.stop = None
+            if control.interrupted:
+                self._renew()
+
+    def _renew(self) -> None:
+        """Make options that nobody else has: those of a run that was stopped would stop the next run too."""
+        self._options = onnxruntime.RunOptions()
+        self._options.log_severity_level = _FATAL_ONLY  # what fails is raised, and a run that is stopped is no error
+        self._options.add_run_config_entry(*_NO_GRAPH_CAPTURE)
+        self._stop = partial(setattr, self._options, "terminate", True)
 
 
 # Some builds send telemetry unless it is disabled in this way.
@@ -73,6 +119,9 @@ def session_options(threads: int) -> onnxruntime.SessionOptions:
     options.log_severity_level = _ERRORS_ONLY
     # Other processes share the cores: threads that wait must not spin.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry(
+        "optimization.constant_folding_max_output_size_in_bytes", str(LARGEST_FOLDED_BYTES)
+    )
     if sums_saturate():
         # Signed weights become unsigned: slower, but exact.
         options.add_session_config_entry("session.x64quantprecision", "1")

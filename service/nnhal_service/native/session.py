@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.link import Channel
 from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.sessions import Ownership, Sessions
-from nnhal_service.access import TOO_OFTEN, RateLimits
+from nnhal_service.access import THIS_HOST, TOO_OFTEN, ClientRates, user_client
 from nnhal_service.native.intake import Intake
 from nnhal_service.runtime import ExecutionContext, LoadedModel
 from nnhal_service.runtime.memory.domains import AllocatedMemory, Memories
@@ -42,18 +41,20 @@ class NativeSession(Ownership):
     def __init__(
         self,
         session: Session,
-        rates: RateLimits | None = None,
+        rates: ClientRates | None = None,
+        has_tokens: bool = False,
         max_models: int = 0,
         intake: Intake | None = None,
     ) -> None:
-        """``rates`` limit runs: each user of the host has one bucket for all of its sessions.
+        """``rates`` limit runs. Native clients share the bucket of their host with its requests over the protocol; if
+        those have tokens and thus other buckets, as ``has_tokens`` says, each user has one for all of its sessions.
 
         At most ``max_models`` may be loaded at a time, 0 for any number. ``intake`` is that of the framework.
         """
         self.intake = intake or Intake()
         self._rates = rates
         self._max_models = max_models
-        self._user = f"user {session.uid}"
+        self._rated_as = user_client(session.uid) if has_tokens else THIS_HOST
         self._names = threading.Lock()
         self._models: dict[str, LoadedModel] | None = {}
         self.memories = Memories()
@@ -74,10 +75,10 @@ class NativeSession(Ownership):
     def admit_run(self) -> None:
         """Count a run towards the rate limit.
 
-        Raises RESOURCE_EXHAUSTED_TRANSIENT if the user runs too often, and DEVICE_UNAVAILABLE if the framework drains.
+        Raises RESOURCE_EXHAUSTED_TRANSIENT if the client runs too often, DEVICE_UNAVAILABLE if the framework drains.
         """
         self.intake.require_open()
-        if self._rates is not None and not self._rates.admit(self._user):
+        if self._rates is not None and not self._rates.admit(self._rated_as):
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, TOO_OFTEN)
 
     def own(self, item: object, undo: ExitStack) -> int:
@@ -85,15 +86,6 @@ class NativeSession(Ownership):
         handle = self.add(item)
         undo.callback(self.release, handle)
         return handle
-
-    def offer(self, descriptor: Descriptor, undo: ExitStack) -> int:
-        """Keep a descriptor until the client takes it, and return its id; ``undo`` withdraws it.
-
-        Raises RESOURCE_EXHAUSTED_TRANSIENT.
-        """
-        number = self.descriptors.offer(descriptor)
-        undo.callback(self._withdraw, number)
-        return number
 
     def add_model(self, name: str, model: LoadedModel) -> None:
         """Take over a model under a name, and release it with the session.
@@ -161,15 +153,20 @@ class NativeSession(Ownership):
         """Return a binding. Raises INVALID_ARGUMENT if the handle is unknown."""
         return self.get(handle, SessionBinding, "binding")
 
-    def _withdraw(self, number: int) -> None:
-        with suppress(HalError):  # the client guessed the id and has taken the descriptor
-            self.descriptors.take(number)
+    def unbind(self, handle: int) -> None:
+        """Release a binding after a run in flight has ended; unknown handles do no harm."""
+        binding = self.find(handle, SessionBinding)
+        if binding is not None:
+            try:
+                binding.close()
+            finally:
+                self.release(handle)
 
     def _release(self) -> None:
         with self._names:
             models, self._models = self._models, None
         for model in (models or {}).values():
-            model.close()
+            model.close(drain_seconds=0)  # nobody waits for the runs any more
         self.memories.close()
 
 
