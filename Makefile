@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo run check test quick browser testbed deploy-check ray contract coverage peers bench screenshots proto demo-models clean
+.PHONY: help install demo run check test quick browser testbed deploy-check ray contract coverage operations peers bench screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -78,6 +78,9 @@ quick: $(VENV)/.dev  ## Run the tests that start no process, for the way between
 
 contract: $(VENV)/.dev  ## Show which test shows which row of the HAL's contract
 	$(BIN)/python -m tests.contract
+
+operations: $(VENV)/.dev  ## Make docs/operations.md again after a change in hal/nnhal/operations
+	$(BIN)/python -m nnhal_tools.operations_page docs/operations.md
 
 coverage: $(VENV)/.dev  ## Run the tests and report the code that they do not cover
 	$(BIN)/python -m pip install --quiet coverage

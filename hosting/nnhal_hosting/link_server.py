@@ -263,7 +263,12 @@ class LinkServer:
 
     def _greet(self, channel: Channel, seconds: float) -> wire.Hello:
         channel.set_timeout(seconds)
-        request, descriptors = _receive(channel)
+        try:
+            request, descriptors = _receive(channel)
+        except ChannelClosedError as error:
+            if channel.hung_up:
+                raise
+            raise ProtocolError(f"no Hello came within {seconds:g} s") from error
         if request.WhichOneof("request") != "hello" or descriptors:
             raise ProtocolError("the first message of a link must be Hello")
         if request.hello.protocol_version != PROTOCOL_VERSION:

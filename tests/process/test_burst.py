@@ -269,6 +269,23 @@ def test_garbage_on_a_channel_is_answered_and_ends_the_channel_but_not_the_sessi
     assert total() == 3
 
 
+def test_a_channel_works_on_after_its_burst_is_released_until_it_is_closed(
+    target: Target, device: RemoteDevice
+) -> None:
+    before = device.usage().bursts
+    target.wire.call(target.wire.burst.Release, burst_pb2.BurstServiceReleaseRequest(burst=target.burst.handle))
+    assert device.usage().bursts == before - 1
+    request, fill, total = in_three_pools()
+    fill(1, 2)
+    BURST_ENTRY_POINTS["burst, channel"](target, request, (0, 1, 2), PLAIN, NO_DEADLINE)
+    assert total() == 3
+    refusal(
+        lambda: BURST_ENTRY_POINTS["burst, gRPC"](target, request, (0, 1, 2), PLAIN, NO_DEADLINE),
+        INVALID,
+        f"burst {target.burst.handle} does not exist in this session, or was released",
+    )
+
+
 def test_a_burst_ends_with_its_session_even_if_its_channel_is_held(target: Target) -> None:
     target.wire.link.close()
     with pytest.raises(ChannelClosedError):

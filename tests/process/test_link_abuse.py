@@ -108,6 +108,8 @@ def test_a_link_that_violates_the_protocol_ends(
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
+        pytest.param(b"", "0 bytes, expected 1 to 65536", id="an empty datagram"),
+        pytest.param(bytes(LIMITS.message_bytes + 1), "more than 65536 bytes", id="too many bytes"),
         pytest.param(put(1), "must be Hello", id="a put"),
         pytest.param(UNKNOWN_FIELD, "must be Hello", id="a message of an unknown kind"),
         pytest.param(b"GET / HTTP/1.1\r\n\r\n", "not a LinkRequest", id="another protocol"),
@@ -140,7 +142,9 @@ def test_silent_links_and_links_that_never_read_end(cpu_ref: Endpoint, unharmed:
         assert unharmed.runs > runs
         pipe.wait_until_released()
         Bystander(device).run()
-        assert silent.wait_for_end() is None
+        last = silent.wait_for_end()
+        assert last is not None
+        assert (last.refusal.message, last.refusal.fatal) == ("no Hello came within 10 s", True)
 
 
 def test_the_number_of_descriptors_per_session_is_limited(cpu_ref: Endpoint) -> None:

@@ -82,7 +82,9 @@ _DECLINED = Trial(is_declined=True)
 
 
 class _Nobody:
-    """A session without buffers."""
+    """A session without buffers, which never ends."""
+
+    is_over = False
 
     def buffer(self, token: int) -> DeviceBuffer:
         invalid_argument(f"device buffer {token} does not exist")

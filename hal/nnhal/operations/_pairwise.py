@@ -15,7 +15,9 @@ class Input(IntEnum):
     """The inputs."""
 
     FIRST = 0
+    """Any dimensions."""
     SECOND = 1
+    """Dimensions that broadcast with the first's: aligned at the last axis, equal or 1."""
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:

@@ -15,12 +15,19 @@ class RegionInput(IntEnum):
     """The first inputs of both operations. A ratio is that of image pixels to cells of the feature map."""
 
     FEATURES = 0
+    """Images."""
     ROIS = 1
+    """[regions, 4]: x1, y1, x2, y2 in pixels of the image."""
     BATCH_INDEX = 2
+    """[regions]: the image of each region."""
     OUTPUT_HEIGHT = 3
+    """Cells."""
     OUTPUT_WIDTH = 4
+    """Cells."""
     RATIO_HEIGHT = 5
+    """Pixels of the image for each cell."""
     RATIO_WIDTH = 6
+    """Pixels of the image for each cell."""
 
 
 def validate_regions(op: Signature, layout: int) -> None:

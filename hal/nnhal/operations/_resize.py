@@ -21,11 +21,16 @@ class ResizeInput(IntEnum):
     """The inputs. Width and height are INT32 sizes or float factors."""
 
     INPUT = 0
+    """Images."""
     WIDTH = 1
+    """The width in pixels (INT32), or a factor."""
     HEIGHT = 2
+    """The height in pixels (INT32), or a factor."""
     LAYOUT = 3
     ALIGN_CORNERS = 4
+    """Whether the centres of the corner pixels are aligned."""
     HALF_PIXEL_CENTERS = 5
+    """Whether the centres of pixels lie at halves."""
 
 
 def validate_resize(op: Signature, types: dict[OperandType, int], counts: range) -> None:

@@ -17,9 +17,13 @@ class Input(IntEnum):
     """The inputs."""
 
     ROIS = 0
+    """[regions, 4]: x1, y1, x2, y2."""
     DELTAS = 1
+    """[regions, classes * 4]: dx, dy, dw, dh of each class."""
     BATCH_INDEX = 2
+    """[regions]: the image of each region."""
     IMAGE_INFO = 3
+    """[images, 2]: height and width."""
 
 
 def validate(op: Signature) -> None:
@@ -33,7 +37,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Return the dimensions of a box for each region and class."""
+    """Return [regions, classes * 4]: a box for each region and class."""
     rois, deltas = op.ranked(Input.ROIS, 2), op.ranked(Input.DELTAS, 2)
     count = agreed(op, "regions", rois[0], deltas[0], op.ranked(Input.BATCH_INDEX, 1)[0])
     agreed(op, "numbers of a box", rois[1], BOX)

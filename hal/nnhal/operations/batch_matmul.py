@@ -15,9 +15,13 @@ class Input(IntEnum):
     """The inputs."""
 
     FIRST = 0
+    """[batches ..., rows, columns]."""
     SECOND = 1
+    """[batches ..., rows, columns]."""
     TRANSPOSE_FIRST = 2
+    """Whether the first is transposed."""
     TRANSPOSE_SECOND = 3
+    """Whether the second is transposed."""
 
 
 def validate(op: Signature) -> None:

@@ -20,7 +20,9 @@ class BatchToSpaceInput(IntEnum):
     """The inputs of BATCH_TO_SPACE_ND."""
 
     INPUT = 0
+    """Images."""
     BLOCK_SIZES = 1
+    """[2]: height and width."""
     LAYOUT = 2
 
 
@@ -28,8 +30,11 @@ class SpaceToBatchInput(IntEnum):
     """The inputs of SPACE_TO_BATCH_ND."""
 
     INPUT = 0
+    """Images."""
     BLOCK_SIZES = 1
+    """[2]: height and width."""
     PADDINGS = 2
+    """[2, 2]: before and after, of height and of width."""
     LAYOUT = 3
 
 

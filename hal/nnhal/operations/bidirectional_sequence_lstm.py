@@ -36,6 +36,7 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """[batch, time, input size]."""
     FORWARD_INPUT_TO_INPUT_WEIGHTS = 1
     FORWARD_INPUT_TO_FORGET_WEIGHTS = 2
     FORWARD_INPUT_TO_CELL_WEIGHTS = 3
@@ -75,6 +76,7 @@ class Input(IntEnum):
     BACKWARD_OUTPUT_STATE = 37
     BACKWARD_CELL_STATE = 38
     AUX_INPUT = 39
+    """[batch, time, auxiliary size]."""
     FORWARD_AUX_TO_INPUT_WEIGHTS = 40
     FORWARD_AUX_TO_FORGET_WEIGHTS = 41
     FORWARD_AUX_TO_CELL_WEIGHTS = 42
@@ -87,6 +89,7 @@ class Input(IntEnum):
     CELL_CLIP = 49
     PROJECTION_CLIP = 50
     MERGE_OUTPUTS = 51
+    """Whether both outputs are one, joined along the last axis."""
     TIME_MAJOR = 52
     FORWARD_INPUT_LAYER_NORM_WEIGHTS = 53
     FORWARD_FORGET_LAYER_NORM_WEIGHTS = 54

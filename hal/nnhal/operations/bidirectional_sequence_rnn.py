@@ -29,6 +29,7 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """[batch, time, input size]."""
     FORWARD_WEIGHTS = 1
     FORWARD_RECURRENT_WEIGHTS = 2
     FORWARD_BIAS = 3
@@ -38,11 +39,13 @@ class Input(IntEnum):
     BACKWARD_BIAS = 7
     BACKWARD_STATE = 8
     AUX_INPUT = 9
+    """[batch, time, auxiliary size]."""
     FORWARD_AUX_WEIGHTS = 10
     BACKWARD_AUX_WEIGHTS = 11
     ACTIVATION = 12
     TIME_MAJOR = 13
     MERGE_OUTPUTS = 14
+    """Whether both outputs are one, joined along the last axis."""
 
 
 FORWARD = RnnInputs(Input.FORWARD_WEIGHTS, Input.FORWARD_AUX_WEIGHTS)

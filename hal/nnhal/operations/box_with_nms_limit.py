@@ -18,14 +18,23 @@ class Input(IntEnum):
     """The inputs."""
 
     SCORES = 0
+    """[regions, classes]; class 0 is the background."""
     BOXES = 1
+    """[regions, classes * 4]: x1, y1, x2, y2 of each class."""
     BATCH_INDEX = 2
+    """[regions]: the image of each region."""
     SCORE_THRESHOLD = 3
+    """Boxes below it are dropped first."""
     MAX_DETECTIONS = 4
+    """The most boxes; below 0 for no limit."""
     KERNEL = 5
+    """0 hard, 1 linear, 2 Gaussian."""
     IOU_THRESHOLD = 6
+    """The overlap from which on a box is suppressed."""
     SIGMA = 7
+    """Of the Gaussian kernel."""
     NMS_SCORE_THRESHOLD = 8
+    """Boxes whose lowered score is below it are dropped."""
 
 
 class NmsKernel(IntEnum):
@@ -53,7 +62,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Return dimensions with an unknown number of boxes: it depends on the values."""
+    """Return scores [boxes], boxes [boxes, 4], classes [boxes] and images [boxes]; the values decide how many."""
     scores, boxes = op.ranked(Input.SCORES, 2), op.ranked(Input.BOXES, 2)
     agreed(op, "regions", scores[0], boxes[0], op.ranked(Input.BATCH_INDEX, 1)[0])
     agreed(op, "numbers of a region's boxes", scores[1] * BOX, boxes[1])

@@ -18,6 +18,7 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any dimensions."""
 
 
 def validate(op: Signature) -> None:

@@ -16,8 +16,11 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Rank 1 to 4."""
     GROUPS = 1
+    """A divisor of the axis' length."""
     AXIS = 2
+    """From -rank to rank - 1."""
 
 
 def validate(op: Signature) -> None:

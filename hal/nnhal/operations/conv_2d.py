@@ -17,8 +17,11 @@ class Implicit(IntEnum):
     """The inputs of the implicit form: a scheme gives the padding."""
 
     INPUT = 0
+    """Images."""
     FILTER = 1
+    """[output channels, height, width, input channels]."""
     BIAS = 2
+    """[output channels]."""
     PADDING = 3
     STRIDE_WIDTH = 4
     STRIDE_HEIGHT = 5
@@ -32,8 +35,11 @@ class Explicit(IntEnum):
     """The inputs of the explicit form: the padding is given."""
 
     INPUT = 0
+    """Images."""
     FILTER = 1
+    """[output channels, height, width, input channels]."""
     BIAS = 2
+    """[output channels]."""
     PADDING_LEFT = 3
     PADDING_RIGHT = 4
     PADDING_TOP = 5

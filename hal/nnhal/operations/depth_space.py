@@ -20,7 +20,9 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Images."""
     BLOCK_SIZE = 1
+    """The height and width of a block in pixels."""
     LAYOUT = 2
 
 

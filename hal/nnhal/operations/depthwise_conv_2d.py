@@ -17,12 +17,16 @@ class Implicit(IntEnum):
     """The inputs of the implicit form: a scheme gives the padding."""
 
     INPUT = 0
+    """Images."""
     FILTER = 1
+    """[1, height, width, output channels]."""
     BIAS = 2
+    """[output channels]."""
     PADDING = 3
     STRIDE_WIDTH = 4
     STRIDE_HEIGHT = 5
     MULTIPLIER = 6
+    """Output channels for each input channel."""
     ACTIVATION = 7
     LAYOUT = 8
     DILATION_WIDTH = 9
@@ -33,8 +37,11 @@ class Explicit(IntEnum):
     """The inputs of the explicit form: the padding is given."""
 
     INPUT = 0
+    """Images."""
     FILTER = 1
+    """[1, height, width, output channels]."""
     BIAS = 2
+    """[output channels]."""
     PADDING_LEFT = 3
     PADDING_RIGHT = 4
     PADDING_TOP = 5
@@ -42,6 +49,7 @@ class Explicit(IntEnum):
     STRIDE_WIDTH = 7
     STRIDE_HEIGHT = 8
     MULTIPLIER = 9
+    """Output channels for each input channel."""
     ACTIVATION = 10
     LAYOUT = 11
     DILATION_WIDTH = 12

@@ -17,19 +17,33 @@ class Input(IntEnum):
     """The inputs. Boxes are given by centre and size, y before x."""
 
     SCORES = 0
+    """[images, anchors, classes]; class 0 is the background."""
     DELTAS = 1
+    """[images, anchors, 4 or more]: dy, dx, dh, dw."""
     ANCHORS = 2
+    """[anchors, 4]: centre y, centre x, height, width."""
     SCALE_Y = 3
+    """Divides dy."""
     SCALE_X = 4
+    """Divides dx."""
     SCALE_H = 5
+    """Divides dh."""
     SCALE_W = 6
+    """Divides dw."""
     REGULAR_NMS = 7
+    """Whether each class is suppressed by itself, rather than the best classes of each anchor together."""
     MAX_DETECTIONS = 8
+    """The most detections of an image."""
     MAX_CLASSES_PER_DETECTION = 9
+    """Of an anchor, without regular suppression."""
     MAX_DETECTIONS_PER_CLASS = 10
+    """With regular suppression."""
     SCORE_THRESHOLD = 11
+    """Boxes below it are dropped."""
     IOU_THRESHOLD = 12
+    """The overlap from which on a box is suppressed."""
     ADD_BACKGROUND_LABEL = 13
+    """Whether labels count the background as 0."""
 
 
 def validate(op: Signature) -> None:
@@ -51,7 +65,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Return dimensions for the maximum number of detections in each image."""
+    """Return scores [images, most], boxes [images, most, 4], classes [images, most] and counts [images]."""
     scores, deltas, anchors = op.ranked(Input.SCORES, 3), op.ranked(Input.DELTAS, 3), op.ranked(Input.ANCHORS, 2)
     images = agreed(op, "images", scores[0], deltas[0])
     agreed(op, "anchors", scores[1], deltas[1], anchors[0])

@@ -15,7 +15,9 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any dimensions."""
     ALPHA = 1
+    """The factor of negative values."""
 
 
 def validate(op: Signature) -> None:

@@ -17,7 +17,9 @@ class Input(IntEnum):
     """The inputs."""
 
     LOOKUPS = 0
+    """[lookups]: indices into the first axis."""
     VALUES = 1
+    """[rows, ...], rank 2 or more."""
 
 
 def validate(op: Signature) -> None:

@@ -16,7 +16,9 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any rank."""
     AXIS = 1
+    """From -(rank + 1) to rank."""
 
 
 def validate(op: Signature) -> None:

@@ -17,7 +17,9 @@ class Input(IntEnum):
     """The inputs."""
 
     DIMENSIONS = 0
+    """[rank]: the output's dimensions."""
     VALUE = 1
+    """A scalar."""
 
 
 def validate(op: Signature) -> None:

@@ -18,8 +18,11 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Rank 2 to 4, read as [batch, input size]."""
     WEIGHTS = 1
+    """[units, input size]."""
     BIAS = 2
+    """[units]."""
     ACTIVATION = 3
 
 

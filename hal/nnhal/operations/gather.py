@@ -17,8 +17,11 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any rank."""
     AXIS = 1
+    """From -rank to rank - 1."""
     INDICES = 2
+    """Any rank."""
 
 
 def validate(op: Signature) -> None:

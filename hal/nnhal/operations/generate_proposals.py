@@ -18,15 +18,25 @@ class Input(IntEnum):
     """The inputs."""
 
     SCORES = 0
+    """Images, with a channel for each anchor."""
     DELTAS = 1
+    """Images, with four channels for each anchor: dx, dy, dw, dh."""
     ANCHORS = 2
+    """[anchors, 4]: x1, y1, x2, y2."""
     IMAGE_INFO = 3
+    """[images, 2]: height and width."""
     RATIO_HEIGHT = 4
+    """Pixels of the image for each cell."""
     RATIO_WIDTH = 5
+    """Pixels of the image for each cell."""
     PRE_NMS_MAX = 6
+    """The most boxes before suppression; 0 or less for no limit."""
     POST_NMS_MAX = 7
+    """The most boxes after it; 0 or less for no limit."""
     IOU_THRESHOLD = 8
+    """The overlap from which on a box is suppressed."""
     MIN_SIZE = 9
+    """Boxes that are smaller are dropped."""
     LAYOUT = 10
 
 
@@ -48,7 +58,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Return dimensions with an unknown number of proposals: it depends on the values."""
+    """Return scores [boxes], boxes [boxes, 4] and images [boxes], as many as the values decide."""
     scores, deltas = op.ranked(Input.SCORES, 4), op.ranked(Input.DELTAS, 4)
     anchors, images = op.ranked(Input.ANCHORS, 2), op.ranked(Input.IMAGE_INFO, 2)
     channel = 1 if op.boolean(Input.LAYOUT) else 3

@@ -17,12 +17,16 @@ class Implicit(IntEnum):
     """The inputs of the implicit form: a scheme gives the padding."""
 
     INPUT = 0
+    """Images."""
     FILTER = 1
+    """[output channels, height, width, input channels / groups]."""
     BIAS = 2
+    """[output channels]."""
     PADDING = 3
     STRIDE_WIDTH = 4
     STRIDE_HEIGHT = 5
     GROUPS = 6
+    """A divisor of input and output channels."""
     ACTIVATION = 7
     LAYOUT = 8
 
@@ -31,8 +35,11 @@ class Explicit(IntEnum):
     """The inputs of the explicit form: the padding is given."""
 
     INPUT = 0
+    """Images."""
     FILTER = 1
+    """[output channels, height, width, input channels / groups]."""
     BIAS = 2
+    """[output channels]."""
     PADDING_LEFT = 3
     PADDING_RIGHT = 4
     PADDING_TOP = 5
@@ -40,6 +47,7 @@ class Explicit(IntEnum):
     STRIDE_WIDTH = 7
     STRIDE_HEIGHT = 8
     GROUPS = 9
+    """A divisor of input and output channels."""
     ACTIVATION = 10
     LAYOUT = 11
 

@@ -16,8 +16,11 @@ class Input(IntEnum):
     """The inputs."""
 
     LOOKUPS = 0
+    """[lookups]: keys to find."""
     KEYS = 1
+    """[rows], ascending."""
     VALUES = 2
+    """[rows, ...]."""
 
 
 class Output(IntEnum):

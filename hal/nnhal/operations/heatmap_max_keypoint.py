@@ -17,7 +17,9 @@ class Input(IntEnum):
     """The inputs."""
 
     HEATMAPS = 0
+    """Images, square, with a channel for each keypoint."""
     BOXES = 1
+    """[boxes, 4]: x1, y1, x2, y2."""
     LAYOUT = 2
 
 
@@ -32,7 +34,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Return the dimensions of a score and of a point for each box and keypoint."""
+    """Return scores [boxes, keypoints] and points [boxes, keypoints, 2], x before y."""
     heatmaps, boxes = op.ranked(Input.HEATMAPS, 4), op.ranked(Input.BOXES, 2)
     height, width, keypoints = (heatmaps[2], heatmaps[3], heatmaps[1]) if op.boolean(Input.LAYOUT) else heatmaps[1:]
     size = agreed(op, "height and width of a heatmap", height, width)

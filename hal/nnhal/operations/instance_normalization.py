@@ -19,9 +19,13 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Images."""
     GAMMA = 1
+    """The factor."""
     BETA = 2
+    """The summand."""
     EPSILON = 3
+    """Added to the variance."""
     LAYOUT = 4
 
 

@@ -19,11 +19,17 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Rank 1 to 4."""
     RADIUS = 1
+    """Neighbours on each side."""
     BIAS = 2
+    """Added to the sum of squares."""
     ALPHA = 3
+    """The factor of that sum."""
     BETA = 4
+    """The exponent."""
     AXIS = 5
+    """The last one by default."""
 
 
 def validate(op: Signature) -> None:

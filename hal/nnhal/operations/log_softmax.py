@@ -16,8 +16,11 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any rank."""
     BETA = 1
+    """The factor of the exponent."""
     AXIS = 2
+    """From -rank to rank - 1."""
 
 
 def validate(op: Signature) -> None:

@@ -22,9 +22,13 @@ class Input(IntEnum):
     """The inputs."""
 
     HASH = 0
+    """[rows, bits]: seeds."""
     INPUT = 1
+    """[items, ...]."""
     WEIGHT = 2
+    """[items]."""
     TYPE = 3
+    """1 sparse (deprecated), 2 dense, 3 sparse."""
 
 
 class Projection(IntEnum):

@@ -16,8 +16,11 @@ class Input(IntEnum):
     """The inputs. If KEEP is above 0, the axes are kept with length 1."""
 
     INPUT = 0
+    """Rank 1 to 4."""
     AXES = 1
+    """[axes], each from -rank to rank - 1."""
     KEEP = 2
+    """Above 0: the axes stay, with length 1."""
 
 
 def validate(op: Signature) -> None:

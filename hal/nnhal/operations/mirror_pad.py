@@ -15,8 +15,11 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any rank."""
     PADDINGS = 1
+    """[rank, 2]: before and after each axis."""
     MODE = 2
+    """0 reflect, 1 symmetric, which repeats the edge."""
 
 
 class MirrorPadMode(IntEnum):

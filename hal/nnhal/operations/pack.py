@@ -16,7 +16,9 @@ class Input(IntEnum):
     """The inputs: the axis, then one tensor or more."""
 
     AXIS = 0
+    """Of the output; it comes first, the tensors after it."""
     FIRST = 1
+    """Any rank; further inputs are the same."""
 
 
 def validate(op: Signature) -> None:

@@ -16,8 +16,11 @@ class Input(IntEnum):
     """The inputs. PAD has no value."""
 
     INPUT = 0
+    """Rank 1 to 4."""
     PADDINGS = 1
+    """[rank, 2]: before and after each axis."""
     VALUE = 2
+    """A scalar; of a quantised tensor INT32, quantised as the tensor is."""
 
 
 def validate_pad(op: Signature) -> None:

@@ -22,6 +22,7 @@ class Implicit(IntEnum):
     """The inputs of the implicit form: a scheme gives the padding."""
 
     INPUT = 0
+    """Images."""
     PADDING = 1
     STRIDE_WIDTH = 2
     STRIDE_HEIGHT = 3
@@ -35,6 +36,7 @@ class Explicit(IntEnum):
     """The inputs of the explicit form: the padding is given."""
 
     INPUT = 0
+    """Images."""
     PADDING_LEFT = 1
     PADDING_RIGHT = 2
     PADDING_TOP = 3

@@ -15,6 +15,7 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Rank 1 to 4."""
 
 
 def validate(op: Signature) -> None:

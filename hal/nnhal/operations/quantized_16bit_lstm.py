@@ -17,6 +17,7 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """[batch, input size]."""
     INPUT_TO_INPUT_WEIGHTS = 1
     INPUT_TO_FORGET_WEIGHTS = 2
     INPUT_TO_CELL_WEIGHTS = 3

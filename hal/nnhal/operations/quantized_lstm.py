@@ -25,6 +25,7 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """[batch, input size]."""
     INPUT_TO_INPUT_WEIGHTS = 1
     INPUT_TO_FORGET_WEIGHTS = 2
     INPUT_TO_CELL_WEIGHTS = 3
@@ -51,11 +52,17 @@ class Input(IntEnum):
     CELL_CLIP = 24
     PROJECTION_CLIP = 25
     INPUT_INTERMEDIATE_SCALE = 26
+    """Of the input gate before its layer normalisation."""
     FORGET_INTERMEDIATE_SCALE = 27
+    """Of the forget gate before its layer normalisation."""
     CELL_INTERMEDIATE_SCALE = 28
+    """Of the cell's update before its layer normalisation."""
     OUTPUT_INTERMEDIATE_SCALE = 29
+    """Of the output gate before its layer normalisation."""
     HIDDEN_STATE_ZERO_POINT = 30
+    """Of the output before the projection."""
     HIDDEN_STATE_SCALE = 31
+    """Of the output before the projection."""
 
 
 CELL = LstmInputs(

@@ -16,8 +16,11 @@ class Input(IntEnum):
     """The inputs."""
 
     LOGITS = 0
+    """[batch, classes]."""
     SAMPLES = 1
+    """For each row."""
     SEEDS = 2
+    """[2]."""
 
 
 def validate(op: Signature) -> None:

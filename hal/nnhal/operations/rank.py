@@ -15,6 +15,7 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any rank."""
 
 
 def validate(op: Signature) -> None:

@@ -16,8 +16,11 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any rank."""
     AXES = 1
+    """[axes], each from -rank to rank - 1."""
     KEEP_DIMS = 2
+    """Whether the axes stay, with length 1."""
 
 
 def axes_of(op: OperationContext) -> tuple[int, ...]:

@@ -17,7 +17,9 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Rank 1 to 4."""
     SHAPE = 1
+    """[rank of the output]; one number may be -1."""
 
 
 def validate(op: Signature) -> None:

@@ -15,7 +15,9 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Rank 1 to 8."""
     AXIS = 1
+    """[1]."""
 
 
 def validate(op: Signature) -> None:

@@ -18,6 +18,7 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """[batch, input size]."""
     WEIGHTS = 1
     RECURRENT_WEIGHTS = 2
     BIAS = 3

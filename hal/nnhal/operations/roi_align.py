@@ -17,14 +17,23 @@ class Input(IntEnum):
     """The inputs. Samples are per cell of the output; 0 takes as many as the region has cells there."""
 
     FEATURES = 0
+    """Images."""
     ROIS = 1
+    """[regions, 4]: x1, y1, x2, y2 in pixels of the image."""
     BATCH_INDEX = 2
+    """[regions]: the image of each region."""
     OUTPUT_HEIGHT = 3
+    """Cells."""
     OUTPUT_WIDTH = 4
+    """Cells."""
     RATIO_HEIGHT = 5
+    """Pixels of the image for each cell."""
     RATIO_WIDTH = 6
+    """Pixels of the image for each cell."""
     SAMPLES_HEIGHT = 7
+    """For each cell of the output; 0 for as many as the region has cells there."""
     SAMPLES_WIDTH = 8
+    """For each cell of the output; 0 for as many as the region has cells there."""
     LAYOUT = 9
 
 

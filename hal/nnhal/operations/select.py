@@ -16,8 +16,11 @@ class Input(IntEnum):
     """The inputs."""
 
     MASK = 0
+    """Any dimensions."""
     FIRST = 1
+    """The mask's dimensions."""
     SECOND = 2
+    """The mask's dimensions."""
 
 
 def validate(op: Signature) -> None:

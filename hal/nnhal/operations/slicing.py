@@ -19,8 +19,11 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any rank."""
     BEGIN = 1
+    """[rank]."""
     SIZE = 2
+    """[rank]; -1 for all that follows."""
 
 
 def validate(op: Signature) -> None:

@@ -16,8 +16,11 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Rank 1 to 4."""
     BETA = 1
+    """The factor of the exponent, above 0."""
     AXIS = 2
+    """From -rank to rank - 1; the last one by default."""
 
 
 def validate(op: Signature) -> None:

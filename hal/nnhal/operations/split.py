@@ -16,8 +16,11 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any rank."""
     AXIS = 1
+    """From -rank to rank - 1."""
     NUM_SPLITS = 2
+    """How many outputs there are."""
 
 
 def validate(op: Signature) -> None:

@@ -16,7 +16,9 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Rank 1 to 4."""
     AXES = 1
+    """[axes]; all of length 1 by default."""
 
 
 def validate(op: Signature) -> None:

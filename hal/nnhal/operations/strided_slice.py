@@ -20,12 +20,19 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Rank 1 to 4."""
     BEGIN = 1
+    """[rank]; below 0 from the end."""
     END = 2
+    """[rank]; below 0 from the end."""
     STRIDES = 3
+    """[rank], none of them 0."""
     BEGIN_MASK = 4
+    """Bit n: axis n begins at its first element."""
     END_MASK = 5
+    """Bit n: axis n ends at its last element."""
     SHRINK_MASK = 6
+    """Bit n: axis n keeps one element, and is removed."""
 
 
 def validate(op: Signature) -> None:

@@ -20,11 +20,17 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """[batch, input size]."""
     FEATURE_WEIGHTS = 1
+    """[filters, input size]."""
     TIME_WEIGHTS = 2
+    """[filters, memory size]."""
     BIAS = 3
+    """[units]."""
     STATE = 4
+    """[batch, memory size * filters]."""
     RANK = 5
+    """Filters for each unit."""
     ACTIVATION = 6
 
 

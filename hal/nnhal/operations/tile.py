@@ -16,7 +16,9 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any rank."""
     MULTIPLES = 1
+    """[rank]."""
 
 
 def validate(op: Signature) -> None:

@@ -16,7 +16,9 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any rank."""
     K = 1
+    """At most the length of the last axis."""
 
 
 def validate(op: Signature) -> None:
@@ -29,7 +31,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Return the input's dimensions with k as the last one, for both outputs."""
+    """Return the input's dimensions with k as the last one, for the values and for their indices."""
     require_input_quantization(op)
     dimensions, k = op.ranked(Input.INPUT), op.integer(Input.K)
     if k < 1 or (k > dimensions[-1] and (dimensions[-1] or op.executing)):

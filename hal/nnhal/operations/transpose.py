@@ -16,7 +16,9 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Rank 1 to 4."""
     PERMUTATION = 1
+    """[rank]; the reverse order by default."""
 
 
 def validate(op: Signature) -> None:

@@ -22,9 +22,13 @@ class Implicit(IntEnum):
     """The inputs of the implicit form: a scheme gives the padding."""
 
     INPUT = 0
+    """Images."""
     FILTER = 1
+    """[output channels, height, width, input channels]."""
     BIAS = 2
+    """[output channels]."""
     OUTPUT_SHAPE = 3
+    """[4]: the output's dimensions."""
     PADDING = 4
     STRIDE_WIDTH = 5
     STRIDE_HEIGHT = 6
@@ -36,8 +40,11 @@ class Explicit(IntEnum):
     """The inputs of the explicit form: the padding is given."""
 
     INPUT = 0
+    """Images."""
     FILTER = 1
+    """[output channels, height, width, input channels]."""
     BIAS = 2
+    """[output channels]."""
     PADDING_LEFT = 3
     PADDING_RIGHT = 4
     PADDING_TOP = 5

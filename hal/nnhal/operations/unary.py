@@ -15,6 +15,7 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """Any dimensions."""
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:

@@ -26,6 +26,7 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """[batch, time, input size]."""
     INPUT_TO_INPUT_WEIGHTS = 1
     INPUT_TO_FORGET_WEIGHTS = 2
     INPUT_TO_CELL_WEIGHTS = 3

@@ -19,6 +19,7 @@ class Input(IntEnum):
     """The inputs."""
 
     INPUT = 0
+    """[batch, time, input size]."""
     WEIGHTS = 1
     RECURRENT_WEIGHTS = 2
     BIAS = 3

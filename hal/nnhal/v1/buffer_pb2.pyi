@@ -32,7 +32,7 @@ class CopyFromRequest(_message.Message):
     """The buffer."""
     @_builtins.property
     def src(self) -> _memory_pb2.Memory:
-        """Where to copy from; as large as the buffer."""
+        """Where to copy from; exactly as large as the buffer's values are with these dimensions."""
 
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:

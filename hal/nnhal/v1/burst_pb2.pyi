@@ -5,7 +5,8 @@ IBurst: executions of one prepared model with as little overhead between them as
 
 A burst has a channel: a connected SOCK_SEQPACKET socket that the client takes from the link. On it each datagram to the
 device is one BurstCall, and the device answers it with one BurstAnswer before the next call. The service below is the
-same burst for clients that do not use the channel. Closing the channel releases the burst.
+same burst for clients that do not use the channel. Closing the channel releases the burst. A datagram that is no BurstCall
+is answered with INVALID_ARGUMENT, and ends the channel.
 """
 
 from collections import abc as _abc
@@ -51,7 +52,9 @@ class BurstServiceExecuteSynchronouslyRequest(_message.Message):
 
     @_builtins.property
     def memory_identifier_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """One for each pool of the request: the token under which to cache it, -1 if it is not to be cached."""
+        """One for each pool of the request: the token under which to cache it, -1 if it is not to be cached. If the burst has
+        cached memory under the token, that is used, whatever the request's pool is.
+        """
 
     def __init__(
         self,
@@ -123,7 +126,9 @@ class BurstServiceExecuteSynchronouslyWithConfigRequest(_message.Message):
 
     @_builtins.property
     def memory_identifier_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """One for each pool of the request: the token under which to cache it, -1 if it is not to be cached."""
+        """One for each pool of the request: the token under which to cache it, -1 if it is not to be cached. If the burst has
+        cached memory under the token, that is used, whatever the request's pool is.
+        """
 
     @_builtins.property
     def config(self) -> _request_pb2.ExecutionConfig:

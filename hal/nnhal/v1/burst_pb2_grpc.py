@@ -83,7 +83,7 @@ class BurstServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Release(self, request, context):
-        """Release drops the client's reference.
+        """Release drops the client's reference. The channel, if the client has taken it, works on until it is closed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

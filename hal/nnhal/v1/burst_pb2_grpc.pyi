@@ -5,7 +5,8 @@ IBurst: executions of one prepared model with as little overhead between them as
 
 A burst has a channel: a connected SOCK_SEQPACKET socket that the client takes from the link. On it each datagram to the
 device is one BurstCall, and the device answers it with one BurstAnswer before the next call. The service below is the
-same burst for clients that do not use the channel. Closing the channel releases the burst.
+same burst for clients that do not use the channel. Closing the channel releases the burst. A datagram that is no BurstCall
+is answered with INVALID_ARGUMENT, and ends the channel.
 """
 
 from collections import abc as _abc
@@ -45,7 +46,7 @@ class BurstServiceStub:
     ReleaseMemoryResource: _grpc.UnaryUnaryMultiCallable[_burst_pb2.ReleaseMemoryResourceRequest, _burst_pb2.ReleaseMemoryResourceResponse]
     """ReleaseMemoryResource makes the burst forget the memory that it cached under a token."""
     Release: _grpc.UnaryUnaryMultiCallable[_burst_pb2.BurstServiceReleaseRequest, _burst_pb2.BurstServiceReleaseResponse]
-    """Release drops the client's reference."""
+    """Release drops the client's reference. The channel, if the client has taken it, works on until it is closed."""
 
 @_typing.type_check_only
 class BurstServiceAsyncStub(BurstServiceStub):
@@ -59,7 +60,7 @@ class BurstServiceAsyncStub(BurstServiceStub):
     ReleaseMemoryResource: _aio.UnaryUnaryMultiCallable[_burst_pb2.ReleaseMemoryResourceRequest, _burst_pb2.ReleaseMemoryResourceResponse]  # type: ignore[assignment]
     """ReleaseMemoryResource makes the burst forget the memory that it cached under a token."""
     Release: _aio.UnaryUnaryMultiCallable[_burst_pb2.BurstServiceReleaseRequest, _burst_pb2.BurstServiceReleaseResponse]  # type: ignore[assignment]
-    """Release drops the client's reference."""
+    """Release drops the client's reference. The channel, if the client has taken it, works on until it is closed."""
 
 class BurstServiceServicer(metaclass=_abc_1.ABCMeta):
     """BurstService is IBurst. A burst runs one execution at a time; a second one fails with GENERAL_FAILURE."""
@@ -94,6 +95,6 @@ class BurstServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _burst_pb2.BurstServiceReleaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_burst_pb2.BurstServiceReleaseResponse, _abc.Awaitable[_burst_pb2.BurstServiceReleaseResponse]]:
-        """Release drops the client's reference."""
+        """Release drops the client's reference. The channel, if the client has taken it, works on until it is closed."""
 
 def add_BurstServiceServicer_to_server(servicer: BurstServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -4,7 +4,8 @@ isort:skip_file
 IDevice: what a device is, and preparing models for it.
 
 Calls that make or use objects carry the session token of an open link (see link.proto) as metadata 'nnhal-session'.
-Objects are named by handles above 0 that are valid in their session only, and are gone when its link closes.
+Objects are named by handles above 0 that are valid in their session only, and are gone when its link closes. What else
+a client has to know, such as how calls fail, is in docs/messages.md.
 """
 
 from collections import abc as _abc
@@ -639,7 +640,7 @@ class BufferDesc(_message.Message):
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Combined with the dimensions of the roles' operands; empty if nothing is known."""
+        """Combined with the dimensions of the roles' operands, 0 for an axis of unknown size; empty if nothing is known."""
 
     def __init__(
         self,
@@ -700,11 +701,11 @@ class AllocateRequest(_message.Message):
 
     @_builtins.property
     def prepared_models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Handles of prepared models."""
+        """Handles of prepared models, at least one."""
 
     @_builtins.property
     def input_roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___BufferRole]:
-        """Uses as an input."""
+        """Uses as an input; inputs and outputs together at least one."""
 
     @_builtins.property
     def output_roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___BufferRole]:

@@ -92,7 +92,9 @@ class ExecutionServiceExecuteFencedRequest(_message.Message):
     """Nanoseconds that the execution may take once the last fence has signalled; no limit if unset or -1."""
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The fences that must signal first: ids of descriptors that were passed over the link."""
+        """The fences that must signal first: ids of descriptors that were put on the link, at most 256. What a fence is, is in
+        docs/messages.md.
+        """
 
     def __init__(
         self,
@@ -323,7 +325,9 @@ Global___OpenLaunchChannelResponse: _TypeAlias = OpenLaunchChannelResponse  # no
 
 @_typing.final
 class LaunchCall(_message.Message):
-    """LaunchCall is one datagram from the client to the device on a launch channel."""
+    """LaunchCall is one datagram from the client to the device on a launch channel. A datagram that is none is answered with
+    LaunchRefused, and ends the channel.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

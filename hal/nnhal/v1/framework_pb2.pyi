@@ -1550,7 +1550,7 @@ class RunReport(_message.Message):
     socket_bytes: _builtins.int
     """Bytes that went over the sockets between the framework and devices for this run."""
     started_ns: _builtins.int
-    """When the call arrived, by CLOCK_BOOTTIME."""
+    """When the call arrived, by CLOCK_BOOTTIME; -1 unless the binding measures."""
     fell_back: _builtins.bool
     """Whether a device failed and another device, or the CPU for the whole model, ran in its place."""
     @_builtins.property
@@ -1593,7 +1593,7 @@ class RunCall(_message.Message):
     DEADLINE_NS_FIELD_NUMBER: _builtins.int
     LOST_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     deadline_ns: _builtins.int
-    """The instant by which the run must have ended; -1 for no deadline. Always set, even to 0: a datagram is never empty."""
+    """The instant by which the run must have ended; -1 for no deadline. Always set, since a datagram is never empty."""
     lost_run_channel: _builtins.bool
     """Whether the binding's run channel has closed since the last call. Devices may still be at work on a direct run; the
     framework waits for that before the run begins.
@@ -1703,7 +1703,9 @@ class LaunchRunRequest(_message.Message):
     """Nanoseconds that it may take once the last fence has signalled; no limit if unset or -1."""
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The fences that must signal before it begins: ids of descriptors that were passed over the link."""
+        """The fences that must signal before it begins: ids of descriptors that were put on the link, at most 256. One that is
+        in error already is refused with INVALID_ARGUMENT.
+        """
 
     def __init__(
         self,
@@ -1996,7 +1998,7 @@ class AllocateMemoryRequest(_message.Message):
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryRole]:
-        """At least one role, none of them twice."""
+        """At least one role, none of them twice, at most 4,096."""
 
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:

@@ -99,7 +99,9 @@ class LinkReply(_message.Message):
 
     @_builtins.property
     def refusal(self) -> Global___Refusal:
-        """The request was refused. The link stays open unless 'fatal' is set."""
+        """The request was refused. The link stays open unless 'fatal' is set. A process that has no room for a link, or does not
+        admit the user, sends it without waiting for Hello.
+        """
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Ashmem(_message.Message):
-    """Ashmem is anonymous shared memory: a memfd that is sealed against shrinking."""
+    """Ashmem is anonymous shared memory: a memfd that is sealed against shrinking (F_SEAL_SHRINK)."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -82,7 +82,8 @@ Global___MappableFile: _TypeAlias = MappableFile  # noqa: Y015
 class NativeHandle(_message.Message):
     """NativeHandle is a graphics buffer's handle: descriptors, and integers that only the allocator understands. nnhal's own
     allocator encodes ten integers: magic 0x4E4E4842, version 1, width, height, layers, format, usage (low and high 32
-    bits), stride, and the number of reserved bytes at the front, which is 0.
+    bits), stride, and the number of reserved bytes at the front, which is 0. A BLOB has its bytes as width and as stride,
+    height 1 and 1 layer. The descriptor is a memfd that is sealed against shrinking.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -241,7 +241,8 @@ class _OperationTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Operati
     """An axis reversed."""
 
 class OperationType(_OperationType, metaclass=_OperationTypeEnumTypeWrapper):
-    """OperationType is the type of an operation. Codes above 0xFFFF are operations of an extension: the prefix that the model
+    """OperationType is the type of an operation. What operands each has, in which order and how they are laid out, is in
+    docs/operations.md. Codes above 0xFFFF are operations of an extension: the prefix that the model
     maps to the extension's name in bits 30 to 16, the operation's number in the extension in bits 15 to 0.
     buf:lint:ignore ENUM_ZERO_VALUE_SUFFIX
     """
@@ -473,13 +474,13 @@ class _OperandLifeTimeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Opera
     OPERAND_LIFE_TIME_SUBGRAPH_OUTPUT: _OperandLifeTime.ValueType  # 2
     """Written by exactly one operation, and handed to the caller of the subgraph."""
     OPERAND_LIFE_TIME_CONSTANT_COPY: _OperandLifeTime.ValueType  # 3
-    """In Model.operand_values."""
+    """In Model.operand_values: the operand's location has pool index 0, the offset and the length there."""
     OPERAND_LIFE_TIME_CONSTANT_POOL: _OperandLifeTime.ValueType  # 4
-    """In one of Model.pools."""
+    """In one of Model.pools, which the operand's location names."""
     OPERAND_LIFE_TIME_NO_VALUE: _OperandLifeTime.ValueType  # 5
     """An optional operand that is left out."""
     OPERAND_LIFE_TIME_SUBGRAPH: _OperandLifeTime.ValueType  # 6
-    """A reference to one of Model.referenced."""
+    """A reference to one of Model.referenced: its index is the offset of the operand's location. The type is SUBGRAPH."""
 
 class OperandLifeTime(_OperandLifeTime, metaclass=_OperandLifeTimeEnumTypeWrapper):
     """OperandLifeTime says where the value of an operand comes from.
@@ -493,13 +494,13 @@ OPERAND_LIFE_TIME_SUBGRAPH_INPUT: OperandLifeTime.ValueType  # 1
 OPERAND_LIFE_TIME_SUBGRAPH_OUTPUT: OperandLifeTime.ValueType  # 2
 """Written by exactly one operation, and handed to the caller of the subgraph."""
 OPERAND_LIFE_TIME_CONSTANT_COPY: OperandLifeTime.ValueType  # 3
-"""In Model.operand_values."""
+"""In Model.operand_values: the operand's location has pool index 0, the offset and the length there."""
 OPERAND_LIFE_TIME_CONSTANT_POOL: OperandLifeTime.ValueType  # 4
-"""In one of Model.pools."""
+"""In one of Model.pools, which the operand's location names."""
 OPERAND_LIFE_TIME_NO_VALUE: OperandLifeTime.ValueType  # 5
 """An optional operand that is left out."""
 OPERAND_LIFE_TIME_SUBGRAPH: OperandLifeTime.ValueType  # 6
-"""A reference to one of Model.referenced."""
+"""A reference to one of Model.referenced: its index is the offset of the operand's location. The type is SUBGRAPH."""
 Global___OperandLifeTime: _TypeAlias = OperandLifeTime  # noqa: Y015
 
 @_typing.final
@@ -583,11 +584,11 @@ class Operand(_message.Message):
     """Where the value comes from."""
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Empty: a scalar, or a tensor of unknown rank. 0: an axis of unknown size."""
+        """Empty: a scalar, or a tensor of unknown rank. 0: an axis of unknown size. Constants have all of theirs."""
 
     @_builtins.property
     def location(self) -> _memory_pb2.DataLocation:
-        """Where a constant lies; all zero for operands that are not constants."""
+        """Where a constant lies, whose length is that of its type and dimensions; all zero for operands that are not constants."""
 
     @_builtins.property
     def extra_params(self) -> Global___OperandExtraParams:
@@ -690,7 +691,9 @@ Global___Subgraph: _TypeAlias = Subgraph  # noqa: Y015
 
 @_typing.final
 class Model(_message.Message):
-    """Model is a main subgraph and the subgraphs that its control flow refers to."""
+    """Model is a main subgraph and the subgraphs that its control flow refers to. Values are row-major without gaps, and
+    little-endian; a BOOL has one byte.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -701,7 +704,7 @@ class Model(_message.Message):
     RELAX_COMPUTATION_FLOAT32_TO_FLOAT16_FIELD_NUMBER: _builtins.int
     EXTENSION_NAME_TO_PREFIX_FIELD_NUMBER: _builtins.int
     operand_values: _builtins.bytes
-    """The values of CONSTANT_COPY operands."""
+    """The values of CONSTANT_COPY operands, one after the other; large constants are better in a pool."""
     relax_computation_float32_to_float16: _builtins.bool
     """Whether TENSOR_FLOAT32 may be computed with the range and precision of float16."""
     @_builtins.property
@@ -714,7 +717,7 @@ class Model(_message.Message):
 
     @_builtins.property
     def pools(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]:
-        """The memory of CONSTANT_POOL operands."""
+        """The memory of CONSTANT_POOL operands, at most 4,096 pools."""
 
     @_builtins.property
     def extension_name_to_prefix(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ExtensionNameAndPrefix]:

@@ -209,7 +209,9 @@ class PreparedModelServiceExecuteFencedRequest(_message.Message):
 
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The fences that must signal first: ids of descriptors that were passed over the link."""
+        """The fences that must signal first: ids of descriptors that were put on the link, at most 256. What a fence is, is in
+        docs/messages.md.
+        """
 
     def __init__(
         self,
@@ -289,7 +291,9 @@ class PreparedModelServiceExecuteFencedWithConfigRequest(_message.Message):
 
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The fences that must signal first: ids of descriptors that were passed over the link."""
+        """The fences that must signal first: ids of descriptors that were put on the link, at most 256. What a fence is, is in
+        docs/messages.md.
+        """
 
     @_builtins.property
     def config(self) -> _request_pb2.ExecutionConfig:

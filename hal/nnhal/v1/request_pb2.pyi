@@ -103,7 +103,7 @@ class Request(_message.Message):
 
     @_builtins.property
     def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequestMemoryPool]:
-        """The pools that the locations refer to."""
+        """The pools that the locations refer to, at most 4,096."""
 
     def __init__(
         self,

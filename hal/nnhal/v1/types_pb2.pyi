@@ -50,8 +50,8 @@ class _ErrorStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorStat
     """A resource is used up; the same call will fail again."""
 
 class ErrorStatus(_ErrorStatus, metaclass=_ErrorStatusEnumTypeWrapper):
-    """ErrorStatus is how a call of the HAL ended. A call that fails ends with a gRPC status whose details hold an ErrorDetail;
-    without one the failure is the transport's and not the device's.
+    """ErrorStatus is how a call of the HAL ended. A call that fails ends with a gRPC status whose details hold an ErrorDetail
+    (see status.proto); without one the failure is the transport's and not the device's.
     buf:lint:ignore ENUM_ZERO_VALUE_SUFFIX
     """
 
