@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nnhal.codec import model_to_wire
 from nnhal.v1 import wire_pb2 as wire
-from nnhal_devices.host.wire.servicer import SESSION_TOKEN_METADATA
+from nnhal_devices.wire.protocol import SESSION_TOKEN_METADATA
 from tests.support.additions import addition_model
 from tests.support.extremes import extremes
 from tests.support.plain_words import require_plain
@@ -70,12 +70,12 @@ def abused() -> Iterator[Session]:
         assert address is not None
         before = peak_bytes(child.pid)
         with grpc.insecure_channel(address.group(1)) as channel:
-            opened = channel.unary_stream(
+            opened: Any = channel.unary_stream(
                 "/nnhal.v1.WireService/OpenSession",
                 wire.OpenSessionRequest.SerializeToString,
                 wire.OpenSessionResponse.FromString,
             )(wire.OpenSessionRequest(protocol_version=1, client_name="test"))
-            session = Session(channel, next(opened).session_token)
+            session = Session(channel, next(iter(opened)).session_token)
             yield session
             assert session.failure(METHODS["Probe"], wire.ProbeRequest(payload=b"1", answer_bytes=1)) is None
         assert peak_bytes(child.pid) - before < GROWTH
