@@ -6,12 +6,16 @@ from enum import IntEnum
 from pathlib import Path
 
 from nnhal_frontends.content import ModelContent
-from nnhal_frontends.errors import InvalidModel
+from nnhal_frontends.errors import InvalidModel, UnreadableModel
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.tflite_identifier import is_tflite
 
 __all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "import_file", "import_model"]
+
+
+_UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What readers raise if a file has what they do not expect."""
 
 
 class ModelFormat(IntEnum):
@@ -47,6 +51,9 @@ def import_model(
         raise InvalidModel(f"importing the {len(content)} bytes takes more memory than there is") from error
     except RecursionError as error:
         raise InvalidModel("the graphs of the model are nested too deep") from error
+    except _UNFORESEEN as error:
+        message = "a value of the model is out of its range, or two values contradict each other"
+        raise UnreadableModel(message) from error
 
 
 def _imported(content: ModelContent, format: ModelFormat | None, as_one: bool, limits: ImportLimits) -> ImportedModel:  # noqa: A002

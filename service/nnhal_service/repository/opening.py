@@ -11,7 +11,7 @@ from nnhal.errors import HalError, TransportError
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import ErrorStatus
 from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat
-from nnhal_frontends.errors import FrontendError
+from nnhal_frontends.errors import FrontendError, UnreadableModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
 from nnhal_service.repository.completion import complete
@@ -153,6 +153,8 @@ def _named(name: str, version: int) -> Generator[None]:
     except ServingError as error:
         raise _failed(name, version, error.kind, error.message) from error
     except (FrontendError, PlacementError) as error:
+        if isinstance(error, UnreadableModel):
+            _log.warning("a reader has failed in a model", model=name, version=version, exc_info=error)
         raise _failed(name, version, ErrorKind.INVALID_ARGUMENT, str(error)) from error
     except HalError as error:
         raise _failed(name, version, _KINDS.get(error.status, ErrorKind.INTERNAL), error.message) from error
