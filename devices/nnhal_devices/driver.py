@@ -7,7 +7,7 @@ threads at once, except that one BoundWorkload runs once at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -32,7 +32,7 @@ from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.figures import WorkloadFigures
 
-BACKEND_API_VERSION = (1, 5)
+BACKEND_API_VERSION = (1, 6)
 """Major and minor version of this interface, which dynamic backends are checked against.
 
 The minor version grows with a change that existing backends need not know: a new member with a default. The major
@@ -84,20 +84,51 @@ class PrepareOptions:
 
 @dataclass(slots=True)
 class Control:
-    """The limits of one run. Drivers call ``check`` between operations and in loops."""
+    """The limits of one run. Drivers call ``check`` between operations and in loops.
+
+    A driver that hands its work to something that cannot call ``check``, such as a library, sets ``stop`` meanwhile:
+    first it sets ``stop``, then it calls ``check``, then it works, and at last it sets ``stop`` to None. If
+    ``interrupted`` is True after that, the host may still be about to call what was set: that must not harm later runs.
+    """
 
     deadline_ns: int = NO_DEADLINE
     loop_timeout_ns: int = DEFAULT_LOOP_TIMEOUT_NS
 
     cancelled: bool = False
-    """Whether the run is to end, since an operator has cancelled it."""
+    """Whether the run is to end before its deadline; ``reason`` says why."""
+
+    reason: str = CANCELLED
+    """Why the run was cancelled, if it was."""
+
+    stop: Callable[[], object] | None = None
+    """Has the work end soon, and returns at once. The host calls it in another thread, and perhaps more than once."""
+
+    interrupted: bool = False
+    """Whether the host has called ``stop``, or would have."""
 
     def check(self) -> None:
         """Raise MISSED_DEADLINE_TRANSIENT if the deadline has passed, GENERAL_FAILURE if the run was cancelled."""
         if self.cancelled:
-            general_failure(CANCELLED)
-        if _has_passed(self.deadline_ns):
+            general_failure(self.reason)
+        if self.has_expired:
             raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, "the deadline passed during the execution")
+
+    def cancel(self, reason: str) -> None:
+        """Have the run end. For the host."""
+        self.reason = reason
+        self.cancelled = True
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the deadline has passed."""
+        return _has_passed(self.deadline_ns)
+
+    def interrupt(self) -> None:
+        """Stop the work. For the host, once the run was cancelled or its deadline has passed."""
+        self.interrupted = True  # before ``stop`` is read: a driver that drops it looks at this afterwards
+        stop = self.stop
+        if stop is not None:
+            stop()
 
 
 class Argument(NamedTuple):

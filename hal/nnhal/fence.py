@@ -1,7 +1,8 @@
 """Sync fences: descriptors that signal the end of something, once, to every process that holds one.
 
-A fence is the read end of a socket pair. It has signalled when its status byte can be peeked, and is in error at the
-end of the stream without one: a process that dies fails every fence that it owed, with no further protocol.
+A fence is the read end of a pair of unix sockets, of type SOCK_STREAM or SOCK_SEQPACKET. It has signalled when its
+status byte can be peeked, and is in error at the end of the stream without one: a process that dies fails every fence
+that it owed, with no further protocol.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import NnhalError
 from nnhal.types import NO_DEADLINE
 
+FENCE_TYPES = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET)
+"""The types of sockets on which the end of the other side is seen."""
 _STATUS = b"\x01"
 _NANOSECONDS_PER_MILLISECOND = 1_000_000
 _LONGEST_POLL_MS = (1 << 31) - 1
@@ -53,6 +56,19 @@ class Fence:
             raise ValueError("a fence that is not a socket")
         self.descriptor = descriptor
 
+    @classmethod
+    def received(cls, descriptor: Descriptor) -> Fence:
+        """Take over a descriptor that another process has handed over as a fence.
+
+        Raises ValueError, which says what it is instead, if it is no end of a socket pair, or of a pair on which the
+        end of the other side is not seen.
+        """
+        fence = cls(descriptor)
+        fault = fault_of_pair(descriptor)
+        if fault:
+            raise ValueError(f"a fence that is {fault}")
+        return fence
+
     def fileno(self) -> int:
         """Return the number of its descriptor."""
         return self.descriptor.fileno()
@@ -75,7 +91,7 @@ class Fence:
     def cancel(self) -> None:
         """Put it into error for every process that waits for it, unless it has signalled.
 
-        What it stands for continues, but nothing that waits for it begins. Further calls have no effect.
+        Nothing that waits for it begins, and what it stands for ends early if it can. Further calls have no effect.
         """
         view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self.descriptor.fileno())
         try:
@@ -103,6 +119,29 @@ class Fence:
             view.detach()
 
 
+def fault_of_pair(descriptor: Descriptor) -> str:
+    """Say what a socket is if it is no end of a pair that can carry a fence; nothing if it is one.
+
+    An end of a pair has no name, and neither has the other side; a connection to a listening socket always has one.
+    """
+    try:
+        view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptor.fileno())
+    except OSError:
+        return "the path of a socket"
+    try:
+        kind = view.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE)
+        if kind not in FENCE_TYPES:
+            return f"a socket of type {_name_of(kind)}, on which the end of the other side is not seen"
+        # Sockets of other families have addresses, which are not empty either.
+        if view.getsockname() or view.getpeername():
+            return "a socket with an address, or connected to one, as links are"
+    except OSError:
+        return "a socket that is not connected"
+    finally:
+        view.detach()
+    return ""
+
+
 class Signal:
     """The signalling end of a fence. If it is closed without a signal, or its process dies, the fence is in error."""
 
@@ -110,6 +149,23 @@ class Signal:
 
     def __init__(self, descriptor: Descriptor) -> None:
         self._descriptor = descriptor
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody has cancelled the fence. One of which all copies are closed is not cancelled."""
+        try:
+            view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self._descriptor.fileno())
+        except (OSError, ValueError):  # it has signalled, or failed
+            return False
+        try:
+            view.send(b"", socket.MSG_DONTWAIT)  # of no bytes: it only asks whether there is a way to the other end
+            return False
+        except OSError:
+            poll = select.poll()
+            poll.register(view, 0)
+            return not poll.poll(0)  # which would report that the other end is closed
+        finally:
+            view.detach()
 
     def send(self) -> None:
         """Signal. A process that has waited sees everything that was written before."""
@@ -170,6 +226,11 @@ def _require_no_error(fence: Fence) -> FenceState:
     if state is FenceState.ERROR:
         raise FenceError(f"{fence.name} is in error")
     return state
+
+
+def _name_of(kind: int) -> str:
+    names = {member.value: member.name for member in socket.SocketKind}
+    return names.get(kind, str(kind))
 
 
 def _now_ns() -> int:

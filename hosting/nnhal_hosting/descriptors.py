@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.link.channel import MAX_DESCRIPTORS_PER_MESSAGE, MAX_MESSAGE_BYTES
 from nnhal.types import ErrorStatus
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,11 @@ class SessionLimits:
     sessions: int = 128
 
 
+class _Offer(NamedTuple):
+    descriptor: Descriptor
+    owner: int
+
+
 class DescriptorTable:
     """The descriptors of one session. Ids are never used twice. Safe to use from several threads."""
 
@@ -30,7 +38,7 @@ class DescriptorTable:
         self._lock = threading.Lock()
         self._next = 1
         self._put: dict[int, Descriptor] = {}
-        self._offered: dict[int, Descriptor] = {}
+        self._offered: dict[int, _Offer] = {}
 
     def __len__(self) -> int:
         return len(self._put) + len(self._offered)
@@ -68,24 +76,34 @@ class DescriptorTable:
         return found
 
     def drop(self, numbers: list[int]) -> None:
-        """Forget descriptors that the client has put; unknown ids are ignored."""
+        """Forget descriptors that the client has put, or does not want to take; unknown ids are ignored."""
         with self._lock:
             for number in numbers:
                 self._put.pop(number, None)
+                self._offered.pop(number, None)
 
-    def offer(self, descriptor: Descriptor) -> int:
-        """Keep a descriptor until the client takes it; return its id. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
+    def offer(self, descriptor: Descriptor, *, owner: int = 0) -> int:
+        """Keep a descriptor until the client takes or drops it, or its owner is released; return its id.
+
+        ``owner`` is the handle of what it belongs to, 0 for the session itself. Raises RESOURCE_EXHAUSTED_TRANSIENT.
+        """
         with self._lock:
             self._require_room(1)
-            return self._add(self._offered, descriptor)
+            return self._add(self._offered, _Offer(descriptor, owner))
 
     def take(self, number: int) -> Descriptor:
         """Return a descriptor that was offered, and forget it. Raises INVALID_ARGUMENT if the id is not offered."""
         with self._lock:
-            descriptor = self._offered.pop(number, None)
-        if descriptor is None:
-            invalid_argument(f"descriptor {number} is not offered, or was taken already")
-        return descriptor
+            offer = self._offered.pop(number, None)
+        if offer is None:
+            invalid_argument(f"descriptor {number} is not offered, or was taken already, or its owner was released")
+        return offer.descriptor
+
+    def withdraw(self, owner: int) -> None:
+        """Forget what is offered in the name of an owner; harmless if that is nothing."""
+        with self._lock:
+            for number in [number for number, offer in self._offered.items() if offer.owner == owner]:
+                del self._offered[number]
 
     def close(self) -> None:
         """Forget every descriptor."""
@@ -101,7 +119,7 @@ class DescriptorTable:
                 "are allowed",
             )
 
-    def _add(self, table: dict[int, Descriptor], descriptor: Descriptor) -> int:
+    def _add(self, table: dict[int, T], item: T) -> int:
         number, self._next = self._next, self._next + 1
-        table[number] = descriptor
+        table[number] = item
         return number

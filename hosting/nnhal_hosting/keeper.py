@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import select
@@ -10,9 +11,13 @@ import time
 import weakref
 from collections.abc import Callable
 
-from nnhal_hosting.supervision import Child, StartError, ended_in_words
+from nnhal_hosting.logs import get_logger
+from nnhal_hosting.supervision import Child, StartError, ended_in_words, is_stopped
 
+_log = get_logger(__name__)
 _FIRST_RESTART_SECONDS = 0.2
+_LONGEST_AFTER_SERVING_SECONDS = 0.4
+"""A process that serves again and again is needed, and a second and a half of starting it are pause enough."""
 _LONGEST_RESTART_SECONDS = 10.0
 STARTED, DIED = "started", "died"
 """What a keeper tells of its process."""
@@ -47,6 +52,8 @@ class Keeper:
         """How often it serves again after a death."""
         self.last_end = ""
         """How it ended last, in plain words; empty if it never did."""
+        self._has_served = True
+        self._next_start = 0.0
         self._leaving = os.eventfd(0, os.EFD_CLOEXEC)
         weakref.finalize(self, os.close, self._leaving)
         self._start()
@@ -56,6 +63,18 @@ class Keeper:
     def started_ns(self) -> int:
         """When the process was launched last, by CLOCK_BOOTTIME."""
         return self._started_ns
+
+    @property
+    def waits_for(self) -> str:
+        """What the keeper waits for, in words; empty if the process serves."""
+        if self.state is KeptState.WAITING:
+            return f"its next start in {max(0.0, self._next_start - time.monotonic()):.1f} s"
+        if is_stopped(self.child.pid):
+            return f"process {self.child.pid}, which a signal has stopped (SIGCONT lets it go on)"
+        if self.state is KeptState.STARTING:
+            taken = (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._started_ns) / 1e9
+            return f"process {self.child.pid} to serve, for {taken:.0f} of {self._seconds:.0f} s"
+        return ""
 
     def keep(self, seconds: float = 60.0) -> None:
         """Wait until the process serves, and watch it from then on. Raises StartError if it does not serve in time.
@@ -84,29 +103,57 @@ class Keeper:
         self._started_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def _watch(self) -> None:
+        """Start the process whenever it dies, whatever else fails: without its watch it would never come back."""
+        while True:
+            try:
+                return self._watch_on()
+            except Exception:
+                with contextlib.suppress(Exception):
+                    _log.exception("watching a process failed; it is watched on", process_id=self.child.pid)
+                if self._left_within(_FIRST_RESTART_SECONDS):
+                    return None
+
+    def _watch_on(self) -> None:
         delay = _FIRST_RESTART_SECONDS
         while self.child.await_end(self._leaving):
             lived = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._started_ns
-            delay = _FIRST_RESTART_SECONDS if lived > _LONGEST_RESTART_SECONDS * 1e9 else delay
+            has_lived = self._has_served and lived > _LONGEST_RESTART_SECONDS * 1e9
+            delay = _FIRST_RESTART_SECONDS if has_lived else min(delay, _LONGEST_AFTER_SERVING_SECONDS)
             end = f"process {self.child.pid} {ended_in_words(self.child.stop())}"
-            while True:
-                self.last_end, self.state = end, KeptState.WAITING
-                self._tell(DIED, f"{end}; starting it again in {delay:.1f} s")
+            while end:
+                self.last_end, self.state, self._next_start = end, KeptState.WAITING, time.monotonic() + delay
+                self._say(DIED, f"{end}; starting it again in {delay:.1f} s")
                 if self._left_within(delay):
                     return
                 delay = min(2 * delay, _LONGEST_RESTART_SECONDS)
-                try:
-                    self._start()
-                    self.child.wait_until_ready(self._seconds, self._leaving)
-                except (OSError, StartError) as error:
-                    end = str(error)
-                    if self._left_within(0):
-                        return
-                else:
-                    break
+                end = self._started_again()
+                if end and self._left_within(0):
+                    return
             self.restarts += 1
+            self._has_served = True
             self.state = KeptState.RUNNING
-            self._tell(STARTED, f"process {self.child.pid} serves")
+            self._say(STARTED, f"process {self.child.pid} serves")
+
+    def _started_again(self) -> str:
+        """Start the process and wait until it serves. Returns why it does not, empty if it does."""
+        self._has_served = False
+        try:
+            self._start()
+            self.child.wait_until_ready(self._seconds, self._leaving)
+        except StartError as error:
+            return str(error)
+        except OSError as error:
+            return f"it cannot be started: {error.strerror or error}"
+        except Exception:
+            _log.exception("a process cannot be started")
+            return "it cannot be started; the log of its supervisor has the reason"
+        return ""
+
+    def _say(self, kind: str, text: str) -> None:
+        try:
+            self._tell(kind, text)
+        except Exception:
+            _log.exception("an event of a process was lost", reason=text)
 
     def _left_within(self, seconds: float) -> bool:
         poll = select.poll()

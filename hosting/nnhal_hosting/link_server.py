@@ -24,7 +24,9 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_hosting.admin.keys import is_admin_key
+from nnhal_hosting.client_processes import ClientProcesses
 from nnhal_hosting.descriptors import DescriptorTable, SessionLimits
+from nnhal_hosting.handed_over import ChannelEnds, require_usable
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.polling import Poller
 
@@ -45,8 +47,15 @@ _numbers = itertools.count(1)
 class Session:
     """What one link owns. ``on_close`` callbacks run once, when the link closes, however it closes."""
 
-    def __init__(self, limits: SessionLimits, pid: int, uid: int, poller: Poller | None = None) -> None:
-        """``poller`` serves the channels of all sessions; without one, the session has its own."""
+    def __init__(
+        self,
+        limits: SessionLimits,
+        pid: int,
+        uid: int,
+        poller: Poller | None = None,
+        ends: ChannelEnds | None = None,
+    ) -> None:
+        """``poller`` serves the channels of all sessions, and ``ends`` knows them; the session has its own if None."""
         self.token = secrets.token_hex(32)
         """What calls of the session carry. Only its client knows it."""
         self.id = f"s{next(_numbers)}"
@@ -58,6 +67,7 @@ class Session:
         self.uid = uid
         self.descriptors = DescriptorTable(limits.descriptors_per_session)
         self.poller = poller or Poller()
+        self.ends = ends or ChannelEnds()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] | None = []
 
@@ -126,6 +136,7 @@ class LinkServer:
         """Listen. Raises OSError."""
         self.limits = limits or SessionLimits()
         self._poller = poller or Poller()
+        self._ends = ChannelEnds()
         self._opened = opened
         self._allowed = {0, os.geteuid(), *allowed_uids}
         self._lock = threading.Lock()
@@ -134,10 +145,12 @@ class LinkServer:
         self._closing = threading.Event()
         self._path = path
         self._listener = _listen(path)
+        self._clients = ClientProcesses()
         self._acceptor = threading.Thread(target=self._accept, name="link-acceptor", daemon=True)
 
     def start(self) -> None:
         """Start to accept links."""
+        self._clients.start()
         self._acceptor.start()
 
     def close(self) -> None:
@@ -155,6 +168,7 @@ class LinkServer:
             link.channel.shutdown()
         for link in links:
             link.thread.join()
+        self._clients.close()
 
     def end(self, session: str, seconds: float = _END_SECONDS) -> None:
         """End the session of a public id, which has the effect of its client closing the link.
@@ -191,16 +205,19 @@ class LinkServer:
     def _open(self, connection: socket.socket, pid: int, uid: int) -> None:
         # A client that floods and never reads fills its own socket; then its link ends.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(_SEND_SECONDS), 0))
-        channel, session = Channel(connection, self.limits.message_bytes), Session(self.limits, pid, uid, self._poller)
+        channel = Channel(connection, self.limits.message_bytes)
+        session = Session(self.limits, pid, uid, self._poller, self._ends)
         with self._lock:
             is_full = len(self._links) >= self.limits.sessions
             thread = threading.Thread(
                 target=self._serve, args=(channel, session, is_full), name=f"link-{session.id}", daemon=True
             )
             self._links[session.id] = _OpenLink(session, channel, thread)
+        self._clients.watch(session, connection, channel)
         try:
             thread.start()
         except RuntimeError as error:
+            self._clients.forget(session)
             with self._lock:
                 del self._links[session.id]
             _log.warning("link refused: no thread", owner=session.owner, reason=str(error))
@@ -226,6 +243,7 @@ class LinkServer:
                 channel.send(_refusal(str(error), fatal=True))
         finally:
             session.close()
+            self._clients.forget(session)
             channel.close()
             with self._lock:
                 del self._links[session.id]
@@ -279,6 +297,7 @@ class LinkServer:
     ) -> tuple[wire.LinkReply, list[Descriptor]]:
         match request.WhichOneof("request"):
             case "put":
+                require_usable(descriptors, session.ends)
                 numbers = session.descriptors.put(descriptors)
                 return wire.LinkReply(put=wire.PutDone(descriptor_ids=numbers)), []
             case "take":

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 
 from nnhal_hosting.kept_lines import KEPT
 from nnhal_hosting.logs import SHOWN
+from nnhal_hosting.outlet import OUTLET
 
 _to_microseconds = structlog.processors.TimeStamper(fmt="iso")
 _UNSAID = frozenset(("event", "process", "level", "exc_info"))
@@ -44,7 +44,7 @@ def format_lines(process: str, as_json: bool) -> None:
             structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger("notset"),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, OUTLET)),
         cache_logger_on_first_use=True,
     )
 

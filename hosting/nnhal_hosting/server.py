@@ -70,6 +70,8 @@ class ServerProcess:
             raise OSError(f"cannot listen at {endpoint.rpc}") from error
         self._beside = ExitStack()
         self._companions: list[AbstractContextManager[object]] = []
+        self._around = ExitStack()
+        self._helpers: list[AbstractContextManager[object]] = []
         self._health = ProcessHealth()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.rpc)
 
@@ -90,7 +92,13 @@ class ServerProcess:
         """Have another server serve as long as these two do: it is entered after them and left before them."""
         self._companions.append(server)
 
+    def outlast(self, helper: AbstractContextManager[object]) -> None:
+        """Have something help as long as the servers serve: it is entered before them and left after them."""
+        self._helpers.append(helper)
+
     def __enter__(self) -> ServerProcess:
+        for helper in self._helpers:
+            self._around.enter_context(helper)
         self.link.start()
         self.rpc.start()
         for server in self._companions:
@@ -107,6 +115,7 @@ class ServerProcess:
         stopped.wait()
         self._admission.close()
         self._operator_methods.close()
+        self._around.close()
         self.endpoint.rpc.unlink(missing_ok=True)
 
     def _open(self, session: Session) -> None:

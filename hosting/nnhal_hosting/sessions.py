@@ -14,7 +14,7 @@ import grpc
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.exhaustion import host_failure
-from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError
+from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError, channel_pair
 from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.logs import get_logger
@@ -42,6 +42,11 @@ class Ownership:
         self._channels: set[Channel] = set()
         session.on_close(self._close)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the session has ended."""
+        return self._objects is None
+
     def add(self, item: object) -> int:
         """Own an object and return its handle.
 
@@ -67,7 +72,11 @@ class Ownership:
         return item
 
     def release(self, handle: int) -> object | None:
-        """Disown an object and return it; whatever still uses it keeps it alive. An unknown handle is ignored."""
+        """Disown an object and return it; whatever still uses it keeps it alive. An unknown handle is ignored.
+
+        Descriptors that were offered in its name, and not taken, are closed.
+        """
+        self.descriptors.withdraw(handle)
         with self._lock:
             return None if self._objects is None else self._objects.pop(handle, None)
 
@@ -85,6 +94,15 @@ class Ownership:
         with self._lock:
             item = (self._objects or {}).get(handle)
         return item if isinstance(item, kind) else None
+
+    def make_channel(self) -> tuple[Channel, Descriptor]:
+        """Create a channel and the end of it that is for the client. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
+        try:
+            channel, theirs = channel_pair()
+        except OSError as error:
+            raise host_failure("no channel can be made", error) from error
+        self.session.ends.add(channel, theirs)
+        return channel, theirs
 
     def _watch(self, channel: Channel) -> None:
         """Shut a channel down when the session ends, or now if it has ended."""

@@ -18,13 +18,17 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import IO
 
 from nnhal.admin import EXIT_STATUS
 from nnhal.errors import NnhalError
 from nnhal_hosting.admin.keys import checked_admin_key, new_admin_key
+from nnhal_hosting.logs import get_logger
+from nnhal_hosting.outlet import OUTLET
 from nnhal_hosting.service_manager import ENDS, SERVES, tell_manager
 
+_log = get_logger(__name__)
 _READY = b"R"
 _KEY_END = b"\n"
 _LONGEST_KEY = 257
@@ -170,7 +174,8 @@ class Child:
             self._socket.close()
             if self.process.stderr is not None:
                 self.process.stderr.close()
-            raise OSError(f"cannot watch {self.name}: {error}") from error
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise OSError(f"cannot watch {self.name}: {reason}") from error
 
     @property
     def pid(self) -> int:
@@ -222,9 +227,11 @@ class Child:
                 self._said.append(text)
                 del self._said[:-100]
                 if self._heard is not None:
-                    self._heard(text)
-                with contextlib.suppress(OSError, ValueError):  # nobody reads it any more; the process may go on
-                    sys.stderr.write(text)
+                    try:
+                        self._heard(text)
+                    except Exception:  # a pipe that nobody reads would stop the process
+                        _log.exception("a line of a process was lost", process_id=self.process.pid)
+                OUTLET.write(text)
 
     def _last_words(self) -> str:
         if self._reader is not None and self.process.poll() is not None:
@@ -250,6 +257,14 @@ def ended_in_words(status: int) -> str:
         return f"was killed by {signal.Signals(-status).name}"
     except ValueError:  # a real-time signal
         return f"was killed by signal {-status}"
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether a signal such as SIGSTOP has stopped a process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:1] == [b"T"]
+    except OSError:
+        return False
 
 
 def _await(wanted: Sequence[int], interrupt: int | None, seconds: float | None = None) -> list[int] | None:

@@ -30,6 +30,7 @@ def repository_options(settings: ServiceSettings) -> RepositoryOptions:
         settings.strict_readiness,
         settings.exit_on_error,
         settings.model_config_name,
+        drain_seconds=settings.unload_secs,
         max_models=settings.max_models,
     )
 

@@ -39,6 +39,9 @@ class ServiceSettings(ProcessSettings):
     repository_poll_secs: float = Field(default=15.0, gt=0)
     """How often the repositories are checked in mode poll."""
 
+    unload_secs: float = Field(default=30.0, ge=0, le=86_400)
+    """Seconds that requests of a model may take once it is unloaded or replaced; then they are cancelled."""
+
     strict_readiness: bool = True
     """The server is ready only when every model is."""
 

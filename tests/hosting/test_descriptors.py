@@ -57,8 +57,33 @@ def test_put_descriptors_cannot_be_taken_and_offered_ones_cannot_be_used() -> No
         table.take(put)
     with pytest.raises(HalError, match=f"descriptor {offered} was not put"):
         table.get(offered)
-    table.drop([offered])
-    table.take(offered)
+
+
+def test_an_offered_descriptor_that_is_dropped_is_closed_and_makes_room() -> None:
+    table = DescriptorTable(1)
+    (descriptor,) = memfds(1)
+    alive = weakref.ref(descriptor)
+    number = table.offer(descriptor)
+    del descriptor
+    table.drop([number])
+    assert alive() is None
+    with pytest.raises(HalError, match=f"descriptor {number} is not offered"):
+        table.take(number)
+    table.put(memfds(1))
+
+
+def test_what_is_offered_and_not_taken_goes_with_its_owner_and_nothing_else_does() -> None:
+    table = DescriptorTable(4)
+    (put,) = table.put(memfds(1))
+    taken, left = (table.offer(*memfds(1), owner=7) for _ in range(2))
+    other = table.offer(*memfds(1), owner=8)
+    held = table.take(taken)
+    table.withdraw(7)
+    table.withdraw(7)
+    assert len(table) == 2
+    with pytest.raises(HalError, match=f"descriptor {left} is not offered, or was taken already, or its owner was"):
+        table.take(left)
+    assert os.fstat(held.fileno()) and os.fstat(table.take(other).fileno()) and os.fstat(table.get(put).fileno())
 
 
 def test_ids_are_never_used_twice() -> None:

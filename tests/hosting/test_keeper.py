@@ -10,7 +10,7 @@ import pytest
 
 from nnhal_hosting.keeper import Keeper, KeptState
 from nnhal_hosting.supervision import Child, StartError
-from tests.support.waiting import wait_until
+from tests.support.waiting import stop, wait_until
 
 
 @pytest.fixture
@@ -102,6 +102,50 @@ def test_a_lack_of_descriptors_delays_a_start_and_ends_nothing(short_path: Path,
     lacking[0] = True
     keeper.child.process.kill()
     wait_until(lambda: len(lines) == 3, "it serves again")
-    assert lines[1].startswith("died: [Errno 24] Too many open files; starting it again in ")
+    assert lines[1].startswith("died: it cannot be started: Too many open files; starting it again in ")
     assert lines[2] == f"started: process {keeper.child.pid} serves"
     keeper.leave().stop()
+
+
+def test_nothing_that_fails_ends_the_watch(short_path: Path, lines: list[str]) -> None:
+    failures: list[Exception] = []
+
+    def launch() -> Child:
+        if failures:
+            raise failures.pop()
+        return Child("nnhal_devices", ["null", "--endpoint", str(short_path)])
+
+    def tell(kind: str, text: str) -> None:
+        lines.append(f"{kind}: {text}")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    keeper = Keeper("null", launch, tell)
+    keeper.keep()
+    failures += [MemoryError(), RuntimeError("can't start new thread"), BlockingIOError(errno.EAGAIN, "try again")]
+    keeper.child.process.kill()
+    wait_until(lambda: keeper.state is KeptState.RUNNING and keeper.restarts == 1, "it serves again")
+    assert [line.partition(";")[0] for line in lines[1:]] == [
+        "died: it cannot be started: try again",
+        "died: it cannot be started",
+        "died: it cannot be started",
+        f"started: process {keeper.child.pid} serves",
+    ]
+    keeper.leave().stop()
+
+
+def test_a_process_that_serves_each_time_is_started_again_soon(keeper: Keeper, lines: list[str]) -> None:
+    for _ in range(3):
+        lines.clear()
+        keeper.child.process.kill()
+        wait_until(lambda: len(lines) == 2, "it serves again")
+        assert lines[0].endswith(("in 0.2 s", "in 0.4 s"))
+
+
+def test_it_says_what_it_waits_for(keeper: Keeper) -> None:
+    assert keeper.waits_for == ""
+    stop(keeper.child.pid)
+    assert keeper.waits_for == f"process {keeper.child.pid}, which a signal has stopped (SIGCONT lets it go on)"
+    keeper.child.process.kill()
+    wait_until(lambda: keeper.waits_for.startswith("its next start in 0."), "it waits")
+    wait_until(lambda: keeper.waits_for.endswith("to serve, for 0 of 60 s"), "it starts")
+    wait_until(lambda: keeper.waits_for == "", "it serves again")

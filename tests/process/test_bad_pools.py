@@ -70,7 +70,9 @@ def a_pipe(_: Path) -> Descriptor:
 
 
 def a_socket(_: Path) -> Descriptor:
-    return Descriptor(socket.socket(socket.AF_UNIX).detach())
+    ours, theirs = socket.socketpair()
+    ours.close()
+    return Descriptor(theirs.detach())
 
 
 def a_directory(directory: Path) -> Descriptor:

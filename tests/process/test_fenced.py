@@ -627,13 +627,13 @@ def test_a_session_that_ends_while_its_execution_runs_leaves_nothing(
     wait_until(lambda: resources_of(device.pid).within(resources), "its descriptors are closed")
 
 
-def test_a_socket_that_is_not_a_proper_fence_fails_the_execution_that_waits_for_it(
+def test_a_launch_refuses_a_socket_on_which_the_end_of_the_signaller_is_not_seen(
     target: Target, launch: LaunchPoint
 ) -> None:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    connection.shutdown(socket.SHUT_RDWR)
-    launched = launch(target, addition_in_ashmem().request, [Fence(Descriptor(connection.detach()))])
-    assert launched.end().status == FAILURE
+    request, (signaller, end) = addition_in_ashmem().request, socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    fence = Fence(Descriptor(end.detach()))
+    refusal(lambda: launch(target, request, [fence]), INVALID, "SOCK_DGRAM, on which the end .* is not seen")
+    signaller.close()
 
 
 @pytest.mark.parametrize("launch", [fenced, fenced_with_config, LAUNCH_POINTS["reusable, fenced"]])

@@ -113,6 +113,10 @@ class ExecutionBinding:
         answer = self._calls.call(self._stub.LaunchRun, request)
         return LaunchedExecution(self, answer.launched, Fence(self._calls.take(answer.fence_descriptor_id)))
 
+    def cancel(self, launched: int) -> None:
+        """Have a launched run end as soon as possible. Raises HalError, TransportError."""
+        self._calls.call(self._stub.CancelLaunchedRun, wire.CancelLaunchedRunRequest(launched=launched))
+
     def outcome_of(self, launched: int) -> ExecutionOutcome:
         """How a launched run ended. Raises HalError, TransportError."""
         answer = self._calls.call(self._stub.GetLaunchedRun, wire.GetLaunchedRunRequest(launched=launched))
@@ -176,6 +180,10 @@ class LaunchedExecution:
     binding: ExecutionBinding
     handle: int
     fence: Fence
+
+    def cancel(self) -> None:
+        """Have it end as soon as possible: its fence is in error then. Raises HalError, TransportError."""
+        self.binding.cancel(self.handle)
 
     def outcome(self) -> ExecutionOutcome:
         """How it ended. To be called once, after its end. Raises HalError, TransportError."""

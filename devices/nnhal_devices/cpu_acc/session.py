@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import onnxruntime
@@ -13,13 +15,16 @@ from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.proto import model_of
 from nnhal_devices.cpu_acc.runtime_words import runtime_failure
+from nnhal_devices.driver import Control
 
 CPU = ("CPUExecutionProvider",)
 INLINE_BYTES = 1024
 """Constants up to this size go into the model; larger ones are handed over by reference."""
 INEXACT = ["DoubleQDQPairsRemover"]
 """Optimisations that change results: this one drops a quantisation, whose rounding is part of the model."""
-_ERRORS_ONLY = 3
+_ERRORS_ONLY, _FATAL_ONLY = 3, 4
+_NO_GRAPH_CAPTURE = ("gpu_graph_id", "-1")
+"""Without this entry, ONNX Runtime takes 30 us a run to find out that its options have none."""
 
 RUNTIME_ERRORS: tuple[type[Exception], ...] = (
     RuntimeError,
@@ -32,6 +37,9 @@ RUNTIME_ERRORS: tuple[type[Exception], ...] = (
     binding.RuntimeException,
 )
 """The errors that ONNX Runtime raises."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,34 @@ def create_session(graph: LoweredGraph, threads: int, providers: Sequence[str] =
     except RUNTIME_ERRORS as error:
         raise runtime_failure("ONNX Runtime refused the model", error) from error
     return OnnxSession(session, tuple(values.values()))
+
+
+class Runs:
+    """The runs of one binding of a session, one at a time. The host can stop them."""
+
+    def __init__(self) -> None:
+        self._renew()
+
+    def __call__(self, control: Control, run: Callable[[onnxruntime.RunOptions], T]) -> T:
+        """Call ``run`` with options that ``control`` can have it stopped by. Raises HalError."""
+        control.stop = self._stop
+        try:
+            control.check()
+            return run(self._options)
+        except RUNTIME_ERRORS as error:
+            control.check()
+            raise runtime_failure("ONNX Runtime failed", error) from error
+        finally:
+            control.stop = None
+            if control.interrupted:
+                self._renew()
+
+    def _renew(self) -> None:
+        """Make options that nobody else has: those of a run that was stopped would stop the next run too."""
+        self._options = onnxruntime.RunOptions()
+        self._options.log_severity_level = _FATAL_ONLY  # what fails is raised, and a run that is stopped is no error
+        self._options.add_run_config_entry(*_NO_GRAPH_CAPTURE)
+        self._stop = partial(setattr, self._options, "terminate", True)
 
 
 # Some builds send telemetry unless it is disabled in this way.

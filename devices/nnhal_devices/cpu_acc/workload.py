@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
-from onnxruntime import IOBinding, OrtValue
+from onnxruntime import IOBinding, OrtValue, RunOptions
 
 from nnhal.arrays import Array, Bytes
-from nnhal.errors import general_failure, invalid_argument
+from nnhal.errors import invalid_argument
 from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE
 from nnhal.extensions.values import value_from_bytes, value_to_bytes
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import Dimensions, is_extension
 from nnhal_devices.cpu_acc.elements import memory_type
 from nnhal_devices.cpu_acc.graph import LoweredGraph
-from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, OnnxSession
+from nnhal_devices.cpu_acc.session import OnnxSession, Runs
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
 
@@ -89,18 +90,14 @@ class BoundSession:
     def __init__(
         self, session: OnnxSession, binding: IOBinding, arguments: tuple[Argument, ...], outcome: Outcome
     ) -> None:
-        self._run: Callable[[IOBinding], None] = session.runtime.run_with_iobinding
-        self._binding = binding
+        self._runs = Runs()
+        self._run: Callable[[RunOptions], None] = partial(session.runtime.run_with_iobinding, binding)
         self._kept = (session, arguments)
         self._outcome = outcome
 
     def run(self, control: Control) -> Outcome:
         """Run the session, which reads and writes the memory itself."""
-        control.check()
-        try:
-            self._run(self._binding)
-        except RUNTIME_ERRORS as error:
-            general_failure(f"ONNX Runtime failed: {error}")
+        self._runs(control, self._run)
         return self._outcome
 
 
@@ -117,6 +114,8 @@ class DataDependentSession:
         outputs: Sequence[Argument],
     ) -> None:
         self._session = session
+        self._runs = Runs()
+        self._run: Callable[[RunOptions], None] = partial(session.runtime.run_with_iobinding, binding)
         self._binding = binding
         self._names = names
         self._types = types
@@ -124,14 +123,10 @@ class DataDependentSession:
         self._outputs = outputs
 
     def run(self, control: Control) -> Outcome:
-        control.check()
         self._binding.clear_binding_outputs()
         for name in self._names:
             self._binding.bind_output(name, "cpu")
-        try:
-            self._session.runtime.run_with_iobinding(self._binding)
-        except RUNTIME_ERRORS as error:
-            general_failure(f"ONNX Runtime failed: {error}")
+        self._runs(control, self._run)
         results: list[OrtValue] = self._binding.get_outputs()
         for result, element_type, argument in zip(results, self._types, self._outputs, strict=True):
             _copy_out(result.data_ptr(), ELEMENT_TYPES[element_type].itemsize * prod(result.shape()), argument)
@@ -150,22 +145,23 @@ class ValueSession:
         outputs: Sequence[Argument],
     ) -> None:
         self._session = session
+        self._runs = Runs()
         self._names = list(names)
         self._types = types
         self._inputs = inputs
         self._outputs = outputs
 
     def run(self, control: Control) -> Outcome:
-        control.check()
-        try:
-            feeds = {name: _read(code, argument) for name, code, argument in self._inputs}
-            results = self._session.runtime.run(self._names, feeds)
-        except RUNTIME_ERRORS as error:
-            general_failure(f"ONNX Runtime failed: {error}")
+        results = self._runs(control, self._run)
         written = [_encoded(code, result) for code, result in zip(self._types, results, strict=True)]
         for array, argument in zip(written, self._outputs, strict=True):
             _copy_out(array.ctypes.data, array.nbytes, argument)
         return Outcome(tuple(array.shape for array in written))
+
+    def _run(self, options: RunOptions) -> Sequence[Any]:
+        feeds = {name: _read(code, argument) for name, code, argument in self._inputs}
+        results: Sequence[Any] = self._session.runtime.run(self._names, feeds, options)
+        return results
 
 
 class Idle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of
 from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
 from nnhal.types import ErrorStatus, Model, Operand
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal_devices.driver import SUPPORTED, Control, Support, Unsupported
 
 if TYPE_CHECKING:
     from onnx import TypeProto
@@ -39,12 +40,15 @@ def support_run(message: Array | None) -> Support:
     return SUPPORTED
 
 
-def run(model: Model, place: str, outputs: Sequence[Operand], inputs: Sequence[Array | None]) -> tuple[Array, ...]:
-    """Compute an operation. Its message is the first of ``inputs``. Raises GENERAL_FAILURE."""
+def run(
+    model: Model, place: str, outputs: Sequence[Operand], inputs: Sequence[Array | None], control: Control
+) -> tuple[Array, ...]:
+    """Compute an operation. Its message is the first of ``inputs``. Raises GENERAL_FAILURE, and as ``control`` does."""
     message, *given = inputs
     if message is None:
         general_failure(f"{place}: its message is omitted")
     evaluator = _evaluator(message.tobytes())
+    _this_thread.control = control
     graph: Any = evaluator.proto_.graph
     try:
         feeds = {d.name: _given(d.type, array) for d, array in zip(graph.input, given, strict=True)}
@@ -52,7 +56,10 @@ def run(model: Model, place: str, outputs: Sequence[Operand], inputs: Sequence[A
     except MemoryError as error:
         raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"{place}: {lack_of(error)}") from error
     except Exception as error:  # it may raise anything
+        control.check()
         general_failure(f"{place}: {error}")
+    finally:
+        del _this_thread.control
     return tuple(
         _stored(element_type(model, operand.type), number_of(model, operand.type) == VALUE, result)
         for operand, result in zip(outputs, results, strict=True)
@@ -63,9 +70,35 @@ def run(model: Model, place: str, outputs: Sequence[Operand], inputs: Sequence[A
 def _evaluator(message: bytes) -> ReferenceEvaluator:
     # Models without the extension need no ONNX.
     from onnx import ModelProto
+
+    return _stoppable()(ModelProto.FromString(message))
+
+
+@lru_cache(maxsize=1)
+def _stoppable() -> type[ReferenceEvaluator]:
+    """The evaluator, which looks whether the thread's run is to end before each node and each turn of a loop."""
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(ModelProto.FromString(message))
+    class StoppableEvaluator(ReferenceEvaluator):
+        # Graphs within operators are evaluators of the same class.
+        def run(self, *arguments: Any, **options: Any) -> Any:
+            _this_thread.control.check()
+            return super().run(*arguments, **options)
+
+        def _log(self, *_: Any) -> None:
+            """Called for each node. Nothing is logged here."""
+            _this_thread.control.check()
+
+    return StoppableEvaluator
+
+
+class _ThisThread(threading.local):
+    """The run of a thread: evaluators are shared by threads."""
+
+    control = Control()
+
+
+_this_thread = _ThisThread()
 
 
 def _given(declared: TypeProto, array: Array | None) -> Value:

@@ -45,7 +45,7 @@ class Interpreter:
                 results = CONTROL_FLOW[operation.type](self._call(graph, operation, place, present, control))
             elif is_extension(operation.type):
                 results = extension.run(
-                    self._model.model, place, [graph.operands[index] for index in operation.outputs], present
+                    self._model.model, place, [graph.operands[index] for index in operation.outputs], present, control
                 )
             else:
                 results = self._compute(graph, operation, place, present)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from nnhal_devices.driver import Outcome
+from nnhal_devices.driver import Control, Outcome
 
+_LOOK_SECONDS = 0.05
 Work = Callable[[], Outcome]
 
 
@@ -28,13 +29,21 @@ class InOrderQueue:
             self._enqueued.append(queued)
         return queued
 
-    def sync(self) -> None:
-        """Do what was enqueued before this call. What is enqueued in the meantime is left to the next sync."""
-        with self._syncing:
+    def sync(self, control: Control | None = None) -> None:
+        """Do what was enqueued before this call. What is enqueued in the meantime is left to the next sync.
+
+        Raises HalError if ``control`` does while another thread syncs.
+        """
+        while not self._syncing.acquire(timeout=_LOOK_SECONDS):
+            if control is not None:
+                control.check()
+        try:
             with self._lock:
                 enqueued, self._enqueued = self._enqueued, []
             for queued in enqueued:
                 queued.do()
+        finally:
+            self._syncing.release()
 
 
 class QueuedWork:

@@ -62,7 +62,7 @@ class QueuedRun:
     def run(self, control: Control) -> Outcome:
         """Enqueue a run and sync, which first does what other sessions have enqueued before."""
         queued = self.enqueue(control)
-        self._queue.sync()
+        self._queue.sync(control)
         return queued.result()
 
     def enqueue(self, control: Control) -> QueuedWork:
@@ -70,6 +70,7 @@ class QueuedRun:
         return self._queue.enqueue(lambda: self._run(control))
 
     def _run(self, control: Control) -> Outcome:
+        control.check()
         started = clock_gettime_ns(CLOCK_BOOTTIME)
         self._memory.acquire()
         try:

@@ -9,7 +9,7 @@ from functools import partial
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import Pool
 from nnhal.types import ExecutionConfig, ExecutionResult, Memory, Request
-from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.execution import Execution, Wanted
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.staging import Staging, UsedPool, kind_of
 
@@ -31,9 +31,14 @@ class Burst:
         return list(self._pools.values())
 
     def execute(
-        self, request: Request, tokens: Sequence[int], config: ExecutionConfig, deadline_ns: int
+        self,
+        request: Request,
+        tokens: Sequence[int],
+        config: ExecutionConfig,
+        deadline_ns: int,
+        is_wanted: Wanted | None = None,
     ) -> tuple[ExecutionResult, Staging]:
-        """Run a request. ``tokens`` identify its pools; -1 is a pool without identity.
+        """Run a request. ``tokens`` identify its pools; -1 is a pool without identity. ``is_wanted`` as of Execution.
 
         Raises INVALID_ARGUMENT if the arguments are invalid, GENERAL_FAILURE while another execution runs.
         """
@@ -43,17 +48,19 @@ class Burst:
             invalid_argument(f"memory identifier tokens {list(tokens)}, expected -1 or more each")
         self._enter()
         try:
-            return self.prepared.bind(request, config, partial(self._open, tokens)).run(deadline_ns)
+            return self.prepared.bind(request, config, partial(self._open, tokens)).run(deadline_ns, is_wanted)
         finally:
             self._busy.release()
 
-    def run(self, execution: Execution, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
+    def run(
+        self, execution: Execution, deadline_ns: int, is_wanted: Wanted | None = None
+    ) -> tuple[ExecutionResult, Staging]:
         """Run a reusable execution of the same prepared model. Raises as ``execute``."""
         if execution.prepared is not self.prepared:
             invalid_argument("the execution is of another prepared model than the burst")
         self._enter()
         try:
-            return execution.run(deadline_ns)
+            return execution.run(deadline_ns, is_wanted)
         finally:
             self._busy.release()
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from nnhal.codec import config_from_wire, nanoseconds, request_from_wire
 from nnhal.errors import HalError
-from nnhal.link import ProtocolError, channel_pair
+from nnhal.link import ProtocolError
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.burst_messages import encode_answer, encode_error, encode_refusal, parse_call
 from nnhal_devices.host.client_session import ClientSession
-from nnhal_devices.host.execution import SUCCESS
+from nnhal_devices.host.execution import SUCCESS, Wanted
 from nnhal_devices.host.staging import NO_STAGING, Staging
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect
@@ -25,14 +25,15 @@ _log = get_logger(__name__)
 def serve_burst(burst: Burst, handle: int, client: ClientSession) -> int:
     """Open a channel for a burst and return the id of the client's end.
 
-    It is served until either side closes it; then the burst, known to the client by ``handle``, is released.
+    It is served until either side closes it; then the burst, known to the client by ``handle``, is released. A run that
+    is under way ends, and is answered if the client has closed its own direction only.
     """
-    channel, theirs = channel_pair()
-    number = client.descriptors.offer(theirs)
+    channel, theirs = client.make_channel()
+    number = client.descriptors.offer(theirs, owner=handle)
     client.serve(
         channel,
         "burst",
-        _BurstServer(burst, client).answer,
+        _BurstServer(burst, client, lambda: not channel.hung_up).answer,
         encode_refusal,
         lambda: client.release(handle),
         lambda: burst.prepared.begins_at_once,
@@ -41,8 +42,9 @@ def serve_burst(burst: Burst, handle: int, client: ClientSession) -> int:
 
 
 class _BurstServer:
-    def __init__(self, burst: Burst, client: ClientSession) -> None:
+    def __init__(self, burst: Burst, client: ClientSession, is_wanted: Wanted) -> None:
         self._burst = burst
+        self._is_wanted = is_wanted
         self._client = client
         self._last_message = b""
         self._last_run = (0, NO_DEADLINE)
@@ -67,7 +69,7 @@ class _BurstServer:
             return encode_error(unexpected.status, unexpected.message)
 
     def _run(self, handle: int, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
-        return self._burst.run(self._client.execution(handle), deadline_ns)
+        return self._burst.run(self._client.execution(handle), deadline_ns, self._is_wanted)
 
     def _call(self, call: wire.BurstCall) -> tuple[ExecutionResult, Staging]:
         match call.WhichOneof("call"):
@@ -91,4 +93,4 @@ class _BurstServer:
     ) -> tuple[ExecutionResult, Staging]:
         request = request_from_wire(arguments.request, self._client.descriptors.get)
         deadline_ns = nanoseconds(arguments, "deadline_ns")
-        return self._burst.execute(request, arguments.memory_identifier_tokens, config, deadline_ns)
+        return self._burst.execute(request, arguments.memory_identifier_tokens, config, deadline_ns, self._is_wanted)

@@ -62,7 +62,7 @@ class ClientSession(Ownership):
         """Return the run channel of an execution, the same one each time. Raises INVALID_ARGUMENT."""
         with self._runners:
             execution = self.execution(handle)
-            return self._run_channels.setdefault(handle, RunChannel(execution, handle))
+            return self._run_channels.setdefault(handle, RunChannel(execution, handle, self.descriptors))
 
     @property
     def run_channels(self) -> int:

@@ -45,8 +45,18 @@ from nnhal_devices.host.staging import NO_STAGING, Staged, Staging, copy_in, cop
 
 SUCCESS = ExecutionResult()
 Conclude = Callable[[], tuple[ExecutionResult, Staging]]
+Wanted = Callable[[], bool]
 _PLAIN_SUCCESS = (SUCCESS, NO_STAGING)
 _BRIEF_NS = 200_000
+
+
+class RunOwner(Protocol):
+    """The session that an execution belongs to."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        ...
 
 
 class RunnableModel(Protocol):
@@ -62,7 +72,7 @@ class RunnableModel(Protocol):
     guard: MemoryGuard | None
 
     @property
-    def owner(self) -> object:
+    def owner(self) -> RunOwner:
         """The session that it belongs to: executions of one owner are ordered among themselves."""
         ...
 
@@ -86,6 +96,8 @@ class Execution:
         self.measures = config.measure_timing
         self.launched: FencedExecutionCallback | None = None
         """The last launch on a launch channel."""
+        self.is_wanted: Wanted | None = None
+        """Tells whether anybody waits for the run under way; None if that is all the same."""
         self.last_run_ns = 0
         """How long its last launched run, or its last run as a stage, took; 0 before the first."""
         self._inputs = arguments.inputs
@@ -97,7 +109,8 @@ class Execution:
         """Those that its arguments lie in."""
         self._plain = not (config.measure_timing or arguments.staged_inputs or arguments.staged_outputs)
         timeout = config.loop_timeout_duration_ns
-        self._unbounded = Control(NO_DEADLINE, DEFAULT_LOOP_TIMEOUT_NS if timeout == -1 else timeout)
+        self._loop_timeout_ns = DEFAULT_LOOP_TIMEOUT_NS if timeout == -1 else timeout
+        self._unbounded = Control(NO_DEADLINE, self._loop_timeout_ns)
         self._busy = threading.Lock()
         # Arguments in device memory are bound when it runs, and again when the buffers have changed.
         self._bound_versions: tuple[int, ...] | None = None
@@ -115,6 +128,14 @@ class Execution:
         return self.prepared.owner
 
     @property
+    def unwanted(self) -> str:
+        """Why nobody waits for the run under way; empty if somebody does, or may."""
+        if self.prepared.owner.is_over:
+            return "the session is over"
+        is_wanted = self.is_wanted
+        return "" if is_wanted is None or is_wanted() else "its client does not wait for it any more"
+
+    @property
     def is_brief(self) -> bool:
         """Whether its last launched run, or its last run as a stage, took less than it takes to wake a thread."""
         return 0 < self.last_run_ns < _BRIEF_NS
@@ -129,15 +150,20 @@ class Execution:
         """Its arguments that are copied in before a run or out after it."""
         return [*self._staged_inputs, *self._staged_outputs]
 
-    def run(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
-        """Run it once. Raises HalError: GENERAL_FAILURE if it is running already."""
+    def run(self, deadline_ns: int, is_wanted: Wanted | None = None) -> tuple[ExecutionResult, Staging]:
+        """Run it once. Raises HalError: GENERAL_FAILURE if it is running already.
+
+        It is ended when ``is_wanted`` returns False, which other threads ask now and then.
+        """
         if not self._busy.acquire(False):
             general_failure("the execution runs already; one at a time is allowed")
+        self.is_wanted = is_wanted
         try:
             if self.uses is not None:
                 self.uses.require_alive()
             return self.run_held(deadline_ns)
         finally:
+            self.is_wanted = None
             self._busy.release()
 
     def hold(self) -> None:
@@ -149,6 +175,7 @@ class Execution:
     def let_go(self) -> None:
         """Undo ``hold``, in any thread."""
         self.is_reserved = False
+        self.is_wanted = None
         self._busy.release()
 
     def run_held(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
@@ -172,7 +199,7 @@ class Execution:
         finally:
             scheduler.leave(self)
             if control.cancelled:
-                control.cancelled = False  # without a deadline it is that of the next run too
+                self._unbounded = Control(NO_DEADLINE, self._loop_timeout_ns)  # it may have been that of all runs
 
     def enqueue_held(self, deadline_ns: int) -> Conclude:
         """Enqueue a run on an asynchronous device, while it is held, and return what concludes it after a sync.
@@ -189,10 +216,16 @@ class Execution:
         if self._staged_inputs:
             copy_in(self._staged_inputs, staging)
         entered, begun = now_ns(), time.perf_counter_ns()
-        pending = workload.enqueue(control)
+        if control is self._unbounded:
+            control = Control(NO_DEADLINE, self._loop_timeout_ns)  # the watchdog may outlast the run
+        pending, scheduler = workload.enqueue(control), self.prepared.scheduler
+        number = scheduler.note_enqueued(self, control)
 
         def conclude() -> tuple[ExecutionResult, Staging]:
-            outcome = pending.result()
+            try:
+                outcome = pending.result()
+            finally:
+                scheduler.forget_enqueued(number)
             # From when the queue began it: the wait for a sync is not the device's work.
             return self._measured(
                 outcome, begun, started, staging, Span(entered) if outcome.span == NO_SPAN else outcome.span
@@ -213,7 +246,7 @@ class Execution:
         if deadline_ns < NO_DEADLINE:
             invalid_argument(f"deadline {deadline_ns} ns, expected -1 or more")
         require_ahead(deadline_ns)
-        return Control(deadline_ns, self._unbounded.loop_timeout_ns)
+        return Control(deadline_ns, self._loop_timeout_ns)
 
     def _run_in_device_memory(
         self, uses: BufferUses, control: Control, started: int

@@ -166,6 +166,7 @@ class Launch:
 
     def _execute(self) -> FencedExecutionInfo:
         begun_ns = self._wait()
+        self.execution.is_wanted = self._is_wanted
         return self._info(lambda: self.execution.run_held(self._effective_deadline(begun_ns)), begun_ns)
 
     def _enqueue(self, enqueued: EnqueuedLaunches) -> FencedExecutionInfo:
@@ -206,6 +207,9 @@ class Launch:
         self.has_begun = True
         self._require_wanted()
         return now_ns()
+
+    def _is_wanted(self) -> bool:
+        return self.signal is None or not self.signal.is_cancelled
 
     def _require_wanted(self) -> None:
         if self._cancelled:

@@ -8,7 +8,7 @@ from nnhal.codec import info_to_wire, nanoseconds
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure
 from nnhal.fence import Fence
-from nnhal.link import ProtocolError, channel_pair
+from nnhal.link import ProtocolError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -27,11 +27,11 @@ def serve_launches(launcher: Launcher, client: ClientSession) -> int:
 
     It is served until either side closes it; until then the client's session owns it.
     """
-    channel, theirs = channel_pair()
+    channel, theirs = client.make_channel()
     server = LaunchServer(launcher, client)
     handle = client.add(server)
     try:
-        number = client.descriptors.offer(theirs)
+        number = client.descriptors.offer(theirs, owner=handle)
         client.serve_launches(channel, "launches", server.answer, _encode_refusal, lambda: server.close(handle))
     except BaseException:
         client.release(handle)

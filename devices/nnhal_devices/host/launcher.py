@@ -124,7 +124,7 @@ def start(launch: Launch) -> None:
 def fences_from(descriptors: list[Descriptor]) -> list[Fence]:
     """The fences to wait for. Raises INVALID_ARGUMENT if a descriptor is no fence."""
     try:
-        return [Fence(descriptor) for descriptor in descriptors]
+        return [Fence.received(descriptor) for descriptor in descriptors]
     except ValueError as error:
         raise HalError(ErrorStatus.INVALID_ARGUMENT, f"waiting for {error}") from error
 

@@ -18,7 +18,7 @@ from nnhal.memory import (
     is_regular,
     seals_of,
 )
-from nnhal.memory.mmap_fd import is_fixed
+from nnhal.memory.ashmem import cannot_shrink
 from nnhal.operations import type_name
 from nnhal.types import HardwareBuffer, MappableFile, Memory
 from nnhal.v1 import admin_pb2 as wire
@@ -126,7 +126,7 @@ def _described(memory: Memory) -> Iterator[_Key]:
 
 def _is_mapped(memory: Memory) -> bool:
     """Whether constants in a pool are used in place: those in a file that may shrink are copied once."""
-    return not isinstance(memory, MappableFile) or is_fixed(memory.descriptor)
+    return not isinstance(memory, MappableFile) or cannot_shrink(memory.descriptor)
 
 
 def _put(descriptor: Descriptor) -> Iterator[_Key]:

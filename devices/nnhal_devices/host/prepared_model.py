@@ -17,7 +17,7 @@ from nnhal_devices.host.bound_arguments import BoundArguments
 from nnhal_devices.host.buffer_uses import BufferUse, BufferUses, empty_argument
 from nnhal_devices.host.counters import Counters
 from nnhal_devices.host.device_memory import ArgumentRole, DeviceBuffer
-from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.execution import Execution, RunOwner
 from nnhal_devices.host.hints import validate_hints
 from nnhal_devices.host.scheduler import Scheduler
 from nnhal_devices.host.staging import Staged, UsedPool, kind_of, locate
@@ -26,7 +26,7 @@ PoolOpener = Callable[[int, Memory, bool], Pool]
 """Opens a pool of a request, given its index, its memory, and whether it will be written."""
 
 
-class ModelOwner(Protocol):
+class ModelOwner(RunOwner, Protocol):
     """The session that a prepared model belongs to."""
 
     def buffer(self, token: int) -> DeviceBuffer:

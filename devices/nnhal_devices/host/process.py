@@ -37,10 +37,12 @@ from nnhal_devices.host.servicers.execution import ExecutionServicer
 from nnhal_devices.host.servicers.fenced_execution_callback import FencedExecutionCallbackServicer
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
 from nnhal_devices.host.settings import DeviceSettings
+from nnhal_devices.host.watchdog import Watchdog
 from nnhal_devices.host.wire.door import WireDoor
 from nnhal_devices.host.wire.limits import WireLimits
 from nnhal_devices.host.wire.own_device import OwnDevice
 from nnhal_devices.host.wire.server import WireServer
+from nnhal_devices.host.work_view import title_of
 from nnhal_hosting.admin.oversight import NO_OVERSIGHT, Oversight
 from nnhal_hosting.admin.registration import serve_admin
 from nnhal_hosting.descriptors import SessionLimits
@@ -78,6 +80,7 @@ def host(
     process = ServerProcess(
         endpoint, clients.opened, limits, settings.calls, settings.allowed_uids, poller, oversight.keys
     )
+    process.outlast(Watchdog(device.scheduler, settings.stop_seconds, title_of))
     rpc = process.rpc
     device_pb2_grpc.add_DeviceServiceServicer_to_server(DeviceServicer(device, clients), rpc)
     prepared_model_pb2_grpc.add_PreparedModelServiceServicer_to_server(

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 from nnhal.errors import HalError
-from nnhal.link import Channel, ProtocolError, channel_pair
+from nnhal.link import Channel, ProtocolError
 from nnhal.types import ErrorStatus, RunUsage
 from nnhal_devices.host.burst_messages import encode_answer, encode_error, encode_refusal
-from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.execution import Execution, Wanted
 from nnhal_devices.host.run_calls import RunCalls
+from nnhal_hosting.descriptors import DescriptorTable
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect
 from nnhal_hosting.sessions import Ownership
@@ -24,8 +26,11 @@ _log = get_logger(__name__)
 class RunChannel:
     """Runs one execution for calls on a channel, until it is closed. Safe to use from several threads."""
 
-    def __init__(self, execution: Execution, handle: int) -> None:
+    def __init__(self, execution: Execution, handle: int, offers: DescriptorTable) -> None:
+        """``offers`` is where the session's client takes the other end."""
         self._execution = execution
+        self._handle = handle
+        self._offers = offers
         self._calls = RunCalls(handle)
         self._lock = threading.Lock()
         self._channel: Channel | None = None
@@ -39,29 +44,35 @@ class RunChannel:
 
     def open(self, client: Ownership) -> int:
         """Open a channel, close the previous one, and return the id of the other end. Raises HalError."""
-        channel, theirs = channel_pair()
-        number = client.descriptors.offer(theirs)
+        channel, theirs = client.make_channel()
+        self.close()
+        number = self._offers.offer(theirs, owner=self._handle)
         with self._lock:
             previous, self._channel = self._channel, channel
-        if previous is not None:
+        if previous is not None:  # opened by another thread meanwhile
             previous.shutdown()
-        client.serve(
-            channel,
-            "run channel",
-            lambda message: self._answer(channel, message),
-            encode_refusal,
-            at_once=lambda: self._execution.prepared.begins_at_once,
-        )
+        try:
+            client.serve(
+                channel,
+                "run channel",
+                partial(self._answer, channel, lambda: not channel.hung_up and self._channel is channel),
+                encode_refusal,
+                at_once=lambda: self._execution.prepared.begins_at_once,
+            )
+        except BaseException:
+            self.close()
+            raise
         return number
 
     def close(self) -> None:
-        """Close the channel; harmless when repeated."""
+        """Close the channel, and the other end if it was not taken; harmless when repeated."""
         with self._lock:
             channel, self._channel = self._channel, None
         if channel is not None:
             channel.shutdown()
+        self._offers.withdraw(self._handle)
 
-    def _answer(self, channel: Channel, message: bytes) -> bytes:
+    def _answer(self, channel: Channel, is_wanted: Wanted, message: bytes) -> bytes:
         """Answer one call. Raises ProtocolError if the message is malformed."""
         started = time.perf_counter_ns()
         try:
@@ -69,7 +80,7 @@ class RunChannel:
             # A call that was sent before the channel was closed may still be read after it.
             if self._channel is not channel:
                 raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the execution has been released")
-            answer = encode_answer(*self._execution.run(deadline_ns))
+            answer = encode_answer(*self._execution.run(deadline_ns, is_wanted))
         except ProtocolError:
             raise
         except HalError as error:

@@ -4,7 +4,8 @@ A device has workers, and each runs one execution at a time. An execution runs i
 admitted. Clients take turns. Among one client's executions the higher priority goes first, then the earlier deadline,
 then the earlier arrival.
 
-What runs and what waits is noted here as well, for operators, who can cancel it.
+What runs, what waits and what is in the command queue is noted here as well: for the watchdog, and for operators, who
+can cancel it.
 """
 
 from __future__ import annotations
@@ -37,9 +38,14 @@ class Admissible(Protocol):
         """The client that takes its turn with it."""
         ...
 
+    @property
+    def unwanted(self) -> str:
+        """Why nobody waits for it any more; empty if somebody does."""
+        ...
+
 
 class Admission(NamedTuple):
-    """An execution that runs, or that waits for a worker."""
+    """An execution that runs, that waits for a worker, or that is in the command queue of the device."""
 
     number: int
     """Tells it from all others of the scheduler, also of the same execution."""
@@ -60,7 +66,7 @@ class _Waiter:
     control: Control
     arrived: int
     woken: threading.Event = field(default_factory=threading.Event)
-    cancelled: bool = False
+    admitted: bool = False
 
 
 class Scheduler:
@@ -84,6 +90,14 @@ class Scheduler:
         self._running: dict[Admissible, tuple[int, int, Control]] = {}
         """Since when each runs, its number, and its limits."""
         self._queues: OrderedDict[object, list[_Waiter]] = OrderedDict()
+        self._enqueued: dict[int, Admission] = {}
+        self.wakes = threading.Event()
+        """Set while executions are looked after. What looks after them clears it when there are none."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no execution runs or waits."""
+        return not (self._running or self._queues or self._enqueued)
 
     @property
     def has_free_worker(self) -> bool:
@@ -100,6 +114,8 @@ class Scheduler:
                 self._free -= 1
                 now = perf_counter_ns()
                 self._running[execution] = now, now, control
+                if not self.wakes.is_set():
+                    self.wakes.set()
                 return
             now = perf_counter_ns()
             deadline = _NEVER if control.deadline_ns == NO_DEADLINE else control.deadline_ns
@@ -111,8 +127,8 @@ class Scheduler:
                 ErrorStatus.MISSED_DEADLINE_TRANSIENT,
                 f"no worker was free before the deadline; {self.waiting} other executions wait",
             )
-        if waiter.cancelled:
-            general_failure(CANCELLED)
+        if control.cancelled and not waiter.admitted:
+            general_failure(control.reason)
 
     def leave(self, execution: Admissible) -> None:
         """Hand the worker to the next execution."""
@@ -129,25 +145,44 @@ class Scheduler:
             if queue:
                 self._queues.move_to_end(client)
             self._running[waiter.execution] = now, waiter.arrived, waiter.control
+            waiter.admitted = True
             waiter.woken.set()
 
-    def cancel(self, number: int) -> bool | None:
-        """Cancel an execution by its number: return True if it waited, False if it ends once its driver looks.
+    def cancel(self, number: int, reason: str = CANCELLED) -> bool | None:
+        """Cancel an execution by its number: return True if it has ended, False if it ends once its driver looks.
 
-        Returns None if it neither waits nor runs.
+        Returns None if it neither waits nor runs. ``reason`` is what its client is told.
         """
         with self._lock:
             for _, running, control in self._running.values():
                 if running == number:
-                    control.cancelled = True
+                    control.cancel(reason)
                     return False
             waiter = next((waiter for waiter in self._waiters() if waiter.arrived == number), None)
             if waiter is None:
                 return None
             self._dequeue(waiter)
-            waiter.cancelled = True
+            waiter.control.cancel(reason)
             waiter.woken.set()
             return True
+
+    def note_enqueued(self, execution: Admissible, control: Control) -> int:
+        """Note that an execution is in the command queue of the device; return its number, for ``forget_enqueued``."""
+        with self._lock:
+            number = perf_counter_ns()
+            self._enqueued[number] = Admission(number, execution, control, now_ns())
+        self.wakes.set()
+        return number
+
+    def forget_enqueued(self, number: int) -> None:
+        """Note that an execution is no longer in the command queue."""
+        with self._lock:
+            del self._enqueued[number]
+
+    def enqueued(self) -> list[Admission]:
+        """Return the executions in the command queue of the device, as they are at one moment."""
+        with self._lock:
+            return list(self._enqueued.values())
 
     def drain(self, drain: bool) -> None:
         """Admit no further executions but those that are reserved and those that wait, or admit all again."""

@@ -42,6 +42,9 @@ class DeviceSettings(ProcessSettings):
     buffer_bytes: int = Field(default=4 << 30, ge=0)
     """Memory that buffers of all clients together may take."""
 
+    stop_seconds: float = Field(default=10.0, gt=0, le=86_400)
+    """How long after it should have ended an execution may go on; then the process ends, since its driver hangs."""
+
     synchronous_fences: bool = False
     """Whether a fenced execution is computed in the call that launches it, and returns no fence."""
 

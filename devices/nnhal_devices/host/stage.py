@@ -110,7 +110,7 @@ class Stage:
             raise
 
     def end(self) -> None:
-        """Shut all sockets down, which ends the chain; harmless when repeated. A run in flight continues."""
+        """Shut all sockets down, which ends the chain, and have a run in flight end soon; harmless when repeated."""
         with self._lock:
             self._is_over = True
             sockets, self._sockets = self._sockets, StageSockets()
@@ -184,7 +184,7 @@ class Stage:
         begun_ns = now_ns()
         try:
             self._require_wanted(ring, begun_ns)
-            result, staging = execution.run(ring.deadline_ns)
+            result, staging = execution.run(ring.deadline_ns, self._is_wanted)
             if not result.output_sufficient_size:
                 general_failure("an output did not fit its memory")
         except HalError as error:
@@ -195,6 +195,9 @@ class Stage:
             return error_answer(unexpected.status, f"{self._name}: {unexpected.message}")
         execution.last_run_ns = now_ns() - begun_ns
         return answer_of(result, staging) if execution.measures else None
+
+    def _is_wanted(self) -> bool:
+        return not self._is_over
 
     def _require_wanted(self, ring: wire.Ring, now: int) -> None:
         """Raise HalError if the run was cancelled, or if its deadline has passed while the steps before it ran."""

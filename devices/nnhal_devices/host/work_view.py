@@ -85,6 +85,14 @@ def work_of(scheduler: Scheduler, clients: Iterable[ClientSession], session: str
     return [work for work in found if session in (None, work.client.session.id)]
 
 
+def title_of(execution: object) -> str:
+    """What the log calls an execution: its session, its prepared model, and the operations of that."""
+    if not isinstance(execution, Execution) or not isinstance(execution.owner, ClientSession):
+        return "an execution"
+    name = names_of(execution.owner).get(execution.prepared, RELEASED)
+    return f"{name} of {execution.owner.session.title}: {summary_of(execution.prepared.model.model)}"
+
+
 def cancel_work(scheduler: Scheduler, clients: Collection[ClientSession], wanted: str, session: str | None) -> bool:
     """Cancel what runs or waits under an id; return whether it has ended. Raises as ``Administered.cancel`` does.
 

@@ -152,6 +152,11 @@ class Channel:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
+    def end_sending(self) -> None:
+        """End this end's direction: the other side reads to the end of what was sent, and may still answer."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         """Close this end. Further calls have no effect."""
         self.shutdown()

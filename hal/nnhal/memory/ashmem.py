@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
+import sys
 from collections.abc import Iterable
 
 from nnhal.arrays import Bytes
@@ -12,6 +14,9 @@ from nnhal.types import Ashmem
 
 _FIXED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _READ_ONLY = _FIXED_SIZE | fcntl.F_SEAL_WRITE
+_TMPFS_MAGIC = 0x01021994  # from linux/magic.h
+_STATFS_BYTES = 256  # more than a struct statfs, which begins with the magic
+_libc = ctypes.CDLL(None)
 
 
 def create_ashmem(size: int, name: str = "nnhal") -> Ashmem:
@@ -42,8 +47,19 @@ def create_sealed(size: int, name: str) -> Descriptor:
 
 
 def cannot_shrink(descriptor: Descriptor) -> bool:
-    """Return whether a file is sealed against shrinking. False for files that cannot be sealed."""
-    return bool(_seals(descriptor) & fcntl.F_SEAL_SHRINK)
+    """Return whether a file is sealed against shrinking. False for files that cannot be sealed.
+
+    False also for huge pages, which the kernel may have no more of when they are accessed.
+    """
+    return bool(_seals(descriptor) & fcntl.F_SEAL_SHRINK) and is_tmpfs(descriptor)
+
+
+def is_tmpfs(descriptor: Descriptor) -> bool:
+    """Return whether a file lies in memory: in a tmpfs such as /dev/shm, or as a memfd of ordinary pages."""
+    status = ctypes.create_string_buffer(_STATFS_BYTES)
+    if _libc.fstatfs(descriptor.fileno(), status):
+        return False
+    return int.from_bytes(status.raw[: ctypes.sizeof(ctypes.c_long)], sys.byteorder) == _TMPFS_MAGIC
 
 
 def is_read_only(descriptor: Descriptor) -> bool:

@@ -24,8 +24,8 @@ import numpy as np
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import general_failure
+from nnhal.memory.ashmem import is_tmpfs
 from nnhal.memory.mapping import Region
-from nnhal.memory.mmap_fd import is_tmpfs
 from nnhal.types import MappableFile
 
 _libc = ctypes.CDLL(None, use_errno=True)

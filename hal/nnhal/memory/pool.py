@@ -1,6 +1,6 @@
 """Pools in use: checked against the file behind them, then mapped, or read and written if mapping is not safe.
 
-Memory that cannot shrink is mapped: ashmem, BLOB buffers, and files that are sealed or immutable. Other files are read
+Memory that cannot shrink is mapped: ashmem, BLOB buffers, and sealed files. Other files are read
 with pread and written with pwrite, so that a truncation causes an error status and never a signal. With a guard they
 are mapped as well, for code that runs without the interpreter's lock.
 """
@@ -18,7 +18,6 @@ import numpy as np
 from nnhal.arrays import Bytes
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.exhaustion import host_failure
-from nnhal.memory import mmap_fd
 from nnhal.memory.ashmem import cannot_shrink, is_read_only
 from nnhal.memory.file_identity import FileIdentity, identity_of
 from nnhal.memory.guard import GuardedRegion, MemoryGuard
@@ -35,7 +34,9 @@ def validate_pool(memory: Memory, place: str) -> int:
         if memory.size <= 0:
             invalid_argument(f"{place} is ashmem of {memory.size} bytes, expected more than 0")
         if not cannot_shrink(memory.descriptor):
-            invalid_argument(f"{place} is ashmem that is not a memfd sealed against shrinking (F_SEAL_SHRINK)")
+            invalid_argument(
+                f"{place} is ashmem that is not a memfd of ordinary pages, sealed against shrinking (F_SEAL_SHRINK)"
+            )
         _require_length(memory.descriptor.fileno(), memory.size, place)
         return memory.size
     if isinstance(memory, MappableFile):
@@ -178,7 +179,7 @@ def open_pool(memory: Memory, writable: bool, guard: MemoryGuard | None = None) 
         if isinstance(memory, MappableFile):
             if writable and not memory.prot & mmap.PROT_WRITE:
                 general_failure("a file pool with protection PROT_READ cannot be opened for writing")
-            if not mmap_fd.is_fixed(memory.descriptor):
+            if not cannot_shrink(memory.descriptor):
                 return _open_file(memory, writable, guard)
             return MappedPool(Region(memory.descriptor, memory.length, memory.offset, writable))
         description = describe_buffer(memory)

@@ -52,6 +52,8 @@ class RemoteBurst:
         self._busy = threading.Lock()
         self._last: tuple[bytes, Sequence[Dimensions], BurstOutcome] = (b"", (), BurstOutcome(ExecutionResult()))
         self.handle = handle
+        self.is_stopped = False
+        """Whether ``stop`` has been called: another burst has to be configured for further runs."""
 
     @property
     def socket_bytes(self) -> int:
@@ -109,6 +111,11 @@ class RemoteBurst:
     def release_memory_resource(self, token: int) -> None:
         """Have the device forget memory that it cached under a token (releaseMemoryResource)."""
         self._parse(self._exchange(_release(token)))
+
+    def stop(self) -> None:
+        """Have the device end the run under way, if there is one, in any thread. Its answer still comes."""
+        self.is_stopped = True
+        self._channel.end_sending()
 
     def close(self) -> None:
         """Close the channel, which releases the burst on the device."""

@@ -1823,6 +1823,45 @@ class GetLaunchedRunResponse(_message.Message):
 Global___GetLaunchedRunResponse: _TypeAlias = GetLaunchedRunResponse  # noqa: Y015
 
 @_typing.final
+class CancelLaunchedRunRequest(_message.Message):
+    """CancelLaunchedRunRequest names the run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAUNCHED_FIELD_NUMBER: _builtins.int
+    launched: _builtins.int
+    """The run."""
+    def __init__(
+        self,
+        *,
+        launched: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["launched", b"launched"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelLaunchedRunRequest: _TypeAlias = CancelLaunchedRunRequest  # noqa: Y015
+
+@_typing.final
+class CancelLaunchedRunResponse(_message.Message):
+    """CancelLaunchedRunResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelLaunchedRunResponse: _TypeAlias = CancelLaunchedRunResponse  # noqa: Y015
+
+@_typing.final
 class ReleaseLaunchedRunRequest(_message.Message):
     """ReleaseLaunchedRunRequest names the run."""
 

@@ -90,6 +90,11 @@ class FrameworkServiceStub:
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunResponse.FromString,
                 _registered_method=True)
+        self.CancelLaunchedRun = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/CancelLaunchedRun',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.CancelLaunchedRunRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.CancelLaunchedRunResponse.FromString,
+                _registered_method=True)
         self.ReleaseLaunchedRun = channel.unary_unary(
                 '/nnhal.v1.FrameworkService/ReleaseLaunchedRun',
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.ReleaseLaunchedRunRequest.SerializeToString,
@@ -180,7 +185,7 @@ class FrameworkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Unbind(self, request, context):
-        """Unbind releases a binding.
+        """Unbind releases a binding, as closing its channel does. Unknown handles do no harm.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -195,6 +200,14 @@ class FrameworkServiceServicer:
 
     def GetLaunchedRun(self, request, context):
         """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until the run has ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelLaunchedRun(self, request, context):
+        """CancelLaunchedRun has a launched run end as soon as possible: its fence is then in error, unless it has signalled. A run
+        that has ended is left alone.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -293,6 +306,11 @@ def add_FrameworkServiceServicer_to_server(servicer, server):
                     servicer.GetLaunchedRun,
                     request_deserializer=nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunResponse.SerializeToString,
+            ),
+            'CancelLaunchedRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelLaunchedRun,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.CancelLaunchedRunRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.CancelLaunchedRunResponse.SerializeToString,
             ),
             'ReleaseLaunchedRun': grpc.unary_unary_rpc_method_handler(
                     servicer.ReleaseLaunchedRun,
@@ -618,6 +636,33 @@ class FrameworkService:
             '/nnhal.v1.FrameworkService/GetLaunchedRun',
             nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunRequest.SerializeToString,
             nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelLaunchedRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/CancelLaunchedRun',
+            nnhal_dot_v1_dot_framework__pb2.CancelLaunchedRunRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.CancelLaunchedRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -58,11 +58,15 @@ class FrameworkServiceStub:
     Run: _grpc.UnaryUnaryMultiCallable[_framework_pb2.RunRequest, _framework_pb2.RunResponse]
     """Run runs a binding once, for clients that do not use its channel."""
     Unbind: _grpc.UnaryUnaryMultiCallable[_framework_pb2.UnbindRequest, _framework_pb2.UnbindResponse]
-    """Unbind releases a binding."""
+    """Unbind releases a binding, as closing its channel does. Unknown handles do no harm."""
     LaunchRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.LaunchRunRequest, _framework_pb2.LaunchRunResponse]
     """LaunchRun launches a run of a binding that begins when fences have signalled, and returns once all steps are launched."""
     GetLaunchedRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.GetLaunchedRunRequest, _framework_pb2.GetLaunchedRunResponse]
     """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until the run has ended."""
+    CancelLaunchedRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.CancelLaunchedRunRequest, _framework_pb2.CancelLaunchedRunResponse]
+    """CancelLaunchedRun has a launched run end as soon as possible: its fence is then in error, unless it has signalled. A run
+    that has ended is left alone.
+    """
     ReleaseLaunchedRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.ReleaseLaunchedRunRequest, _framework_pb2.ReleaseLaunchedRunResponse]
     """ReleaseLaunchedRun drops the client's reference."""
     GetSupportedOperations: _grpc.UnaryUnaryMultiCallable[_framework_pb2.FrameworkServiceGetSupportedOperationsRequest, _framework_pb2.FrameworkServiceGetSupportedOperationsResponse]
@@ -102,11 +106,15 @@ class FrameworkServiceAsyncStub(FrameworkServiceStub):
     Run: _aio.UnaryUnaryMultiCallable[_framework_pb2.RunRequest, _framework_pb2.RunResponse]  # type: ignore[assignment]
     """Run runs a binding once, for clients that do not use its channel."""
     Unbind: _aio.UnaryUnaryMultiCallable[_framework_pb2.UnbindRequest, _framework_pb2.UnbindResponse]  # type: ignore[assignment]
-    """Unbind releases a binding."""
+    """Unbind releases a binding, as closing its channel does. Unknown handles do no harm."""
     LaunchRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.LaunchRunRequest, _framework_pb2.LaunchRunResponse]  # type: ignore[assignment]
     """LaunchRun launches a run of a binding that begins when fences have signalled, and returns once all steps are launched."""
     GetLaunchedRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.GetLaunchedRunRequest, _framework_pb2.GetLaunchedRunResponse]  # type: ignore[assignment]
     """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until the run has ended."""
+    CancelLaunchedRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.CancelLaunchedRunRequest, _framework_pb2.CancelLaunchedRunResponse]  # type: ignore[assignment]
+    """CancelLaunchedRun has a launched run end as soon as possible: its fence is then in error, unless it has signalled. A run
+    that has ended is left alone.
+    """
     ReleaseLaunchedRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.ReleaseLaunchedRunRequest, _framework_pb2.ReleaseLaunchedRunResponse]  # type: ignore[assignment]
     """ReleaseLaunchedRun drops the client's reference."""
     GetSupportedOperations: _aio.UnaryUnaryMultiCallable[_framework_pb2.FrameworkServiceGetSupportedOperationsRequest, _framework_pb2.FrameworkServiceGetSupportedOperationsResponse]  # type: ignore[assignment]
@@ -197,7 +205,7 @@ class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _framework_pb2.UnbindRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_framework_pb2.UnbindResponse, _abc.Awaitable[_framework_pb2.UnbindResponse]]:
-        """Unbind releases a binding."""
+        """Unbind releases a binding, as closing its channel does. Unknown handles do no harm."""
 
     @_abc_1.abstractmethod
     def LaunchRun(
@@ -214,6 +222,16 @@ class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_framework_pb2.GetLaunchedRunResponse, _abc.Awaitable[_framework_pb2.GetLaunchedRunResponse]]:
         """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until the run has ended."""
+
+    @_abc_1.abstractmethod
+    def CancelLaunchedRun(
+        self,
+        request: _framework_pb2.CancelLaunchedRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.CancelLaunchedRunResponse, _abc.Awaitable[_framework_pb2.CancelLaunchedRunResponse]]:
+        """CancelLaunchedRun has a launched run end as soon as possible: its fence is then in error, unless it has signalled. A run
+        that has ended is left alone.
+        """
 
     @_abc_1.abstractmethod
     def ReleaseLaunchedRun(

@@ -136,6 +136,7 @@ class SupervisedProcess(_message.Message):
     ADDRESSES_FIELD_NUMBER: _builtins.int
     COMMAND_FIELD_NUMBER: _builtins.int
     IS_ADDED_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name in the topology."""
     kind: _builtins.str
@@ -156,6 +157,10 @@ class SupervisedProcess(_message.Message):
     """The directory of its sockets; empty if it has none."""
     is_added: _builtins.bool
     """Whether StartDevice has started it."""
+    waits_for: _builtins.str
+    """What the supervisor waits for, in plain words: its next start, for it to serve, or for it to go on after SIGSTOP.
+    Empty if for nothing.
+    """
     @_builtins.property
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The addresses that it serves beyond its sockets, such as "http: 127.0.0.1:8000"."""
@@ -179,10 +184,11 @@ class SupervisedProcess(_message.Message):
         addresses: _abc.Iterable[_builtins.str] | None = ...,
         command: _abc.Iterable[_builtins.str] | None = ...,
         is_added: _builtins.bool = ...,
+        waits_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "command", b"command", "directory", b"directory", "driver", b"driver", "is_added", b"is_added", "kind", b"kind", "last_end", b"last_end", "name", b"name", "pid", b"pid", "restarts", b"restarts", "started_ns", b"started_ns", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "command", b"command", "directory", b"directory", "driver", b"driver", "is_added", b"is_added", "kind", b"kind", "last_end", b"last_end", "name", b"name", "pid", b"pid", "restarts", b"restarts", "started_ns", b"started_ns", "state", b"state", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

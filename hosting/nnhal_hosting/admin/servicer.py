@@ -15,11 +15,12 @@ from nnhal.v1 import admin_pb2_grpc
 from nnhal_hosting.admin.administered import Administered
 from nnhal_hosting.admin.guard import OperatorGuard
 from nnhal_hosting.admin.oversight import Oversight
-from nnhal_hosting.admin.usage import command_of, process_started_ns, process_usage, user_name
+from nnhal_hosting.admin.usage import command_of, process_usage, user_name
 from nnhal_hosting.kept_lines import KEPT
 from nnhal_hosting.link_server import LinkServer
 from nnhal_hosting.logs import get_logger, shown_level
 from nnhal_hosting.politeness import politely
+from nnhal_hosting.process_start import process_started_ns
 from nnhal_hosting.rpc import answers
 from nnhal_hosting.sessions import Ownership
 

@@ -11,10 +11,8 @@ from pathlib import Path
 
 from nnhal.v1 import admin_pb2 as wire
 from nnhal_hosting.link_server import Session
+from nnhal_hosting.process_start import process_started_ns
 
-_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-_STARTED, _STATE = 22, 3
-"""Fields of /proc/PID/stat (proc(5)), counted from 1."""
 _RESIDENT = 1
 """The field of /proc/PID/statm, counted from 0, in pages."""
 _LONGEST_COMMAND = 4096
@@ -28,15 +26,6 @@ def process_usage() -> wire.ProcessUsage:
         threads=_entries("/proc/self/task"),
         descriptors=_entries("/proc/self/fd"),
     )
-
-
-def process_started_ns(pid: int) -> int | None:
-    """Return when a process started, by CLOCK_BOOTTIME with the resolution of a tick; None if there is no such one."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return int(fields[_STARTED - _STATE]) * _TICK_NS
 
 
 def command_of(session: Session) -> str:

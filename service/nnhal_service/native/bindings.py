@@ -14,7 +14,7 @@ from nnhal.codec import memory_from_wire, nanoseconds
 from nnhal.codec.bounds import MAX_ARGUMENTS, MAX_POOLS, at_most
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, NnhalError, invalid_argument
-from nnhal.link import ProtocolError, channel_pair
+from nnhal.link import ProtocolError
 from nnhal.types import ErrorStatus
 from nnhal.types.memory import NOWHERE
 from nnhal.v1 import framework_pb2 as wire
@@ -31,13 +31,13 @@ from nnhal_service.native.convert import (
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.runtime import ExecutionContext, LoadedModel, OutputTooSmallError, TensorBinding
 from nnhal_service.runtime.memory.domains import AllocatedMemory
-from nnhal_service.runtime.run.cancellation import CancelledRunError
+from nnhal_service.runtime.run.cancellation import CancelledRunError, RunCancellation
 from nnhal_service.runtime.run.deadlines import run_by_deadline
 
 MAX_RUN_CHANNELS = 64
 """Run channels that one session may have. Each takes a descriptor of its device."""
 _MAX_ERROR_CHARACTERS = 2000
-_CANCELLED = "an operator has cancelled the run"
+_CANCELLED = "the run was cancelled"
 _log = get_logger(__name__)
 
 
@@ -54,9 +54,12 @@ class BindingServicer:
         with ExitStack() as undo:
             binding, channel = _bind(session, request, undo)
             handle = session.own(binding, undo)
-            session.serve(binding.channel, "binding", partial(_answer, binding.context, session), _protocol_refusal)
-            number = session.offer(channel, undo)
-            run_channel = _open_run_channel(session, binding, self._run_channels) if request.wants_run_channel else None
+            answer = partial(_answer, binding.context, session)
+            session.serve(binding.channel, "binding", answer, _protocol_refusal, partial(session.unbind, handle))
+            number = session.descriptors.offer(channel, owner=handle)
+            run_channel = None
+            if request.wants_run_channel:
+                run_channel = _open_run_channel(session, binding, handle, self._run_channels)
             undo.pop_all()
         return wire.BindResponse(binding=handle, channel_descriptor_id=number, run_channel=run_channel)
 
@@ -65,20 +68,19 @@ class BindingServicer:
         session = self._sessions.of(context)
         binding = session.binding(request.binding)
         session.admit_run()
+        cancellation = RunCancellation()
+        context.add_callback(cancellation.cancel)  # called at its end too, which does no harm
         try:
             with gone_is_unavailable():
-                report = run_by_deadline(binding.context.run, nanoseconds(request, "deadline_ns"))
+                run = partial(binding.context.run, cancellation=cancellation)
+                report = run_by_deadline(run, nanoseconds(request, "deadline_ns"))
         except CancelledRunError as error:
             raise HalError(ErrorStatus.GENERAL_FAILURE, _CANCELLED) from error
         return wire.RunResponse(report=report_to_wire(report))
 
     @answers
     def Unbind(self, request: wire.UnbindRequest, context: grpc.ServicerContext) -> wire.UnbindResponse:
-        session = self._sessions.of(context)
-        try:
-            session.binding(request.binding).close()
-        finally:
-            session.release(request.binding)
+        self._sessions.of(context).unbind(request.binding)
         return wire.UnbindResponse()
 
 
@@ -98,7 +100,7 @@ def _bind(session: NativeSession, request: wire.BindRequest, undo: ExitStack) ->
             hints_of(request),
         )
     undo.callback(model.unbind, context)
-    ours, theirs = channel_pair()
+    ours, theirs = session.make_channel()
     binding = SessionBinding(model, context, ours, session.memories)
     undo.callback(binding.close)
     for tensor in (*inputs, *outputs):
@@ -133,7 +135,9 @@ def _bindings_from_wire(
     return bindings
 
 
-def _open_run_channel(session: NativeSession, binding: SessionBinding, limit: int) -> wire.RunChannel | None:
+def _open_run_channel(
+    session: NativeSession, binding: SessionBinding, handle: int, limit: int
+) -> wire.RunChannel | None:
     """Offer the client a run channel to the binding's devices; None if plan, devices or limit allow none.
 
     A session with a rate limit has none, since the framework learns of direct runs only afterwards. The devices close
@@ -146,7 +150,7 @@ def _open_run_channel(session: NativeSession, binding: SessionBinding, limit: in
         end = context.open_run_channel()
         if end is None:
             return None
-        number = session.descriptors.offer(end.channel)
+        number = session.descriptors.offer(end.channel, owner=handle)
     except NnhalError:  # a device has no run channels or is gone, which runs will tell; or the session is full
         context.close_run_channel()
         return None

@@ -41,7 +41,7 @@ class LaunchServicer:
                 launched = binding.context.launch(fences, deadline_ns, duration_ns)
             # A launched run cannot be taken back: without a handle it runs to its end, and is then released.
             handle = session.own(launched, undo)
-            number = session.offer(launched.fence.descriptor, undo)
+            number = session.descriptors.offer(launched.fence.descriptor, owner=handle)
             undo.pop_all()
         return wire.LaunchRunResponse(launched=handle, fence_descriptor_id=number)
 
@@ -53,6 +53,13 @@ class LaunchServicer:
         return _ending_to_wire(launched.ending)
 
     @answers
+    def CancelLaunchedRun(
+        self, request: wire.CancelLaunchedRunRequest, context: grpc.ServicerContext
+    ) -> wire.CancelLaunchedRunResponse:
+        self._sessions.of(context).get(request.launched, LaunchedRun, "launched run").cancel()
+        return wire.CancelLaunchedRunResponse()
+
+    @answers
     def ReleaseLaunchedRun(
         self, request: wire.ReleaseLaunchedRunRequest, context: grpc.ServicerContext
     ) -> wire.ReleaseLaunchedRunResponse:
@@ -62,7 +69,7 @@ class LaunchServicer:
 
 def _fence(session: NativeSession, number: int) -> Fence:
     try:
-        return Fence(session.descriptors.get(number))
+        return Fence.received(session.descriptors.get(number))
     except (OSError, ValueError) as error:
         invalid_argument(f"descriptor {number}: {error}")
 

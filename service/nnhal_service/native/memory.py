@@ -37,7 +37,7 @@ class MemoryServicer:
             handle = session.own_memory(memory, undo)
             answer = wire.AllocateMemoryResponse(memory=handle, device=memory.device)
             if memory.host is not None:
-                answer.host.CopyFrom(memory_to_wire(memory.host, partial(session.offer, undo=undo)))
+                answer.host.CopyFrom(memory_to_wire(memory.host, partial(session.descriptors.offer, owner=handle)))
             undo.pop_all()
         return answer
 

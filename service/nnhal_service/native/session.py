@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.link import Channel
 from nnhal.types import ErrorStatus
@@ -86,15 +85,6 @@ class NativeSession(Ownership):
         undo.callback(self.release, handle)
         return handle
 
-    def offer(self, descriptor: Descriptor, undo: ExitStack) -> int:
-        """Keep a descriptor until the client takes it, and return its id; ``undo`` withdraws it.
-
-        Raises RESOURCE_EXHAUSTED_TRANSIENT.
-        """
-        number = self.descriptors.offer(descriptor)
-        undo.callback(self._withdraw, number)
-        return number
-
     def add_model(self, name: str, model: LoadedModel) -> None:
         """Take over a model under a name, and release it with the session.
 
@@ -161,15 +151,20 @@ class NativeSession(Ownership):
         """Return a binding. Raises INVALID_ARGUMENT if the handle is unknown."""
         return self.get(handle, SessionBinding, "binding")
 
-    def _withdraw(self, number: int) -> None:
-        with suppress(HalError):  # the client guessed the id and has taken the descriptor
-            self.descriptors.take(number)
+    def unbind(self, handle: int) -> None:
+        """Release a binding after a run in flight has ended; unknown handles do no harm."""
+        binding = self.find(handle, SessionBinding)
+        if binding is not None:
+            try:
+                binding.close()
+            finally:
+                self.release(handle)
 
     def _release(self) -> None:
         with self._names:
             models, self._models = self._models, None
         for model in (models or {}).values():
-            model.close()
+            model.close(drain_seconds=0)  # nobody waits for the runs any more
         self.memories.close()
 
 

@@ -50,8 +50,6 @@ class FrameworkExecutions:
                 running = binding.context.running
                 if running is None or _run_id(owner, handle, running) != execution:
                     continue
-                if running.is_launched:
-                    invalid_argument(f"{execution} was launched, with a fence for its end, and cannot be cancelled")
                 if binding.context.cancel(running):
                     return False
         invalid_argument(f"there is no execution {execution!r}, or it has ended")
@@ -88,7 +86,7 @@ def _runs_of(owner: NativeSession) -> Iterator[wire.ExecutionState]:
             deadline_ns=running.deadline_ns,
             priority=types_pb2.Priority.ValueType(_priority_of(binding)),
             client=owner.client,
-            can_be_cancelled=not running.is_launched,
+            can_be_cancelled=True,
         )
 
 

@@ -102,6 +102,10 @@ class QueuedRequest(Ticket):
         self.reached_device = False
         """Whether the error came from running it."""
 
+    def delay(self) -> None:
+        super().delay()
+        self.run_deadline_ns = self.request.deadline_ns
+
     @property
     def is_placed(self) -> bool:
         """Whether tensors of it lie in memory of its client."""

@@ -65,6 +65,11 @@ class LiveRequests:
                 return is_queued
         return None
 
+    def cancel_all(self) -> None:
+        """Cancel all that wait and run."""
+        for queued in _copy(self.requests):
+            queued.request.cancellation.cancel()
+
     def _described(self, queued: QueuedRequest, shift: int) -> LiveRequest:
         if not queued.number:
             queued.number = next(_numbers)

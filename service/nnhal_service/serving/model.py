@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from asyncio import CancelledError
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 
+from nnhal_hosting.logs import get_logger
+from nnhal_service.runtime.run.context import DRAIN_SECONDS
 from nnhal_service.serving.batch import BatchRun, QueuedRequest, copied_bytes_of, wire_bytes_of
 from nnhal_service.serving.batch_run import BatchRunner
 from nnhal_service.serving.batcher import Batcher
@@ -23,6 +26,7 @@ from nnhal_service.serving.request import InferenceRequest, InferenceResponse, P
 from nnhal_service.serving.signature import ModelSignature, TensorDescription
 from nnhal_service.serving.statistics import RequestCounts, StatisticsRecorder
 
+_log = get_logger(__name__)
 _LEAST_KEPT = 8
 """The least number of instances that are kept for their next use: one for each of the usual input dimensions."""
 
@@ -149,7 +153,7 @@ class RequestServer:
                 size, arrays = await self._loop.compute(self.signature.check, request)
             else:
                 size, arrays = self.signature.check(request)
-            key = tuple([array.shape[1:] for array in arrays]) if self._has_batches else None
+            key = (request.is_bounded, *[array.shape[1:] for array in arrays]) if self._has_batches else None
             queued = QueuedRequest(request, arrays, size, key, is_measured, client)
             live.add(queued)
             if request.cancellation.cancelled:
@@ -188,9 +192,15 @@ class RequestServer:
     def close(self) -> None:
         """Finish the accepted requests, then free all memory; harmless when repeated.
 
-        The arrays of responses that have not been released stay valid as long as they are referred to.
+        Those that take longer than DRAIN_SECONDS are cancelled. What a device that is stuck still uses is freed at the
+        end of its run. The arrays of responses that have not been released stay valid as long as they are referred to.
         """
-        self._loop.run(self._batcher.close())
+        closed = self._loop.submit(self._batcher.close())
+        if not _ends_within(DRAIN_SECONDS, closed):
+            _log.warning("requests of a model that is unloaded take long: they are cancelled", model=self.name)
+            self._live.cancel_all()
+            if not _ends_within(DRAIN_SECONDS, closed):
+                _log.warning("a device does not end the requests of a model that is unloaded", model=self.name)
         self._instances.close()
 
     def _response(self, queued: QueuedRequest, arrived: int) -> InferenceResponse:
@@ -278,6 +288,14 @@ class RequestServer:
     def _notify_finished(self, finished: Finished) -> None:
         for observer in self._observers:
             observer.finished(finished)
+
+
+def _ends_within(seconds: float, work: Future[None]) -> bool:
+    try:
+        work.result(seconds)
+    except TimeoutError:
+        return work.done()
+    return True
 
 
 def _reason(error: Exception, queued: QueuedRequest | None) -> FailureReason:

@@ -1,7 +1,8 @@
 """Requests that wait for an instance: by priority, and first come first served among equals.
 
 Priorities are strict, as in Triton: a level is served only while all higher levels are empty. A request whose timeout
-has passed is rejected, or served after the other requests of its level, according to the level's policy.
+has passed is rejected, or served after the other requests of its level, according to the level's policy. If the policy
+has no say in the request's own timeout, that is a deadline: the request fails when it has passed.
 """
 
 from __future__ import annotations
@@ -63,6 +64,11 @@ class Ticket:
         """Has a result when the ticket is done; None while nobody waits for that."""
         self.timer: asyncio.TimerHandle | None = None
         """Looks at the ticket while it is queued."""
+
+    def delay(self) -> None:
+        """Note that it is served though its timeout has passed, which counts no more."""
+        self.timeout_ns = 0
+        self.times_out_ns = NEVER
 
     @property
     def is_queued(self) -> bool:
@@ -154,6 +160,8 @@ class RequestQueue(Generic[T]):
             raise ServingError(ErrorKind.UNAVAILABLE, "Exceeds maximum queue size")
         ticket.queued_ns = now_ns
         ticket.times_out_ns = level.times_out_ns(ticket, now_ns)
+        if ticket.timeout_ns > 0 and not level.policy.allow_timeout_override:
+            ticket.deadline_ns = min(ticket.deadline_ns, now_ns + ticket.timeout_ns)
         level.fresh.append(ticket)
         self._length += 1
 
@@ -176,7 +184,7 @@ class RequestQueue(Generic[T]):
         if level.policy.timeout_action is TimeoutAction.REJECT:
             ticket.fail(ServingError(ErrorKind.UNAVAILABLE, "Request timeout expired"))
             return False
-        ticket.times_out_ns = NEVER
+        ticket.delay()
         level.delayed.append(ticket)
         self._length += 1
         return True

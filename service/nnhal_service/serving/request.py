@@ -46,6 +46,11 @@ class InferenceRequest:
     copying: Callable[[int], None] = no_limit
     """Called, in any thread, before so many more bytes are copied for it. Raises RESOURCE_EXHAUSTED if they may not."""
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its run has a deadline. It is not joined with others whose run may take as long as it likes."""
+        return self.timeout_ns > 0 or self.deadline_ns != NO_DEADLINE
+
 
 class RequestTiming(NamedTuple):
     """Instants of a request in their order, in nanoseconds of CLOCK_MONOTONIC."""

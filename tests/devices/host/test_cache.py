@@ -352,6 +352,8 @@ def test_a_driver_is_given_what_it_compiled(tmp_path: Path, monkeypatch: pytest.
 class Nobody:
     """A session without buffers."""
 
+    is_over = False
+
     def buffer(self, token: int) -> DeviceBuffer:
         raise AssertionError(token)
 

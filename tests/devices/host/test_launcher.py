@@ -34,6 +34,8 @@ FAR = 2**63 - 1
 class Nobody:
     """A session without buffers, which launches."""
 
+    is_over = False
+
     def __init__(self) -> None:
         self.launched = Launches()
         self.interrupt = Interrupt()

@@ -22,6 +22,8 @@ PLAIN = ExecutionConfig()
 class Nobody:
     """A session without buffers."""
 
+    is_over = False
+
     def buffer(self, token: int) -> DeviceBuffer:
         invalid_argument(f"device buffer {token} does not exist")
 

@@ -27,6 +27,7 @@ class Work:
         self.owner = client
         self.priority = priority
         self.is_reserved = is_reserved
+        self.unwanted = ""
 
     def enter(self, scheduler: Scheduler, deadline_ns: int = NO_DEADLINE) -> Work:
         """Enter the scheduler, and return it."""

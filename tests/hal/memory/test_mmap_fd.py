@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import mmap
-import os
 from pathlib import Path
 
 import pytest
 
-from nnhal.descriptor import Descriptor
 from nnhal.memory import create_ashmem, map_file
-from nnhal.memory.mmap_fd import create_file, is_fixed
+from nnhal.memory.mmap_fd import create_file
 
 
 def test_a_new_file_is_zeroed_and_readable_and_writable(tmp_path: Path) -> None:
@@ -27,14 +25,6 @@ def test_a_new_file_replaces_an_old_one_and_is_its_owners_only(tmp_path: Path) -
 
 def test_memory_that_is_not_writable_has_read_protection() -> None:
     assert map_file(create_ashmem(10).descriptor, 4, 3, writable=False).prot == mmap.PROT_READ
-
-
-def test_only_a_file_that_cannot_shrink_is_fixed(tmp_path: Path) -> None:
-    sealed = create_ashmem(10).descriptor
-    unsealed = Descriptor(os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
-    assert is_fixed(sealed)
-    assert not is_fixed(unsealed)
-    assert not is_fixed(create_file(tmp_path / "pool", 10).descriptor)
 
 
 def test_a_file_that_is_missing_is_the_systems_error(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import array
+import fcntl
 import mmap
 import os
 from collections.abc import Callable
@@ -201,3 +203,36 @@ def test_constants_in_a_file_are_those_it_had_when_it_was_read(tmp_path: Path) -
     (content,) = read_pools([map_file(Descriptor(os.open(path, os.O_RDWR)), 4)]).values()
     path.write_bytes(b"")
     assert content.tobytes() == b"abcd"
+
+
+def set_immutable(descriptor: Descriptor, immutable: bool) -> None:
+    """Set or take away a file's flag that rules out changes, as chattr does."""
+    flags = array.array("l", [0x10 if immutable else 0])
+    try:
+        fcntl.ioctl(descriptor.fileno(), 0x40086602, flags)  # FS_IOC_SETFLAGS of linux/fs.h
+    except OSError:
+        pytest.skip("needs CAP_LINUX_IMMUTABLE, and a file system with such a flag")
+
+
+@pytest.mark.parametrize("directory", ["/dev/shm", "/tmp"])
+def test_a_file_that_is_immutable_for_a_while_is_not_mapped(directory: str) -> None:
+    path = Path(directory) / f"nnhal-immutable-{os.getpid()}"
+    memory = create_file(path, 8192)
+    path.unlink()
+    set_immutable(memory.descriptor, True)
+    pool = open_pool(memory, writable=False)
+    set_immutable(memory.descriptor, False)
+    os.ftruncate(memory.descriptor.fileno(), 0)
+    with pytest.raises(HalError, match="a file pool has been truncated: 0 of 8192 bytes at offset 0 are left"):
+        pool.read(0, 8192)
+
+
+def test_huge_pages_are_no_ashmem() -> None:
+    try:
+        descriptor = Descriptor(os.memfd_create("huge", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING | os.MFD_HUGETLB))
+    except OSError:
+        pytest.skip("the kernel has no huge pages")
+    os.ftruncate(descriptor.fileno(), 2 << 20)
+    fcntl.fcntl(descriptor.fileno(), fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    with pytest.raises(HalError, match="of ordinary pages"):
+        validate_pool(Ashmem(descriptor, 4096), "the pool")

@@ -7,9 +7,10 @@ import subprocess
 import sys
 import time
 
-from nnhal_hosting.admin.usage import command_of, process_started_ns, process_usage, user_name
+from nnhal_hosting.admin.usage import command_of, process_usage, user_name
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.link_server import Session
+from nnhal_hosting.process_start import process_started_ns
 from tests.support.resources import threads_of
 from tests.support.waiting import wait_until
 

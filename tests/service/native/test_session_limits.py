@@ -15,6 +15,7 @@ from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client import Framework, connect
+from nnhal_client.core.binding_memory import BindingMemory
 from nnhal_client.memory import MemoryRole
 from nnhal_hosting.calls import CallLimits
 from nnhal_hosting.descriptors import SessionLimits
@@ -200,3 +201,51 @@ def test_a_model_that_the_session_cannot_own_leaves_nothing_behind(rig: Rig) -> 
     before = rig.held()
     refusal(rig.load_again, ErrorStatus.INVALID_ARGUMENT, "is loaded already in this session")
     rig.comes_to_hold(before)
+
+
+def bind(rig: Rig) -> Callable[[], object]:
+    """Bind the model, with a run channel; return what unbinds it."""
+    memory = BindingMemory(rig.model.inputs, rig.model.outputs, {}, {})
+    request = memory.bind_request(rig.model.session_name, False, True, rig.client.calls.issue)
+    made = rig.client.calls.call(rig.client.stub.Bind, request)
+    assert made.HasField("run_channel")
+    unbind = wire.UnbindRequest(binding=made.binding)
+    return lambda: (memory, rig.client.calls.call(rig.client.stub.Unbind, unbind))
+
+
+def launch(rig: Rig) -> Callable[[], object]:
+    """Launch a run; return what releases it."""
+    binding = rig.model.bind(direct=False)
+    request = wire.LaunchRunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE, duration_ns=NO_DEADLINE)
+    made = rig.client.calls.call(rig.client.stub.LaunchRun, request)
+    release = wire.ReleaseLaunchedRunRequest(launched=made.launched)
+    return lambda: (binding, rig.client.calls.call(rig.client.stub.ReleaseLaunchedRun, release))
+
+
+def allocate(rig: Rig) -> Callable[[], object]:
+    """Allocate memory of the host; return what frees it."""
+    roles = [wire.MemoryRole(model=role.model, index=role.index, probability=1) for role in rig.roles_on_both_devices()]
+    made = rig.client.calls.call(rig.client.stub.AllocateMemory, wire.AllocateMemoryRequest(roles=roles))
+    return lambda: rig.client.calls.call(rig.client.stub.FreeMemory, wire.FreeMemoryRequest(memory=made.memory))
+
+
+@pytest.mark.parametrize(("make", "offered"), [(bind, 2), (launch, 1), (allocate, 1)])
+def test_what_is_released_takes_its_untaken_descriptors_along(
+    rig: Rig, make: Callable[[Rig], Callable[[], object]], offered: int
+) -> None:
+    release = make(rig)
+    before = len(rig.session.descriptors)
+    release()
+    assert len(rig.session.descriptors) == before - offered
+
+
+def test_closing_the_channel_of_a_binding_releases_it_and_what_was_offered_with_it(rig: Rig) -> None:
+    before = rig.held()
+    binding = rig.model.bind()
+    binding.run()
+    for channel in binding._runs.channels[:1]:
+        channel.close()
+    rig.comes_to_hold(before)
+    binding.close()
+    again = rig.model.bind()
+    assert again.run().direct

@@ -178,19 +178,16 @@ def test_who_has_waited_too_long_is_rejected() -> None:
         assert rig.batcher.pending == 0
 
 
-def test_a_request_may_shorten_its_time_where_the_policy_says_so() -> None:
-    for allowed in (False, True):
-        policy = QueuePolicy(default_timeout_ns=HOUR_NS, allow_timeout_override=allowed)
-        with Rig(ServingConfig(queue=policy)) as rig:
-            held = rig.submit(Named("a"))
-            other = rig.submit(Named("b", timeout_ns=1))
-            if allowed:
-                with pytest.raises(ServingError, match="timeout expired"):
-                    other.result(60)
-            else:
-                rig.next().let_go()
-                assert rig.next().names == ["b"]
-            assert held is not other
+@pytest.mark.parametrize(("allowed", "kind"), [(True, ErrorKind.UNAVAILABLE), (False, ErrorKind.DEADLINE_EXCEEDED)])
+@pytest.mark.parametrize("default", [0, HOUR_NS])
+def test_a_request_waits_no_longer_than_it_may(allowed: bool, kind: ErrorKind, default: int) -> None:
+    policy = QueuePolicy(default_timeout_ns=default, allow_timeout_override=allowed)
+    with Rig(ServingConfig(queue=policy)) as rig:
+        rig.submit(Named("a"))  # never ends
+        with pytest.raises(ServingError) as late:
+            rig.submit_and_wait(Named("b", timeout_ns=1))
+        assert late.value.kind is kind
+        assert rig.batcher.pending == 0
 
 
 def test_who_has_waited_too_long_is_delayed_behind_the_others() -> None:

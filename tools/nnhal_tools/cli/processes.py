@@ -56,8 +56,6 @@ def up(
     A process that dies is started again. The framework is reached at DIRECTORY/framework, the supervisor itself, for
     'nnhal ps' and the like, at DIRECTORY/supervisor.
     """
-    from rich.console import Console
-
     from nnhal_hosting.logs import configure_logs
     from nnhal_hosting.supervision import Supervision
     from nnhal_tools.settings import ClientSettings
@@ -69,9 +67,8 @@ def up(
         chosen = chosen.serving(model_repository.resolve())
     chosen = chosen.hidden() if no_dashboard else chosen.shown(dashboard_port)
     root = (directory or ClientSettings().directory).resolve()
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
     configure_logs("supervisor", "warning", as_json=False)
-    testbed = Testbed(chosen, root, lambda line: console.print(line, markup=False))
+    testbed = Testbed(chosen, root, _say)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)  # until all serve
     if supervisor is not None:
@@ -80,12 +77,19 @@ def up(
         with controlled(testbed):
             supervision = Supervision(supervisor)
             supervision.ready()
-            console.print(f"ready: {testbed.framework}", markup=False)
+            _say(f"ready: {testbed.framework}")
             supervision.wait()
-            console.print("stopping", markup=False)
+            _say("stopping")
     except KeyboardInterrupt:
-        console.print("stopped before all processes served", markup=False)
+        _say("stopped before all processes served")
         raise typer.Exit(1) from None
+
+
+def _say(line: str) -> None:
+    """Print a line, whether anybody reads it or not."""
+    from nnhal_hosting.outlet import OUTLET
+
+    OUTLET.write(f"{line}\n")
 
 
 def _end_with(supervisor: int) -> None:

@@ -148,6 +148,8 @@ def _remarks(entry: CensusEntry) -> str:
     remarks = []
     if supervised is not None:
         remarks += list(supervised.addresses)
+        if supervised.waits_for:
+            remarks.append(f"waits for {supervised.waits_for}")
         if supervised.last_end and not (process is not None and not supervised.restarts):
             remarks.append(f"last end: {supervised.last_end.splitlines()[0]}")
     elif process is not None:

@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from typing import TypeVar
+from weakref import WeakSet
 
 import grpc
 
@@ -13,6 +14,7 @@ from nnhal.errors import general_failure, invalid_argument
 from nnhal.v1 import supervisor_pb2 as wire
 from nnhal.v1 import supervisor_pb2_grpc
 from nnhal_hosting.admin.usage import is_in_own_pid_namespace
+from nnhal_hosting.link_server import Session
 from nnhal_hosting.rpc import answers
 from nnhal_hosting.sessions import Ownership, Sessions
 from nnhal_tools.up.commands import ProcessCommands
@@ -44,6 +46,8 @@ class SupervisorServicer(supervisor_pb2_grpc.SupervisorServiceServicer):
         self._commands = commands
         self._sessions = sessions
         self._drivers = DriverNames()
+        self._seen: WeakSet[Session] = WeakSet()
+        """Sessions whose processes are in the supervisor's PID namespace."""
 
     def require_own_user(self, context: grpc.ServicerContext) -> None:
         """Refuse a call of another user, or from another PID namespace. Raises GENERAL_FAILURE.
@@ -53,7 +57,10 @@ class SupervisorServicer(supervisor_pb2_grpc.SupervisorServiceServicer):
         session, own = self._sessions.of(context).session, os.geteuid()
         if session.uid != own:
             general_failure(f"only user {own}, who runs the supervisor, may ask it, not user {session.uid}")
-        if not is_in_own_pid_namespace(session):
+        # A supervisor without free descriptors can look at no process, and is then asked most.
+        if session not in self._seen and is_in_own_pid_namespace(session):
+            self._seen.add(session)
+        if session not in self._seen:
             general_failure("only processes of the supervisor's own PID namespace may ask it; this one is in another")
 
     @_for_own_user

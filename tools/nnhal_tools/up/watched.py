@@ -183,6 +183,7 @@ class WatchedProcess:
         if keeper is not None:
             described.restarts += keeper.restarts
             described.last_end = keeper.last_end or self._last_end
+            described.waits_for = keeper.waits_for
             described.command.extend(keeper.child.command)
             if keeper.state is not KeptState.WAITING:
                 described.pid, described.started_ns = keeper.child.pid, keeper.started_ns
@@ -202,7 +203,10 @@ class WatchedProcess:
     def _told(self, kind: str, text: str) -> None:
         self._journal.add(self.name, kind, text)
         if kind == STARTED:
-            threading.Thread(target=self.restarted, name=f"restarted-{self.name}", daemon=True).start()
+            try:
+                threading.Thread(target=self.restarted, name=f"restarted-{self.name}", daemon=True).start()
+            except RuntimeError:  # no thread is left
+                self.restarted()
 
     def _leave(self, how: str) -> None:
         keeper = self._keeper

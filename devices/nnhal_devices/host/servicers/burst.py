@@ -58,5 +58,6 @@ class BurstServicer(burst_pb2_grpc.BurstServiceServicer):
             request.memory_identifier_tokens,
             config,
             nanoseconds(request, "deadline_ns"),
+            context.is_active,
         )
         return result_to_wire(result)

@@ -25,7 +25,8 @@ class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
     def ExecuteSynchronously(
         self, request: wire.ExecutionServiceExecuteSynchronouslyRequest, context: grpc.ServicerContext
     ) -> wire.ExecutionServiceExecuteSynchronouslyResponse:
-        result, _ = self._clients.of(context).execution(request.execution).run(nanoseconds(request, "deadline_ns"))
+        execution = self._clients.of(context).execution(request.execution)
+        result, _ = execution.run(nanoseconds(request, "deadline_ns"), context.is_active)
         return wire.ExecutionServiceExecuteSynchronouslyResponse(result=result_to_wire(result))
 
     @answers

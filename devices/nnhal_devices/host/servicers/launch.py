@@ -35,7 +35,7 @@ def launch(
     def answer(callback: FencedExecutionCallback, fence: Fence | None) -> wire.FencedExecutionResult:
         handle = client.add(callback)
         try:
-            number = client.descriptors.offer(fence.descriptor) if fence else 0
+            number = client.descriptors.offer(fence.descriptor, owner=handle) if fence else 0
         except HalError:
             client.release(handle)
             raise

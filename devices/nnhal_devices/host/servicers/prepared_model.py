@@ -11,6 +11,7 @@ from nnhal.v1 import prepared_model_pb2_grpc
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.burst_channel import serve_burst
 from nnhal_devices.host.client_session import ClientSession, ClientSessions
+from nnhal_devices.host.execution import Wanted
 from nnhal_devices.host.launcher import Launcher
 from nnhal_devices.host.servicers.launch import fences_of, launch
 from nnhal_hosting.rpc import answers
@@ -28,7 +29,7 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
         self, request: wire.PreparedModelServiceExecuteSynchronouslyRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteSynchronouslyResponse:
         config = ExecutionConfig(request.measure_timing, nanoseconds(request, "loop_timeout_duration_ns"))
-        result = _execute(self._clients.of(context), request, config)
+        result = _execute(self._clients.of(context), request, config, context.is_active)
         return wire.PreparedModelServiceExecuteSynchronouslyResponse(result=result_to_wire(result))
 
     @answers
@@ -36,7 +37,7 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
         self, request: wire.PreparedModelServiceExecuteSynchronouslyWithConfigRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteSynchronouslyWithConfigResponse:
         config = config_from_wire(request.config)
-        result = _execute(self._clients.of(context), request, config)
+        result = _execute(self._clients.of(context), request, config, context.is_active)
         return wire.PreparedModelServiceExecuteSynchronouslyWithConfigResponse(result=result_to_wire(result))
 
     @answers
@@ -106,8 +107,9 @@ def _execute(
     request: wire.PreparedModelServiceExecuteSynchronouslyRequest
     | wire.PreparedModelServiceExecuteSynchronouslyWithConfigRequest,
     config: ExecutionConfig,
+    is_wanted: Wanted,
 ) -> ExecutionResult:
     prepared = client.prepared_model(request.prepared_model)
-    execution = prepared.bind(request_from_wire(request.request, client.descriptors.get), config)
-    result, _ = execution.run(nanoseconds(request, "deadline_ns"))
+    bound = prepared.bind(request_from_wire(request.request, client.descriptors.get), config)
+    result, _ = bound.run(nanoseconds(request, "deadline_ns"), is_wanted)
     return result

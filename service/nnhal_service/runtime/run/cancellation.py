@@ -1,4 +1,4 @@
-"""Cancelling a run: it ends at the next boundary between two steps."""
+"""Cancelling a run: no other step begins, and devices end those that have begun."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RunCancellation(Cancellation):
 
 
 class CancelledRunError(NnhalError):
-    """A run was cancelled: the steps that had begun have ended, and no other step begins. No device has failed."""
+    """A run was cancelled: the steps that had begun have ended, early if possible. No device has failed."""
 
     def __init__(self) -> None:
         super().__init__("the run has been cancelled")

@@ -71,7 +71,7 @@ class Chained:
         launched: list[Launched] = []
         if cancellation is None:
             return self._run(launched, deadline_ns, None)
-        abort = partial(_abort, launched)
+        abort = partial(abort_launched, launched)
         cancellation.on_cancel(abort)
         try:
             return self._run(launched, deadline_ns, cancellation)
@@ -149,7 +149,7 @@ class Chained:
                 raise
             raise cause from error
         except CancelledRunError:
-            _abort(launched)
+            abort_launched(launched)
             self.settle(launched)
             raise
         except BaseException:
@@ -221,7 +221,7 @@ class Launched(NamedTuple):
     visible: Fence | None
 
 
-def _abort(launched: Sequence[Launched]) -> None:
+def abort_launched(launched: Sequence[Launched]) -> None:
     """Put the fences of launched steps into error. May be called in any thread, also while more are launched."""
     for launch in tuple(launched):
         for fence in (launch.ended, launch.visible):

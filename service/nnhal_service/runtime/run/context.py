@@ -16,7 +16,7 @@ from nnhal_service.runtime.memory.bindings import Bindings, TensorBinding, UsedM
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.bound_plan import BoundPlan
-from nnhal_service.runtime.run.cancellation import Cancellation, RunCancellation
+from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, RunCancellation
 from nnhal_service.runtime.run.chained import Launched
 from nnhal_service.runtime.run.engine import FINAL_ERRORS
 from nnhal_service.runtime.run.launched_run import LaunchedRun, LaunchMethods, start_launched_run
@@ -27,7 +27,9 @@ from nnhal_service.runtime.run.steps import OneExchange, Outcome
 from nnhal_service.runtime.run.weak_calls import weakly
 
 DRAIN_SECONDS = 5.0
-"""How long closing waits for a run in flight. A longer one releases the context at its end."""
+"""How long closing waits for a run in flight. A longer one is cancelled."""
+_STOP_SECONDS = 2.0
+"""How long closing then waits for the cancelled run. A longer one releases the context at its end."""
 _REPLAN_SECONDS = 5.0
 """How long a run that has failed waits for a plan without the device that is gone."""
 _log = get_logger(__name__)
@@ -61,6 +63,8 @@ class ExecutionContext:
         self._measure = measure_timing
         self._watcher = watcher
         self._cancellation = RunCancellation()
+        self._current: Cancellation = self._cancellation
+        """That of the run in flight, or of the last run."""
         self._since_ns, self._deadline_ns, self._is_launched = 0, NO_DEADLINE, False
         self._direct_runs = DirectRuns()
         self._ledgers = Ledgers()
@@ -91,20 +95,26 @@ class ExecutionContext:
         """Run all steps. Raises HalError, or TransportError if a device is gone.
 
         After a cancellation no other step begins, and CancelledRunError is raised when those that have begun end.
-        Without ``cancellation``, ``cancel`` cancels it.
+        Operators see it unless its ``cancellation`` is that of a request, which they see instead.
         """
         self._enter()
-        if cancellation is None:
+        if cancellation is None or isinstance(cancellation, RunCancellation):
             self._since_ns, self._deadline_ns = time.perf_counter_ns(), deadline_ns
+        if cancellation is None:
             cancellation = self._cancellation
             if cancellation.cancelled:  # too late for an earlier run
                 cancellation = self._cancellation = RunCancellation()
+        self._current = cancellation
 
         def attempt(deadline_ns: int) -> Outcome:
             return self._bound.run(deadline_ns, cancellation)
 
         try:
             return self._run(attempt, deadline_ns, attempt)
+        except CancelledRunError as error:
+            if self._closing:
+                raise _unloaded() from error
+            raise
         finally:
             self._leave()
 
@@ -114,6 +124,7 @@ class ExecutionContext:
         Raises HalError if the context is running, or closed.
         """
         self._occupy()
+        self._current = cancellation or self._cancellation
         try:
             exchange = None
             if self._is_current() and self._used.is_empty:
@@ -136,12 +147,13 @@ class ExecutionContext:
         """
         self._enter()
         self._since_ns, self._deadline_ns, self._is_launched = time.perf_counter_ns(), deadline_ns, True
+        cancellation = self._current = Cancellation()
         try:
-            ways = self._ways()
+            ways = self._ways(cancellation)
         except BaseException:
             self._launched_ended()
             raise
-        return start_launched_run(ways, fences, deadline_ns, duration_ns)
+        return start_launched_run(ways, fences, deadline_ns, duration_ns, cancellation)
 
     @property
     def running(self) -> RunInFlight | None:
@@ -151,9 +163,9 @@ class ExecutionContext:
         return RunInFlight(self._since_ns, self._deadline_ns, self._is_launched)
 
     def cancel(self, running: RunInFlight) -> bool:
-        """Cancel a run at its next boundary between steps; returns False if it has ended, or was launched."""
-        cancellation = self._cancellation
-        if not self._busy.locked() or running.is_launched or self.running != running:
+        """Cancel a run, which ends as soon as its devices end it; returns False if it has ended."""
+        cancellation = self._current
+        if not self._busy.locked() or self.running != running:
             return False
         cancellation.cancel()
         return True
@@ -227,16 +239,20 @@ class ExecutionContext:
     def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Release it when a run in flight has ended; harmless if repeated.
 
-        A run that has not ended within ``drain_seconds`` releases it at its end: until then devices may use its memory.
+        A run that has not ended within ``drain_seconds`` is cancelled. If it does not end soon, or at once if
+        ``drain_seconds`` are 0, the run releases the context at its end: until then devices may use its memory.
         """
         self._closing = True
-        if self._busy.acquire(timeout=drain_seconds):
-            try:
-                self._close()
-            finally:
-                self._busy.release()
-        else:
-            _log.warning("a run has not ended; what it uses is released when it ends")
+        if not self._busy.acquire(timeout=drain_seconds):
+            self._current.cancel()
+            if not self._busy.acquire(timeout=_STOP_SECONDS if drain_seconds else 0):
+                if drain_seconds:
+                    _log.warning("a cancelled run has not ended; what it uses is released when it ends")
+                return
+        try:
+            self._close()
+        finally:
+            self._busy.release()
 
     def _enter(self) -> None:
         """Begin a run, by the plan in force. Raises GENERAL_FAILURE if another run has not ended."""
@@ -254,7 +270,7 @@ class ExecutionContext:
             general_failure("the binding is running already; one run at a time is allowed")
         if self._closing:
             self._leave()
-            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+            raise _unloaded()
 
     def _is_current(self) -> bool:
         """Whether what is bound is to run: it is the plan in force, or there is a reason to stay with it."""
@@ -303,7 +319,7 @@ class ExecutionContext:
             self._plans.drop(plan)
             raise
 
-    def _ways(self) -> LaunchMethods:
+    def _ways(self, cancellation: Cancellation) -> LaunchMethods:
         """How a run can be launched. Memory whose dimensions are known only when it is used cannot be fenced."""
         bound = self._bound
         fenced = bound.bind_for_launch() if self._used.is_empty else None
@@ -313,12 +329,12 @@ class ExecutionContext:
             return fenced.finish(launched) if fenced is not None else ([], [])
 
         def on_cpu(deadline_ns: int, error: NnhalError) -> RunReport:
-            return self._run(lambda deadline_ns: bound.engine.run_whole(deadline_ns, error), deadline_ns)
+            return self._run(lambda deadline_ns: bound.engine.run_whole(deadline_ns, error, cancellation), deadline_ns)
 
         return LaunchMethods(
             fenced,
             lambda launched: self._run(lambda _: finish(launched)),
-            lambda deadline_ns: self._run(bound.run, deadline_ns),
+            lambda deadline_ns: self._run(lambda deadline_ns: bound.run(deadline_ns, cancellation), deadline_ns),
             on_cpu if bound.prepared.parts.may_fall_back else None,
             self._launched_ended,
         )
@@ -415,7 +431,7 @@ class RunInFlight(NamedTuple):
     deadline_ns: int
     """An instant of CLOCK_BOOTTIME; NO_DEADLINE if it has none."""
     is_launched: bool
-    """Whether it was launched: it may wait for fences, and cannot be cancelled."""
+    """Whether it was launched: it may wait for fences."""
 
 
 class _Begun(NamedTuple):
@@ -493,6 +509,10 @@ class StartedRun:
             )
         finally:
             context._leave()
+
+
+def _unloaded() -> HalError:
+    return HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
 
 
 def _release_frames(error: BaseException) -> None:

@@ -38,6 +38,11 @@ def seconds_to_wait(deadline_ns: int) -> float:
     return min(max(0.0, left) + _GRACE_SECONDS, _LONGEST_WAIT_SECONDS)
 
 
+def has_passed(deadline_ns: int) -> bool:
+    """Whether a deadline, an instant of CLOCK_BOOTTIME, has passed."""
+    return deadline_ns != NO_DEADLINE and time.clock_gettime_ns(time.CLOCK_BOOTTIME) > deadline_ns
+
+
 def still_running() -> StillRunningError:
     """The error of a run that is not waited for any longer, which is logged."""
     _log.warning("a run has not ended by its deadline; it continues without its client")

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Sequence
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
-from nnhal.remote import RemoteBurst
 from nnhal.reports import StepReport
 from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape
 from nnhal_hosting.logs import get_logger
@@ -23,10 +22,13 @@ from nnhal_service.runtime.memory.values import Values
 from nnhal_service.runtime.plan.parts import Part
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, require_wanted
+from nnhal_service.runtime.run.deadlines import has_passed
 from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError
 from nnhal_service.runtime.run.steps import step_report
+from nnhal_service.runtime.run.stoppable_burst import StoppableBurst
 from nnhal_service.runtime.run.walk import LoopTimeoutError, loop_timeout, walk
 
+_MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
 _log = get_logger(__name__)
 FINAL_ERRORS = (OutputTooSmallError, LoopTimeoutError, CancelledRunError)
 """Errors that another device could not avoid."""
@@ -55,7 +57,7 @@ class Engine:
         self._values = values
         self._config = config
         self._loop_timeout_ns = loop_timeout(config.loop_timeout_duration_ns)
-        self._bursts: dict[Part, RemoteBurst] = {}
+        self._bursts: dict[Part, StoppableBurst] = {}
         self._closed_bytes = 0
         self._outputs: dict[str, OutputReport] = {}
         self._first: NnhalError | None = None
@@ -103,14 +105,16 @@ class Engine:
         remaining = [number for number in range(len(self._plan.steps)) if number not in ended]
         return self._follow(remaining, [*done], deadline_ns, error)
 
-    def run_whole(self, deadline_ns: int, error: NnhalError) -> tuple[list[StepReport], list[OutputReport]]:
+    def run_whole(
+        self, deadline_ns: int, error: NnhalError, cancellation: Cancellation | None = None
+    ) -> tuple[list[StepReport], list[OutputReport]]:
         """Run the whole model on the fallback device after an error elsewhere. Raises as ``run`` does."""
         if len(self._plan.steps) == 1:
-            return self.resume(deadline_ns, error, ())
-        self._begin(error)
+            return self.resume(deadline_ns, error, (), cancellation)
+        self._begin(error, cancellation)
         try:
             return [self._whole(deadline_ns, error)], list(self._outputs.values())
-        except OutputTooSmallError:
+        except (OutputTooSmallError, CancelledRunError):
             raise
         except NnhalError as further:
             raise _of_both(error, further) from further
@@ -169,7 +173,7 @@ class Engine:
                 failed = error
         if not self._parts.may_replace(step.device):
             raise failed
-        self._note_fallback("a step runs on the fallback device", failed, step=number, device=step.device)
+        self._note_fallback("a step runs on the fallback device", failed, deadline_ns, step=number, device=step.device)
         if step.device not in self.failed_devices:
             self.failed_devices += (step.device,)
         return self._run_step(self._parts.on_fallback(number), number, False, deadline_ns)
@@ -187,7 +191,7 @@ class Engine:
 
     def _whole(self, deadline_ns: int, error: NnhalError) -> StepReport:
         """Run the whole model on the fallback device."""
-        self._note_fallback("the whole model runs on the fallback device", error)
+        self._note_fallback("the whole model runs on the fallback device", error, deadline_ns)
         self._values.reset()
         self._outputs.clear()
         self.ran_whole = True
@@ -218,7 +222,7 @@ class Engine:
         started = time.perf_counter_ns()
         while True:
             request = request_of(inputs, outputs, own)
-            outcome = burst.execute(request, config=self._config, deadline_ns=deadline_ns)
+            outcome = burst.execute(request, self._config, deadline_ns, self._cancellation)
             shapes = outcome.result.output_shapes
             self._outputs |= {
                 slot.name: OutputReport(slot.name, shape.dimensions, shape.is_sufficient)
@@ -244,17 +248,23 @@ class Engine:
         if any(slot.name for slot, _ in short) or not any(grown):
             raise OutputTooSmallError(device, list(self._outputs.values()))
 
-    def _burst(self, part: Part) -> RemoteBurst:
+    def _burst(self, part: Part) -> StoppableBurst:
         if part not in self._bursts:
             for stale in [known for known in self._bursts if known.prepared.gone]:
                 self._closed_bytes += self._bursts[stale].socket_bytes
                 self._bursts.pop(stale).close()
-            self._bursts[part] = part.prepared.configure_execution_burst()
+            self._bursts[part] = StoppableBurst(part.prepared)
         return self._bursts[part]
 
-    def _note_fallback(self, what: str, reason: NnhalError, **details: object) -> None:
-        """Note that the fallback device takes over. Raises CancelledRunError if the run has been cancelled."""
+    def _note_fallback(self, what: str, reason: NnhalError, deadline_ns: int, **details: object) -> None:
+        """Note that the fallback device takes over.
+
+        Raises CancelledRunError if the run has been cancelled, and the reason itself if that is a deadline which has
+        passed: no other device could keep it.
+        """
         require_wanted(self._cancellation)
+        if isinstance(reason, HalError) and reason.status in _MISSED and has_passed(deadline_ns):
+            raise reason
         self._first = self._first or reason
         self.fell_back = True
         log = _log.warning if self._plan.fallback == Fallback.WARN else _log.info

@@ -7,17 +7,22 @@ the launch nothing falls back. If the plan cannot be fenced, a thread waits for 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, NnhalError, general_failure
-from nnhal.fence import Fence, FenceError, create_fence, wait_for_all
+from nnhal.fence import Fence, FenceError, WaitInterruptedError, create_fence, wait_for_all
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect
-from nnhal_service.runtime.run.chained import MAX_FENCES, Chained, Launched
+from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError
+from nnhal_service.runtime.run.chained import MAX_FENCES, Chained, Launched, abort_launched
+from nnhal_service.runtime.run.deadlines import run_by_deadline
 from nnhal_service.runtime.run.reports import RunReport
 
 _log = get_logger(__name__)
@@ -56,7 +61,8 @@ class LaunchMethods:
 class LaunchedRun:
     """A run that was launched. ``fence`` signals its end, and is in error if it failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, cancellation: Cancellation) -> None:
+        self._cancellation = cancellation
         self._signal, self.fence = create_fence()
         self.launched_ns = _now_ns()
         """When it was launched, by CLOCK_BOOTTIME."""
@@ -74,6 +80,10 @@ class LaunchedRun:
         """Whether its fence has been signalled, or put into error."""
         return self._ending is not None
 
+    def cancel(self) -> None:
+        """Have it end as soon as possible: its fence is in error then, unless it has signalled."""
+        self._cancellation.cancel()
+
     def end(self, ending: Ending) -> None:
         """Note how the run ended, and signal its fence."""
         self._ending = ending
@@ -84,32 +94,39 @@ class LaunchedRun:
 
 
 def start_launched_run(
-    ways: LaunchMethods, fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE
+    ways: LaunchMethods,
+    fences: Sequence[Fence],
+    deadline_ns: int,
+    duration_ns: int,
+    cancellation: Cancellation,
 ) -> LaunchedRun:
     """Launch a run that begins when the fences have signalled and may take ``duration_ns`` from then on.
 
-    Raises HalError or TransportError if a device refuses its launch and the CPU may not take over; the steps that were
-    launched before are then waited for.
+    Its fence is in error soon after its deadline, or after a cancellation, whatever the devices do. Raises HalError or
+    TransportError if a device refuses its launch and the CPU may not take over; the steps that were launched before are
+    then waited for.
     """
     try:
-        run = LaunchedRun()
+        run = LaunchedRun(cancellation)
+        limits = _Limits(fences, deadline_ns, duration_ns, cancellation)
     except OSError:
         ways.ended()
         raise
     fenced = ways.fenced if len(fences) <= MAX_FENCES else None
     if fenced is None:
-        _in_thread(run, ways, lambda: _plain(ways.run(_begin(fences, deadline_ns, duration_ns))))
+        _in_thread(run, ways, limits, lambda: _plain(ways.run(limits.begin())))
         return run
     launched: list[Launched] = []
     try:
         fenced.launch(launched, fences, deadline_ns, duration_ns)
+        cancellation.on_cancel(partial(abort_launched, launched))
     except NnhalError as error:
         refusal, on_cpu = error, ways.on_cpu
         if on_cpu is None and not launched:  # nothing is to be waited for: the caller may launch again at once
             ways.ended()
             raise
         if fenced.has_failed(launched):  # a step failed, not the launch
-            _in_thread(run, ways, lambda: Ending(error=fenced.failure(launched, refusal)))
+            _in_thread(run, ways, limits, lambda: Ending(error=fenced.failure(launched, refusal)))
             return run
 
         def settle() -> Ending:
@@ -117,16 +134,16 @@ def start_launched_run(
             if on_cpu is None:
                 return Ending(error=refusal)
             _log.info("a launch failed; the whole model runs on the CPU", reason=str(refusal))
-            return _plain(on_cpu(_begin(fences, deadline_ns, duration_ns), refusal))
+            return _plain(on_cpu(limits.begin(), refusal))
 
-        _in_thread(run, ways, settle)
+        _in_thread(run, ways, limits, settle)
         if on_cpu is None:
             raise
         return run
     except BaseException:
-        _in_thread(run, ways, lambda: _abandoned(fenced, launched))
+        _in_thread(run, ways, limits, lambda: _abandoned(fenced, launched))
         raise
-    _in_thread(run, ways, lambda: Ending(ways.finish(launched), None, *fenced.timings()))
+    _in_thread(run, ways, limits, lambda: Ending(ways.finish(launched), None, *fenced.timings()))
     return run
 
 
@@ -143,35 +160,72 @@ def _plain(report: RunReport) -> Ending:
     return Ending(report, None, timing, timing)
 
 
-def _begin(fences: Sequence[Fence], deadline_ns: int, duration_ns: int) -> int:
-    """Wait for the fences; return the deadline of the run that begins now."""
-    try:
-        wait_for_all(fences, deadline_ns)
-    except FenceError as error:
-        general_failure(f"a fence that the run waits for failed: {error}")
-    except TimeoutError as error:
-        raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, str(error)) from error
-    if duration_ns == NO_DEADLINE:
-        return deadline_ns
-    end = _now_ns() + duration_ns
-    return end if deadline_ns == NO_DEADLINE else min(deadline_ns, end)
+class _Limits:
+    """When a launched run may begin, and by when it must have ended."""
+
+    def __init__(self, fences: Sequence[Fence], deadline_ns: int, duration_ns: int, cancellation: Cancellation) -> None:
+        """Raises OSError if no descriptor is left."""
+        self._fences = fences
+        self._deadline_ns = deadline_ns
+        self._duration_ns = duration_ns
+        self._cancellation = cancellation
+        self._cancelled = Descriptor(os.eventfd(0, os.EFD_CLOEXEC))
+        cancellation.on_cancel(lambda: os.eventfd_write(self._cancelled.fileno(), 1))
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run was cancelled."""
+        return self._cancellation.cancelled
+
+    def begin(self) -> int:
+        """Wait for the fences; return the deadline of the run that begins now. Raises HalError, CancelledRunError."""
+        try:
+            wait_for_all(self._fences, self._deadline_ns, self._cancelled.fileno())
+        except WaitInterruptedError as error:
+            raise CancelledRunError from error
+        except FenceError as error:
+            general_failure(f"a fence that the run waits for failed: {error}")
+        except TimeoutError as error:
+            raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, str(error)) from error
+        if self._duration_ns == NO_DEADLINE:
+            return self._deadline_ns
+        end = _now_ns() + self._duration_ns
+        return end if self._deadline_ns == NO_DEADLINE else min(self._deadline_ns, end)
+
+    def latest(self) -> int:
+        """Wait until the run may begin if its end depends on that; return by when it must have ended.
+
+        NO_DEADLINE if there is no limit, or if the run cannot begin, which the run itself will say.
+        """
+        if self._duration_ns == NO_DEADLINE:
+            return self._deadline_ns
+        try:
+            return self.begin()
+        except (HalError, CancelledRunError):
+            return self._deadline_ns
 
 
-def _in_thread(run: LaunchedRun, ways: LaunchMethods, work: Callable[[], Ending]) -> None:
+def _in_thread(run: LaunchedRun, ways: LaunchMethods, limits: _Limits, work: Callable[[], Ending]) -> None:
     """Do the rest of a run in a thread of its own, and note how it ended."""
 
-    def to_the_end() -> None:
+    def to_the_end(_: int) -> Ending:
         try:
-            ending = work()
+            return work()
+        finally:
+            ways.ended()
+
+    def by_its_deadline() -> None:
+        try:
+            ending = run_by_deadline(to_the_end, limits.latest())
         except NnhalError as error:
-            ending = Ending(error=error)
+            cancelled = HalError(ErrorStatus.GENERAL_FAILURE, "the run was cancelled")
+            ending = Ending(error=cancelled if limits.is_cancelled else error)
         except Exception as error:
             _log.exception("a launched run failed")
             ending = Ending(error=defect(error))
-        ways.ended()
         run.end(ending)
 
-    threading.Thread(target=to_the_end, name="launched-run", daemon=True).start()
+    threading.Thread(target=by_its_deadline, name="launched-run", daemon=True).start()
 
 
 def _now_ns() -> int:

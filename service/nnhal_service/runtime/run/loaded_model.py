@@ -192,12 +192,12 @@ class LoadedModel:
         for context in contexts:
             context.leave_direct_runs(plan)
 
-    def close(self) -> None:
-        """Close all contexts and shares when their runs have ended or take too long, and release the parts.
+    def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Close all contexts and shares, and release the parts. Runs that take longer than that are cancelled.
 
         Harmless if repeated. The parts of a share belong to its owner and stay.
         """
-        self._close(time.monotonic() + DRAIN_SECONDS)
+        self._close(time.monotonic() + drain_seconds)
 
     def _close(self, until: float) -> None:
         with self._lock:

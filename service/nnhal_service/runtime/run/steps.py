@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from nnhal.remote import RemoteBurst, RemoteExecution
+from nnhal.remote import RemoteExecution
 from nnhal.remote.burst import BurstOutcome
 from nnhal.reports import StepReport
 from nnhal.types import ExecutionConfig, Request
@@ -15,6 +15,7 @@ from nnhal_service.fallback import Side
 from nnhal_service.runtime.plan.parts import Part
 from nnhal_service.runtime.run.cancellation import Cancellation, require_wanted
 from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError
+from nnhal_service.runtime.run.stoppable_burst import StoppableBurst
 
 Outcome = tuple[list[StepReport], list[OutputReport]]
 """Reports of the steps, if they are measured or only some of them ran, and reports of outputs."""
@@ -103,7 +104,7 @@ class SingleStep:
     def __init__(self, step: BoundStep, measure: bool) -> None:
         """The step is reported if ``measure``. Raises HalError if the device refuses, TransportError if it is gone."""
         self._step = step
-        self._burst = step.part.prepared.configure_execution_burst()
+        self._burst = StoppableBurst(step.part.prepared)
         self._measure = measure
         self._started = 0
 
@@ -116,17 +117,17 @@ class SingleStep:
         return ()
 
     def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
-        self.start(deadline_ns)
+        self.start(deadline_ns, cancellation)
         return self.finish()
 
     @property
     def is_ready(self) -> bool:
-        return True
+        return self._burst.is_ready
 
     def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> None:
         if self._measure:
             self._started = time.perf_counter_ns()
-        self._burst.start(self._step.execution, deadline_ns)
+        self._burst.start(self._step.execution, deadline_ns, cancellation)
 
     def fileno(self) -> int:
         return self._burst.fileno()
@@ -148,11 +149,11 @@ class InTurn:
 
     def __init__(self, steps: Sequence[BoundStep]) -> None:
         """Raises HalError if a device refuses, TransportError if one is gone."""
-        self._steps: list[tuple[BoundStep, RemoteBurst]] = []
+        self._steps: list[tuple[BoundStep, StoppableBurst]] = []
         self._reports: list[StepReport] = []
         try:
             for step in steps:
-                self._steps.append((step, step.part.prepared.configure_execution_burst()))
+                self._steps.append((step, StoppableBurst(step.part.prepared)))
         except BaseException:
             self.close()
             raise
@@ -172,7 +173,7 @@ class InTurn:
             if number:
                 require_wanted(cancellation)
             started = time.perf_counter_ns()
-            outcome = burst.run(step.execution, deadline_ns)
+            outcome = burst.run(step.execution, deadline_ns, cancellation)
             outputs += output_reports(step, outcome, outputs)
             reports.append(step_report(number, step.device, time.perf_counter_ns() - started, outcome))
         return reports, outputs

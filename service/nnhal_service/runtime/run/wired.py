@@ -73,7 +73,7 @@ class Wired:
         self._done = None
         chain.runs += 1
         if cancellation is not None:
-            self._watched = (cancellation, partial(chain.cancel, chain.runs))
+            self._watched = (cancellation, partial(self._stop, chain, chain.runs))
             cancellation.on_cancel(self._watched[1])
         try:
             chain.channel.send(
@@ -107,6 +107,13 @@ class Wired:
         if chain is not None:
             chain.channel.close()
             chain.wiring.unwire()
+
+    def _stop(self, chain: _Chain, run: int) -> None:
+        """Have no step of a run begin from now on, and those that have begun end. The chain ends with the run."""
+        chain.cancel(run)
+        if run == chain.runs:  # a cancellation may come late
+            self.is_lost = True
+            chain.channel.end_sending()
 
     def _wired(self) -> _Chain:
         if self._chain is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import ExecutionContext, Fleet, LoadedModel, RunReport, TensorBinding, prepare
 from tests.support.picky import CPU, EVERYTHING, Picky, imported
+from tests.support.refusals import refusal
 from tests.support.subgraphs import INT32, Program
 from tests.support.waiting import wait_until
 
@@ -307,14 +309,14 @@ def test_closing_does_not_wait_for_ever_and_memory_is_not_reused_while_a_run_goe
     arena = loaded.arena_bytes
     assert arena > 0
     site.npu.may_run.clear()
-    running = threading.Thread(target=bound.context.run)
-    running.start()
-    assert site.npu.runs_now.wait(30)
-    loaded.unbind(bound.context, drain_seconds=0)
-    other = Bound(loaded)
-    assert loaded.arena_bytes == 2 * arena
-    site.npu.may_run.set()
-    running.join(30)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(bound.context.run)
+        assert site.npu.runs_now.wait(30)
+        loaded.unbind(bound.context, drain_seconds=0)
+        other = Bound(loaded)
+        assert loaded.arena_bytes == 2 * arena
+        site.npu.may_run.set()
+        refusal(lambda: running.result(30), ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
     assert Bound(loaded).devices() == [ACC, NPU]
     assert loaded.arena_bytes == 2 * arena
     assert other.devices() == [ACC, NPU]

@@ -1,0 +1,133 @@
+"""Ends executions that are to end: at their deadline, when they are cancelled, and when nobody waits for them any more.
+
+Most drivers look at the limits of a run themselves, between operations. The watchdog does what they cannot do: it stops
+a library that computes for long, and it notices that a client has left. If a driver does not end an execution that
+should have ended some time ago, the watchdog ends the process, as the last resort: what supervises the process starts
+it again. An execution that has no deadline, and that nobody wants to end, may take as long as it likes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from nnhal.admin import EXIT_STATUS
+from nnhal_devices.host.scheduler import Admissible, Admission, Scheduler
+from nnhal_hosting.logs import get_logger
+
+_LOOK_SECONDS = 0.025
+"""How often it looks while executions run: the execution of a brief run ends before it is seen."""
+_QUIET_LOOKS = 40
+"""After so many looks at an idle device, the watchdog sleeps until the next execution."""
+_LONGEST_LOOK_SECONDS = 1.0
+"""What counts of the time between two looks: while the process is frozen, no driver can end an execution."""
+_log = get_logger(__name__)
+
+
+def end_process() -> None:
+    """End this process as a device that has died."""
+    sys.stderr.flush()
+    os._exit(EXIT_STATUS)
+
+
+class Watchdog:
+    """Looks after the executions of a scheduler, in a thread of its own that exists while it is used as a context."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        patience: float,
+        describe: Callable[[Admissible], str] = repr,
+        last_resort: Callable[[], object] = end_process,
+    ) -> None:
+        """``patience`` is how many seconds after it should have ended an execution may go on.
+
+        ``describe`` names an execution in the log. ``last_resort`` is called if one does not end in that time.
+        """
+        self._scheduler = scheduler
+        self._patience = patience
+        self._describe = describe
+        self._last_resort = last_resort
+        self._late: dict[int, float] = {}
+        """For how many seconds executions should have ended, by number."""
+        self._over = False
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+
+    def __enter__(self) -> Watchdog:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over = True
+        self._scheduler.wakes.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        scheduler, quiet, looked = self._scheduler, 0, time.monotonic()
+        while not self._over:
+            time.sleep(_LOOK_SECONDS)
+            now = time.monotonic()
+            passed, looked = min(now - looked, _LONGEST_LOOK_SECONDS), now
+            quiet = 0 if self._look_safely(passed) else quiet + 1
+            if quiet < _QUIET_LOOKS:
+                continue
+            quiet = 0
+            scheduler.wakes.clear()
+            if scheduler.is_idle and not self._over:  # what enters from now on wakes the watchdog
+                scheduler.wakes.wait()
+                looked = time.monotonic()
+
+    def _look_safely(self, passed: float) -> bool:
+        try:
+            return self._look(passed)
+        except Exception:
+            _log.exception("the watchdog could not look after the executions; it tries again")
+            return True
+
+    def _look(self, passed: float) -> bool:
+        """Look after ``passed`` seconds; return whether there are executions."""
+        running, waiting = self._scheduler.admissions()
+        for number, execution, control, _ in (*running, *waiting):
+            if not control.cancelled and (reason := execution.unwanted):
+                self._scheduler.cancel(number, reason)
+        enqueued = self._scheduler.enqueued()
+        for _, execution, control, _ in enqueued:
+            if not control.cancelled and (reason := execution.unwanted):
+                control.cancel(reason)
+        late = {
+            admission.number: admission
+            for admission in (*running, *(each for each in enqueued if each.control.stop is not None))
+            if _should_have_ended(admission)
+        }
+        self._late = {number: self._late.get(number, -passed) + passed for number in late}
+        for number, admission in late.items():
+            self._interrupt(admission)
+            if self._late[number] >= self._patience:
+                self._give_up(admission)
+        return bool(running or waiting or enqueued)
+
+    def _interrupt(self, admission: Admission) -> None:
+        try:
+            admission.control.interrupt()
+        except Exception:
+            _log.exception("a driver has failed to stop an execution", execution=self._describe(admission.execution))
+
+    def _give_up(self, admission: Admission) -> None:
+        control = admission.control
+        _log.error(
+            "an execution does not end, and its driver cannot stop it: this process ends",
+            execution=self._describe(admission.execution),
+            ended_for=control.reason if control.cancelled else "its deadline",
+            seconds_ago=round(self._late[admission.number], 1),
+        )
+        self._last_resort()
+
+
+def _should_have_ended(admission: Admission) -> bool:
+    return admission.control.cancelled or admission.control.has_expired

@@ -1,0 +1,141 @@
+"""Which processes hold the other end of a unix socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnhal_hosting.process_start import process_started_ns
+
+_PROC = Path("/proc")
+_NETLINK_SOCK_DIAG = 4
+_SOCK_DIAG_BY_FAMILY = 20
+_REQUEST_FLAG = 1
+_ALL_STATES = 0xFFFFFFFF
+_SHOW_PEER = 4
+_ATTRIBUTE_PEER = 2
+_ANY_COOKIE = 0xFFFFFFFF
+_HEADER = struct.Struct("=IHHII")
+_REQUEST = struct.Struct("=BBHIIIII")
+_ANSWER_BYTES = 16
+_ATTRIBUTE = struct.Struct("=HH")
+_INODE = struct.Struct("=I")
+_ANSWER_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """What was found of other processes than this one."""
+
+    by_inode: dict[int, int]
+    """For each socket that is held, a process that holds it."""
+    hidden: tuple[HiddenProcess, ...]
+    """Processes whose descriptors cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenProcess:
+    """A process whose descriptors cannot be read."""
+
+    pid: int
+    uids: frozenset[int]
+    started_ns: int
+    """When it was started, by CLOCK_BOOTTIME, rounded down to a tick."""
+
+
+def peer_inode(connection: int) -> int | None:
+    """Return the inode of the other end of a connected unix socket; None if the kernel does not say.
+
+    It does not if the other end is of another network namespace.
+    """
+    question = _REQUEST.pack(
+        socket.AF_UNIX, 0, 0, _ALL_STATES, os.fstat(connection).st_ino, _SHOW_PEER, _ANY_COOKIE, _ANY_COOKIE
+    )
+    header = _HEADER.pack(_HEADER.size + len(question), _SOCK_DIAG_BY_FAMILY, _REQUEST_FLAG, 0, 0)
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG) as netlink:
+            netlink.settimeout(_ANSWER_SECONDS)
+            netlink.send(header + question)
+            answer = netlink.recv(1 << 16)
+    except OSError:
+        return None
+    length, kind, *_ = _HEADER.unpack_from(answer)
+    if kind != _SOCK_DIAG_BY_FAMILY:
+        return None
+    at = _HEADER.size + _ANSWER_BYTES
+    while at + _ATTRIBUTE.size <= length:
+        size, attribute = _ATTRIBUTE.unpack_from(answer, at)
+        if attribute == _ATTRIBUTE_PEER:
+            (inode,) = _INODE.unpack_from(answer, at + _ATTRIBUTE.size)
+            return int(inode)
+        at += (size + 3) & ~3
+    return None
+
+
+def find_holders(inodes: Collection[int]) -> Holders | None:
+    """Look which processes besides this one hold the sockets of these inodes.
+
+    Returns None if that cannot be known: /proc cannot be read, or is that of another PID namespace.
+    """
+    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    own = os.getpid()
+    found: dict[int, int] = {}
+    hidden = []
+    try:
+        if str((_PROC / "self").readlink()) != str(own):
+            return None
+        pids = sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+    except OSError:
+        return None
+    for pid in pids:
+        if pid == own:
+            continue
+        try:
+            for inode in _held(pid, wanted):
+                found.setdefault(inode, pid)
+        except PermissionError:
+            process = _hidden(pid)
+            if process is not None:
+                hidden.append(process)
+    return Holders(found, tuple(hidden))
+
+
+def _held(pid: int, wanted: dict[str, int]) -> Iterator[int]:
+    """Yield the inodes of wanted sockets that a process holds. Raises PermissionError."""
+    directory = _PROC / str(pid)
+    numbers = _entries(directory / "fd")
+    if not numbers:  # the first thread may have ended before the others
+        threads = [directory / "task" / thread / "fd" for thread in _entries(directory / "task")]
+    else:
+        threads = [directory / "fd"]
+    for thread in threads:
+        for number in numbers or _entries(thread):
+            try:
+                target = str((thread / number).readlink())
+            except FileNotFoundError:  # it was closed, or the process has ended
+                continue
+            if target in wanted:
+                yield wanted[target]
+
+
+def _entries(directory: Path) -> list[str]:
+    """Raises PermissionError. A process that has ended has none."""
+    try:
+        return [entry.name for entry in directory.iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _hidden(pid: int) -> HiddenProcess | None:
+    """Return None if the process has ended."""
+    try:
+        status = (_PROC / str(pid) / "status").read_text()
+    except OSError:
+        return None
+    started_ns = process_started_ns(pid)
+    uids = next((line.split()[1:] for line in status.splitlines() if line.startswith("Uid:")), None)
+    return None if uids is None or started_ns is None else HiddenProcess(pid, frozenset(map(int, uids)), started_ns)
