@@ -16,6 +16,7 @@ from nnhal_dashboard.settings import DashboardSettings
 from nnhal_dashboard.world.collector import Collector
 from nnhal_hosting.access import AllowedHosts, TcpListener, Tls, read_tokens, require_safe
 from nnhal_hosting.admin.keys import read_admin_key
+from nnhal_hosting.http import ConnectionLimiter, ConnectionLimits
 from nnhal_hosting.server import use_all_descriptors
 
 _STOP_SECONDS = 2
@@ -34,8 +35,10 @@ class DashboardServer:
         hosts = AllowedHosts.of(listener, tokens is not None, settings.allowed_host)
         self._collector = Collector(settings, read_admin_key(settings.admin_key) if settings.admin_key else "")
         app, self._streams = create_app(settings, self._collector, Visitors(tokens), hosts, tls is not None)
+        limiter = ConnectionLimiter(ConnectionLimits(settings.max_connections))
         config = uvicorn.Config(
-            app,
+            limiter.application(app),
+            http=limiter.protocol(),
             log_config=None,
             access_log=False,
             lifespan="off",

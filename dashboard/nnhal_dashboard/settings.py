@@ -9,6 +9,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from nnhal_hosting.access import HostName
+from nnhal_hosting.settings import MOST_BYTES
 
 
 class DashboardSettings(BaseSettings):
@@ -32,6 +33,9 @@ class DashboardSettings(BaseSettings):
     port: int = Field(default=8003, ge=0, le=65535)
     """The port; 0 lets the system choose."""
 
+    max_connections: int = Field(default=1024, ge=1)
+    """How many connections of browsers may be open at a time."""
+
     allowed_host: tuple[HostName, ...] = ()
     """Names besides those of the loopback by which browsers may reach the dashboard."""
 
@@ -44,7 +48,7 @@ class DashboardSettings(BaseSettings):
     insecure: bool = False
     """Listen beyond this host without TLS and tokens."""
 
-    upload_bytes: int = Field(default=1 << 30, gt=0)
+    upload_bytes: int = Field(default=1 << 30, gt=0, le=MOST_BYTES)
     """The longest file that may be uploaded."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "warning"

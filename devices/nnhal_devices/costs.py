@@ -93,10 +93,15 @@ class Roofline:
 
 def work_of(model: ResolvedModel, subgraph: int = 0) -> list[OperationWork]:
     """The work of each operation of a subgraph. Unknown axes count as 1, IF as its longer branch, WHILE as one pass."""
+    return _work_of(model, subgraph, {})
+
+
+def _work_of(model: ResolvedModel, subgraph: int, known: dict[int, OperationWork]) -> list[OperationWork]:
+    """``known`` caches the work of referenced subgraphs: one may be referenced many times."""
     graph = model.subgraphs[subgraph]
     dimensions = propagate_dimensions(model, subgraph)
     return [
-        _control_flow_work(model, operation, graph.operands)
+        _control_flow_work(model, operation, graph.operands, known)
         if operation.type in (OperationType.IF, OperationType.WHILE)
         else _work(operation, graph.operands, dimensions)
         for operation in graph.operations
@@ -117,20 +122,23 @@ def _work(operation: Operation, operands: Sequence[Operand], dimensions: Sequenc
         return OperationWork(written, moved)
     rule = _RULES.get(OperationType(operation.type))
     if rule is not None and len(operation.inputs) > _FILTER:
-        return OperationWork(rule([tuple(a or 1 for a in dimensions[i]) for i in operation.inputs], written), moved)
+        given = [tuple(axis or 1 for axis in dimensions[index]) or (1,) for index in operation.inputs]
+        return OperationWork(rule(given, written), moved)
     if operation.type in _RECURRENT:
         steps = max((dimensions[operation.inputs[0]] or (1,))[0], 1)
         return OperationWork(steps * sum(elements(index) for index in operation.inputs[1:]), moved)
     return OperationWork(max(written, *(elements(index) for index in operation.inputs), 1), moved)
 
 
-def _control_flow_work(model: ResolvedModel, operation: Operation, operands: Sequence[Operand]) -> OperationWork:
-    bodies = [
-        [*work_of(model, 1 + operands[index].location.offset)]
-        for index in operation.inputs
-        if operands[index].type == OperandType.SUBGRAPH
-    ]
-    sums = [OperationWork(sum(w.macs for w in body), sum(w.bytes for w in body)) for body in bodies]
+def _control_flow_work(
+    model: ResolvedModel, operation: Operation, operands: Sequence[Operand], known: dict[int, OperationWork]
+) -> OperationWork:
+    references = [1 + operands[i].location.offset for i in operation.inputs if operands[i].type == OperandType.SUBGRAPH]
+    for number in references:
+        if number not in known:
+            body = _work_of(model, number, known)
+            known[number] = OperationWork(sum(w.macs for w in body), sum(w.bytes for w in body))
+    sums = [known[number] for number in references]
     if operation.type == OperationType.IF:
         return max(sums, default=OperationWork(0, 0))
     return OperationWork(sum(w.macs for w in sums), sum(w.bytes for w in sums))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import ImportedModel
+from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.tflite_identifier import is_tflite
 
-__all__ = ["ModelFormat", "import_file", "import_model"]
+__all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "import_file", "import_model"]
 
 
 class ModelFormat(IntEnum):
@@ -31,20 +32,30 @@ def import_model(
     content: bytes,
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     as_one: bool = False,
+    limits: ImportLimits = DEFAULT_LIMITS,
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content.
 
     ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it has no effect on other formats. Raises
-    FrontendError: InvalidModel if the file breaks the rules of its format, UnsupportedNode or UnsupportedInput if the
-    NN HAL cannot express the model.
+    FrontendError: InvalidModel if the file breaks the rules of its format or exceeds the limits, UnsupportedNode or
+    UnsupportedInput if the NN HAL cannot express the model.
     """
+    try:
+        return _imported(content, format, as_one, limits)
+    except MemoryError as error:
+        raise InvalidModel(f"importing the {len(content)} bytes takes more memory than there is") from error
+    except RecursionError as error:
+        raise InvalidModel("the graphs of the model are nested too deep") from error
+
+
+def _imported(content: bytes, format: ModelFormat | None, as_one: bool, limits: ImportLimits) -> ImportedModel:  # noqa: A002
     if format is None:
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001
     if format == ModelFormat.TFLITE:
         # What reads a format is imported with the first model of that format.
         from nnhal_frontends.tflite import import_tflite
 
-        return import_tflite(content)
+        return import_tflite(content, limits)
     from google.protobuf.message import DecodeError
     from onnx import ModelProto  # "import onnx" would name the subpackage here
 
@@ -53,5 +64,7 @@ def import_model(
     try:
         model = ModelProto.FromString(content)
     except DecodeError as error:
-        raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model") from error
-    return import_onnx(model, as_one=as_one)
+        raise InvalidModel(
+            f"{len(content)} bytes that are neither an ONNX nor a TFLite model, or whose graphs are nested too deep"
+        ) from error
+    return import_onnx(model, as_one=as_one, limits=limits)

@@ -26,6 +26,7 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal.types.layout import ELEMENT_TYPES, combine, describe, is_extension
+from nnhal_frontends.limits import DEFAULT_LIMITS
 
 MAX_INLINE_BYTES = 128
 """Larger constants lie in the model's pool."""
@@ -42,6 +43,8 @@ class ModelBuilder:
     operations: list[Operation] = field(default_factory=list)
     extension: ExtensionNameAndPrefix | None = None
     """The extension that the subgraph may use. The model names it if an operand is of an extension's type."""
+    room: int = DEFAULT_LIMITS.folded_bytes
+    """Bytes that constants may still take which are not in the user's file, such as fillings."""
     _values: dict[int, Array] = field(default_factory=dict)
     _known: dict[tuple[Operand, bytes], int] = field(default_factory=dict)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
+from nnhal.types.layout import describe
 from nnhal_frontends.builder import ModelBuilder
 from nnhal_frontends.errors import UnsupportedNode
 
@@ -20,6 +22,9 @@ ACTIVATIONS = {
     FusedActivation.RELU6: OperationType.RELU6,
 }
 """The operations that compute the same as a fused activation."""
+
+MOST_PARAMETERS = 1 << 16
+"""The longest list of integers that a node may have as axes, lengths or paddings."""
 
 
 class OperationBuilder(ABC):
@@ -70,6 +75,22 @@ class OperationBuilder(ABC):
     def add_constant(self, code: OperandType, values: Array, **quantization: Any) -> int:
         """Add a constant operand; ``quantization`` as for ModelBuilder.constant."""
         return self.model.constant(code, values, **quantization)
+
+    def listed(self, values: Array, what: str) -> list[int]:
+        """Return integers that are parameters of an operation. Raises UnsupportedNode if there are too many."""
+        if values.size > MOST_PARAMETERS:
+            raise self.unsupported(f"its {what} are {values.size} numbers", f"at most {MOST_PARAMETERS}")
+        return [int(value) for value in values.reshape(-1)]
+
+    def reserve(self, shape: Sequence[int], element_type: np.dtype[np.generic]) -> None:
+        """Make room for a constant that is not in the user's file. Raises UnsupportedNode if there is too little."""
+        size = prod(shape) * element_type.itemsize
+        if size > self.model.room:
+            raise self.unsupported(
+                f"it needs a constant of {describe(shape)} that the file does not have, of {size} bytes",
+                f"{self.model.room} bytes more",
+            )
+        self.model.room -= size
 
     def absent(self, code: OperandType | int) -> int:
         """Add an operand for an optional input that is left out."""

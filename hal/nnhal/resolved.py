@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.errors import invalid_argument
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.types import Model, Operand, OperandLifeTime, Operation, OperationType, Subgraph
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, is_extension
+from nnhal.types.layout import (
+    ELEMENT_TYPES,
+    Dimensions,
+    combine,
+    describe,
+    fully_specified,
+    is_extension,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -31,20 +39,28 @@ class ResolvedModel:
         return (self.model.main, *self.model.referenced)
 
     def context(
-        self, subgraph: int, operation: int, dimensions: tuple[Dimensions, ...] | None = None
+        self,
+        subgraph: int,
+        operation: int,
+        dimensions: Sequence[Dimensions] | None = None,
+        is_final: bool = False,
     ) -> OperationContext:
         """Return an operation of the base set with what is known before execution.
 
-        That is the constants, and ``dimensions``, by default those of the operands.
+        That is the constants, and ``dimensions``, by default those of the operands. With ``is_final``, if none of its
+        inputs' is unknown, the operation sees them as at execution: a 0 that it computes is then a length.
         """
         graph, constants = self.subgraphs[subgraph], self.constants[subgraph]
         node = graph.operations[operation]
+        inputs = [_with_dimensions(graph, i, dimensions) for i in node.inputs]
+        is_known = is_final and all(_is_known(operand) for operand in inputs)
         return OperationContext(
             OperationType(node.type),
             describe_operation(node, operation, subgraph),
-            [_with_dimensions(graph, i, dimensions) for i in node.inputs],
+            inputs,
             [graph.operands[i] for i in node.outputs],
             lambda position: constants.get(node.inputs[position]),
+            (lambda position: inputs[position].dimensions) if is_known else None,
             relaxed=self.model.relax_computation_float32_to_float16,
         )
 
@@ -62,7 +78,7 @@ def describe_operation(operation: Operation, index: int, subgraph: int = 0) -> s
 def propagate_dimensions(resolved: ResolvedModel, subgraph: int = 0) -> tuple[Dimensions, ...]:
     """Return the dimensions of all operands of a subgraph as far as they follow from inputs and constants.
 
-    Raises HalError if operands contradict one another.
+    Raises INVALID_ARGUMENT if operands contradict one another, or an operation cannot take its parameters.
     """
     graph = resolved.subgraphs[subgraph]
     known = [operand.dimensions for operand in graph.operands]
@@ -70,18 +86,26 @@ def propagate_dimensions(resolved: ResolvedModel, subgraph: int = 0) -> tuple[Di
         definition = None if is_extension(operation.type) else DEFINITIONS.get(OperationType(operation.type))
         if definition is None:
             continue
-        context = resolved.context(subgraph, index, tuple(known))
+        context = resolved.context(subgraph, index, known, is_final=True)
         try:
-            outputs = definition.prepare(context)
+            outputs = definition.output_dimensions(context)
         except UnknownYet:
             continue
-        for operand, found in zip(operation.outputs, outputs, strict=True):
-            merged = combine(known[operand], found)
-            if merged is None:
-                context.refuse(f"its output has dimensions {found}, the model says {known[operand]}")
-            else:
-                known[operand] = merged
+        has_lengths = context.executing and not definition.depends_on_values
+        for position, (operand, found) in enumerate(zip(operation.outputs, outputs, strict=True)):
+            known[operand] = _agreed(context, position, known[operand], found, has_lengths)
     return tuple(known)
+
+
+def _agreed(
+    context: OperationContext, position: int, declared: Dimensions, found: Dimensions, has_lengths: bool
+) -> Dimensions:
+    """Return the dimensions of an output, as declared and as found. With ``has_lengths``, a 0 that is found is one."""
+    merged = combine(declared, found)
+    if merged is None or (has_lengths and declared and any(d > f == 0 for d, f in zip(declared, found, strict=True))):
+        got, said = str(list(found)) if has_lengths else describe(found), describe(declared)
+        invalid_argument(f"{context.place}: output {position} has dimensions {got}, the model says {said}")
+    return merged
 
 
 def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> tuple[dict[int, Array], ...]:
@@ -116,7 +140,12 @@ def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> 
     )
 
 
-def _with_dimensions(graph: Subgraph, index: int, dimensions: tuple[Dimensions, ...] | None) -> Operand:
+def _is_known(operand: Operand) -> bool:
+    """Whether the dimensions of an input are known, or there is none."""
+    return operand.lifetime == OperandLifeTime.NO_VALUE or fully_specified(operand.type, operand.dimensions)
+
+
+def _with_dimensions(graph: Subgraph, index: int, dimensions: Sequence[Dimensions] | None) -> Operand:
     operand = graph.operands[index]
     if dimensions is None or dimensions[index] == operand.dimensions:
         return operand

@@ -18,6 +18,7 @@ MODULES = {
     "dashboard": (
         "PIL",
         "fastapi",
+        "httptools",
         "jinja2",
         "orjson",
         "pydantic_settings",

@@ -14,6 +14,13 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from nnhal_hosting.calls.limits import CallLimits
 
+MOST = 1_000_000
+"""The greatest number of anything that is counted, such as sessions, and of requests a second."""
+MOST_BYTES = 1 << 40
+"""The greatest number of bytes: 1 TiB."""
+MOST_SECONDS = 366 * 24 * 3600
+"""The longest time: a year."""
+
 
 class ProcessSettings(BaseSettings):
     """Limits and logs. Each process derives its own, with its prefix of environment variables.
@@ -26,28 +33,28 @@ class ProcessSettings(BaseSettings):
     rpc_threads: int = Field(default=16, ge=2, le=256)
     """Calls over gRPC that are served at a time, beside two that each session may always have."""
 
-    rpc_waiting: int = Field(default=256, ge=1)
+    rpc_waiting: int = Field(default=256, ge=1, le=MOST)
     """Calls over gRPC of one session that wait to be served."""
 
     rpc_streams: int = Field(default=32, ge=1, le=256)
     """Streams over gRPC that are open at a time: watches of health, and reflection."""
 
-    rpc_connection_calls: int = Field(default=256, ge=1)
+    rpc_connection_calls: int = Field(default=256, ge=1, le=MOST)
     """Calls that are open at a time on one connection of gRPC."""
 
     rpc_message_bytes: int = Field(default=128 << 20, ge=64 << 10, le=2**31 - 1)
     """Bytes of one message over gRPC."""
 
-    rpc_memory_bytes: int = Field(default=512 << 20, ge=64 << 10)
+    rpc_memory_bytes: int = Field(default=512 << 20, ge=64 << 10, le=MOST_BYTES)
     """Bytes of the messages of all calls over gRPC that are served."""
 
-    rpc_stalled_secs: float = Field(default=10.0, gt=0)
+    rpc_stalled_secs: float = Field(default=10.0, gt=0, le=MOST_SECONDS)
     """Seconds until the message of a call over gRPC must be complete."""
 
-    max_sessions: int = Field(default=128, ge=1)
+    max_sessions: int = Field(default=128, ge=1, le=MOST)
     """Links that may be open at a time."""
 
-    max_descriptors: int = Field(default=256, ge=16)
+    max_descriptors: int = Field(default=256, ge=16, le=MOST)
     """Descriptors that one session may own at a time."""
 
     allowed_uids: tuple[int, ...] = ()
@@ -74,4 +81,4 @@ def describe_invalid(error: ValidationError) -> str:
     """The first thing that is wrong, on one line: which setting, what was got, what was expected."""
     problem = error.errors()[0]
     name = ".".join(str(part) for part in problem["loc"]) or "the settings"
-    return f"{name} {problem['input']!r}: {problem['msg']}"
+    return f"{name} {problem['input']!r:.80}: {problem['msg']}"

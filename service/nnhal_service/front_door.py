@@ -27,7 +27,6 @@ from nnhal_service.front_settings import (
     guard_of,
     hosts_of,
     listener_of,
-    rates_of,
     repository_options,
     tls_of,
     trace_start,
@@ -110,10 +109,12 @@ class FrontDoor:
         clients: NativeClients = NO_NATIVE_CLIENTS,
         records: RunRecords | None = None,
         passed: Mapping[str, socket.socket] = NO_SOCKETS,
+        rates: ClientRates | None = None,
     ) -> None:
         """``directory`` is that of the endpoint, where gRPC is served at a socket too. ``clients`` are those of the
         native service, for metrics. ``records`` are what is kept of runs for operators. ``passed`` are listening
         sockets from a service manager for the fronts ``http`` and ``metrics``, in place of their hosts and ports.
+        ``rates`` are how often clients may call, native ones among them; None for any rate.
 
         Raises ValueError or ServingError if settings contradict one another or are not safe, OSError if an address or a
         file cannot be used.
@@ -124,7 +125,7 @@ class FrontDoor:
         self._passed = passed
         self._directory = directory
         self._tls: Tls | None = tls_of(settings)
-        self._rates = rates_of(settings)
+        self._rates = rates
         self._guard = guard_of(settings, self._rates)
         # Front workers have the first columns, and this process the last.
         self._numbers = NumberTable.create(len(NUMBER_ROWS), settings.front_workers + 1)

@@ -13,7 +13,7 @@ from nnhal_service.repository import RepositoryOptions
 from nnhal_service.settings import ServiceSettings
 
 if TYPE_CHECKING:
-    from nnhal_service.v2.http import ConnectionLimits
+    from nnhal_hosting.http import ConnectionLimits
 
 HTTP, METRICS = "http", "metrics"
 """The fronts that can listen at sockets of a service manager; gRPC opens its own."""
@@ -99,9 +99,15 @@ def hosts_of(settings: ServiceSettings, listener: TcpListener) -> AllowedHosts:
 def connection_limits(settings: ServiceSettings) -> ConnectionLimits:
     """The limits of each HTTP server."""
     # Importing the HTTP front takes as long as the rest of the framework; without that front nothing needs it.
-    from nnhal_service.v2.http import ConnectionLimits
+    from nnhal_hosting.http import ConnectionLimits
 
-    return ConnectionLimits(settings.http_max_connections, settings.http_stalled_secs, settings.http_idle_secs)
+    return ConnectionLimits(
+        settings.http_max_connections,
+        settings.http_stalled_secs,
+        settings.http_idle_secs,
+        settings.http_max_head_size,
+        settings.http_max_headers,
+    )
 
 
 def trace_start(settings: Sequence[str]) -> Mapping[str, Sequence[str]]:

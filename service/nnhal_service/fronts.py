@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnhal_hosting.access import TcpListener, Tls
-from nnhal_service.access import Guard, RequestMemoryBudget, SharedNumber
+from nnhal_hosting.shared_numbers import SharedNumber
+from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.front_settings import connection_limits, hosts_of
 from nnhal_service.serving import ServingLoop
 from nnhal_service.settings import ServiceSettings

@@ -78,6 +78,8 @@ def _add_fronts(group: argparse._ArgumentGroup) -> None:
         group.add_argument(f"--{name}-host", metavar="ADDRESS", help="the address to listen at (default 127.0.0.1)")
         group.add_argument(f"--{name}-port", metavar="PORT", help=f"0 for any that is free (default {port})")
     group.add_argument("--http-max-input-size", metavar="BYTES", help="of a body (default 64 MiB)")
+    group.add_argument("--http-max-head-size", metavar="BYTES", help="of the head of a request (default 32 KiB)")
+    group.add_argument("--http-max-headers", metavar="N", help="in the head of a request (default 128)")
     group.add_argument("--http-max-connections", metavar="N", help="at a time (default 1024)")
     group.add_argument(
         "--http-stalled-secs",

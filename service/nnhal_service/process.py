@@ -47,8 +47,15 @@ class FrameworkProcess:
         Raises OSError or ValueError if the endpoint or the settings cannot be used.
         """
         intake = Intake()
+        rates = rates_of(settings)
         sessions = NativeSessions(
-            partial(NativeSession, rates=rates_of(settings), max_models=settings.max_models, intake=intake)
+            partial(
+                NativeSession,
+                rates=rates,
+                has_tokens=settings.tokens is not None,
+                max_models=settings.max_models,
+                intake=intake,
+            )
         )
         limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
         events = FrameworkEvents()
@@ -68,7 +75,7 @@ class FrameworkProcess:
                 lambda: [model for session in sessions.all() for model in session.own_models],
                 records.client_models.usage,
             )
-            self._front_door = FrontDoor(endpoint.directory, fleet, settings, clients, records, passed)
+            self._front_door = FrontDoor(endpoint.directory, fleet, settings, clients, records, passed, rates)
         self._native = ServerProcess(
             endpoint,
             sessions.opened,

@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from nnhal_hosting.access import HostName
-from nnhal_hosting.settings import ProcessSettings
+from nnhal_hosting.settings import MOST, MOST_BYTES, MOST_SECONDS, ProcessSettings
 from nnhal_service.repository import ControlMode
 
 _MEBIBYTE = 1 << 20
@@ -36,7 +36,7 @@ class ServiceSettings(ProcessSettings):
     load_model: tuple[str, ...] = ()
     """The models that are loaded at the start in mode explicit."""
 
-    repository_poll_secs: float = Field(default=15.0, gt=0)
+    repository_poll_secs: float = Field(default=15.0, gt=0, le=MOST_SECONDS)
     """How often the repositories are checked in mode poll."""
 
     unload_secs: float = Field(default=30.0, ge=0, le=86_400)
@@ -48,7 +48,7 @@ class ServiceSettings(ProcessSettings):
     exit_on_error: bool = True
     """A model that fails at the start ends the process."""
 
-    max_models: int = Field(default=1024, ge=0)
+    max_models: int = Field(default=1024, ge=0, le=MOST)
     """Versions of models that the repository has loaded at a time, and models of one native client; 0 for no limit."""
 
     model_config_name: str = ""
@@ -57,20 +57,26 @@ class ServiceSettings(ProcessSettings):
     allow_http: bool = True
     http_host: str = "127.0.0.1"
     http_port: int = Field(default=8000, ge=0, le=65535)
-    http_max_input_size: int = Field(default=64 * _MEBIBYTE, gt=0)
+    http_max_input_size: int = Field(default=64 * _MEBIBYTE, gt=0, le=MOST_BYTES)
     """The longest body of a request, in bytes."""
 
-    http_max_connections: int = Field(default=1024, ge=1)
-    http_stalled_secs: float = Field(default=10.0, gt=0)
+    http_max_connections: int = Field(default=1024, ge=1, le=MOST)
+    http_max_head_size: int = Field(default=32 * 1024, ge=1024, le=_MEBIBYTE)
+    """The longest head of a request, with its trailers, in bytes."""
+
+    http_max_headers: int = Field(default=128, ge=16, le=4096)
+    """The most headers of a request, with its trailers."""
+
+    http_stalled_secs: float = Field(default=10.0, gt=0, le=MOST_SECONDS)
     """How long a client may take for the head of a request, and for any progress of a body or a response."""
 
-    http_idle_secs: float = Field(default=60.0, gt=0)
+    http_idle_secs: float = Field(default=60.0, gt=0, le=MOST_SECONDS)
     """How long a connection stays open without a request."""
 
     allow_grpc: bool = True
     grpc_host: str = "127.0.0.1"
     grpc_port: int = Field(default=8001, ge=0, le=65535)
-    grpc_max_message_size: int = Field(default=2**31 - 1, gt=0)
+    grpc_max_message_size: int = Field(default=2**31 - 1, gt=0, le=2**31 - 1)
     """The longest message, in bytes."""
 
     allow_metrics: bool = True
@@ -83,13 +89,13 @@ class ServiceSettings(ProcessSettings):
     inference_threads: int = Field(default=16, ge=1, le=256)
     """Threads that decode, copy and encode large tensors; small ones are served in the event loop."""
 
-    request_memory: int = Field(default=4096 * _MEBIBYTE, ge=0)
+    request_memory: int = Field(default=4096 * _MEBIBYTE, ge=0, le=MOST_BYTES)
     """Bytes that the requests of all clients hold at a time; 0 for no limit."""
 
     allow_client_shm: bool = False
     """Clients may register files in /dev/shm."""
 
-    client_shm_regions: int = Field(default=1024, ge=1)
+    client_shm_regions: int = Field(default=1024, ge=1, le=MOST)
     """How many regions one client may register."""
 
     tokens: Path | None = None
@@ -98,7 +104,7 @@ class ServiceSettings(ProcessSettings):
     allowed_hosts: tuple[HostName, ...] = ()
     """Other names under which the ports of HTTP may be addressed; ``*`` for any."""
 
-    rate_limit: float = Field(default=0.0, ge=0)
+    rate_limit: float = Field(default=0.0, ge=0, le=MOST)
     """Requests a second of one client; 0 for no limit."""
 
     tls_certificate: Path | None = None

@@ -56,7 +56,7 @@ def test_dimensions_follow_from_inputs_as_far_as_they_are_known() -> None:
 def test_dimensions_that_contradict_one_another_are_refused_with_the_operation() -> None:
     model = with_operand(addition_model(), 3, dimensions=(ELEMENTS + 1,))
     resolved = ResolvedModel(model, inline_constants(model))
-    words = r"operation 0 \(ADD\): its output has dimensions \(16,\), the model says \(17,\)"
+    words = r"operation 0 \(ADD\): output 0 has dimensions \[16\], the model says \[17\]"
     refusal(lambda: propagate_dimensions(resolved), INVALID, words)
 
 

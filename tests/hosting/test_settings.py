@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, ValidationError
 
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_devices.host.settings import DeviceSettings
+from nnhal_hosting.settings import describe_invalid
 from nnhal_service.settings import ServiceSettings
+from nnhal_tools.up.topology import DeviceEntry
+from tests.support.plain_words import require_plain
 
 
 @pytest.mark.parametrize(
@@ -23,3 +28,34 @@ def test_an_empty_variable_counts_as_none(
     for variable in variables:
         monkeypatch.setenv(variable, "")
     assert settings() == without
+
+
+NUMBERS = [
+    (settings, name)
+    for settings in (DeviceSettings, ServiceSettings, DashboardSettings, DeviceEntry)
+    for name, field in settings.model_fields.items()
+    if field.annotation in (int, float)
+]
+EXTREMES = ("-1", "2147483648", "9223372036854775808", "1e308", "inf", "nan", "9" * 5000, "x", "-1e400", str(2**80))
+
+
+@pytest.mark.parametrize(("settings", "name"), NUMBERS)
+def test_every_number_has_bounds(settings: type[BaseModel], name: str) -> None:
+    kinds = {type(bound) for bound in settings.model_fields[name].metadata}
+    assert kinds & {Ge, Gt}
+    assert kinds & {Le, Lt}
+
+
+@pytest.mark.parametrize(("settings", "name"), NUMBERS)
+def test_a_number_out_of_its_bounds_is_refused_in_words(settings: type[BaseModel], name: str) -> None:
+    given: dict[str, str] = {"driver": "cpu_ref"} if settings is DeviceEntry else {}
+    for text in EXTREMES:
+        try:
+            taken = getattr(settings.model_validate({**given, name: text}), name)
+        except ValidationError as error:
+            assert describe_invalid(error).startswith(name)
+            require_plain(describe_invalid(error), text[:40])
+        else:
+            assert taken == float(text)
+    with pytest.raises(ValidationError):
+        settings.model_validate({**given, name: "inf"})

@@ -9,8 +9,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.operations import DEFINITIONS
 from nnhal.types import Operand, OperationType
-from nnhal.types.layout import ELEMENT_TYPES
-from nnhal_devices.cpu_ref.interpreter import fits_prepared
+from nnhal.types.layout import ELEMENT_TYPES, fits
 from nnhal_devices.cpu_ref.kernels import KERNELS
 from tests.support.operations import Given, context, level_of
 
@@ -24,5 +23,5 @@ def compute(code: OperationType, inputs: Sequence[Given], *outputs: Operand) -> 
         results = KERNELS[code](op)
     for result, shape, operand in zip(results, shapes, outputs, strict=True):
         assert result.dtype == ELEMENT_TYPES[operand.type]
-        assert fits_prepared(result.shape, shape), f"{result.shape}, prepared as {shape}"
+        assert fits(result.shape, shape), f"{result.shape}, prepared as {shape}"
     return results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,18 @@ class Graph:
     def _add(self, operand: Operand) -> int:
         self.operands.append(operand)
         return len(self.operands) - 1
+
+
+def nested(depth: int) -> Program:
+    """Return an IF in an IF and so on, each with one subgraph as both of its branches; the innermost adds x to x."""
+    program = Program()
+    graphs = [program.graph() for _ in range(depth + 1)]
+    for graph, inner in pairwise(graphs):
+        decide, x, reference = graph.constant([1], B8), graph.input(), graph.reference(inner)
+        graph.returns(graph.operation(OperationType.IF, [decide, reference, reference, x], Operand(I32, (1,))))
+    x = graphs[-1].input()
+    graphs[-1].returns(graphs[-1].add(x, x))
+    return program
 
 
 def branches(

@@ -9,8 +9,9 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from nnhal.codec.memory import memory_to_wire
 from nnhal.endpoint import Endpoint
-from nnhal.memory import create_ashmem
+from nnhal.memory import create_ashmem, create_blob
 from nnhal.v1 import (
     admin_pb2,
     backend_pb2,
@@ -20,9 +21,10 @@ from nnhal.v1 import (
     execution_pb2,
     fenced_execution_callback_pb2,
     prepared_model_pb2,
+    request_pb2,
     types_pb2,
 )
-from tests.support.additions import POOL_BYTES, Addition, addition_model
+from tests.support.additions import POOL_BYTES, TENSOR_BYTES, Addition, addition_model, addition_of_constant
 from tests.support.wire import NO_TOKEN, WireDevice
 
 _FILES = (
@@ -62,9 +64,7 @@ def name_of(method: MethodDescriptor) -> str:
     return f"{method.containing_service.name}.{method.name}"
 
 
-def answer(
-    channel: grpc.Channel, method: MethodDescriptor, request: Message, metadata: Any, seconds: float = 60
-) -> Failure | None:
+def answer(channel: grpc.Channel, method: MethodDescriptor, request: Message, metadata: Any = ()) -> Failure | None:
     """Make a call and return how it failed; None if it did not."""
     path = f"/{method.containing_service.full_name}/{method.name}"
     answers = GetMessageClass(method.output_type).FromString
@@ -88,7 +88,8 @@ class WellFormed(WireDevice):
         super().__init__(endpoint)
         self._memory = create_ashmem(POOL_BYTES)
         request = self.request(Addition(self._memory).request)
-        model = self.model(addition_model())
+        model = self.model(addition_of_constant(create_blob(TENSOR_BYTES)))
+        part = request_pb2.RequestMemoryPool(pool=memory_to_wire(create_blob(TENSOR_BYTES), self.link.issue)).pool
         prepared = self.prepare(addition_model())
         execution = self.call(
             self.prepared_model.CreateReusableExecution,
@@ -108,6 +109,7 @@ class WellFormed(WireDevice):
         buffer = self.call(
             self.device.Allocate, device_pb2.AllocateRequest(prepared_models=[prepared], input_roles=roles)
         ).buffer
+        self.call(self.buffer.CopyFrom, buffer_pb2.CopyFromRequest(buffer=buffer, src=part))
         self._given: dict[str, Any] = {
             "model": model,
             "request": request,
@@ -118,12 +120,15 @@ class WellFormed(WireDevice):
             "burst": burst,
             "callback": fenced.result.callback,
             "buffer": buffer,
-            "src": request.pools[0].pool,
-            "dst": request.pools[0].pool,
+            "memory_identifier_tokens": [-1],
+            "src": part,
+            "dst": part,
             "deadline_ns": -1,
             "loop_timeout_duration_ns": -1,
             "duration_ns": -1,
             "token": NO_TOKEN,
+            "cache_token": NO_TOKEN,
+            "event": 1,
             "preference": types_pb2.EXECUTION_PREFERENCE_FAST_SINGLE_ANSWER,
             "priority": types_pb2.PRIORITY_MEDIUM,
             "config": None,
@@ -151,3 +156,6 @@ class WellFormed(WireDevice):
             elif field.cpp_type != field.CPPTYPE_STRING or isinstance(given, str | bytes):
                 setattr(message, field.name, given)
         return message
+
+    def __enter__(self) -> WellFormed:
+        return self

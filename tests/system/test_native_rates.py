@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
+import grpc
 import pytest
 
 from nnhal.errors import HalError
+from nnhal.inference import grpc_service_pb2 as inference
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Binding, Framework, connect
-from tests.support.front_door import Devices, front_door
-from tests.support.repositories import onnx_file, write
+from tests.support.front_door import Devices, Served, front_door
+from tests.support.repositories import numbers, onnx_file, write
+from tests.support.v2 import call, raw_request, streamed_in_bytes
 
 ONCE = "0.0001"
 """A rate in runs per second that allows one run now, and the next only after the test."""
@@ -73,3 +78,59 @@ def test_a_client_without_a_rate_limit_has_a_run_channel(device_processes: Devic
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     with front_door(device_processes, tmp_path) as served, connect(served.endpoint.directory) as session:
         assert session.open("tanh").bind().run().direct
+
+
+def ask_over_http(served: Served) -> bool:
+    """Whether a request from another address of the loopback is served."""
+    with closing(HTTPConnection("127.0.0.1", served.port, 60, source_address=("127.45.6.7", 0))) as connection:
+        connection.request("GET", "/v2")
+        return connection.getresponse().status == 200
+
+
+def ask_over_grpc(address: str) -> bool:
+    """Whether a call is served."""
+    with grpc.insecure_channel(address) as channel:
+        try:
+            call(channel, "ServerMetadata", inference.ServerMetadataRequest())
+        except grpc.RpcError as error:
+            assert "RESOURCE_EXHAUSTED" in str(error)
+            return False
+        return True
+
+
+def run_natively(served: Served) -> bool:
+    """Whether a run in a new session is admitted."""
+    with connect(served.endpoint.directory) as session:
+        try:
+            session.open("tanh").bind().run()
+        except HalError as error:
+            assert error.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+            return False
+        return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_this_host_is_one_client_over_every_protocol(device_processes: Devices, tmp_path: Path, workers: str) -> None:
+    write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
+    with front_door(device_processes, tmp_path, "--rate-limit", ONCE, "--front-workers", workers) as served:
+        assert run_natively(served)
+        assert not run_natively(served)
+        assert not ask_over_http(served)
+        assert not ask_over_grpc(served.grpc)
+        assert not ask_over_grpc(f"unix:{served.endpoint.directory}/inference.sock")
+
+
+@pytest.mark.slow
+def test_each_request_of_a_stream_counts(device_processes: Devices, tmp_path: Path) -> None:
+    write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
+    with (
+        front_door(device_processes, tmp_path, "--rate-limit", ONCE) as served,
+        grpc.insecure_channel(served.grpc) as channel,
+    ):
+        request = raw_request("tanh", x=numbers()).SerializeToString()
+        answers = [
+            inference.ModelStreamInferResponse.FromString(answer)
+            for answer in streamed_in_bytes(channel)(iter([request] * 3), timeout=60)
+        ]
+        assert [answer.error_message for answer in answers] == ["", *["too many requests; come again later"] * 2]

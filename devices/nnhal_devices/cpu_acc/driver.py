@@ -13,6 +13,7 @@ from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
 from nnhal_devices.cpu_acc.costs import ROOFLINE
+from nnhal_devices.cpu_acc.folding import folds
 from nnhal_devices.cpu_acc.lowering import lower
 from nnhal_devices.cpu_acc.session import CPU, create_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
@@ -50,5 +51,7 @@ class CpuAcc:
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload:
         """Lower and compile a model. The preference changes nothing, since there is one way to run a model."""
         del options
-        graph = lower(model, propagate_dimensions(model))
-        return OnnxWorkload(model, graph, create_session(graph, self._threads, self._providers))
+        dimensions = propagate_dimensions(model)
+        graph = lower(model, dimensions)
+        session = create_session(graph, self._threads, self._providers, folds(model, dimensions))
+        return OnnxWorkload(model, graph, session)

@@ -9,7 +9,7 @@ import onnxruntime
 from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, defs, helper, version_converter
 
-from nnhal.extensions.onnx import ELEMENT_TYPES, MESSAGE, NAME, PACKED_TYPES, RUN, number_of
+from nnhal.extensions.onnx import ELEMENT_TYPES, MESSAGE, NAME, PACKED_TYPES, RUN, number_of, tensor_in_another_file
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, OperandType, Operation
 from nnhal_devices.cpu_acc.graph import DEFAULT_OPSETS
@@ -67,6 +67,9 @@ def decode(message: bytes, opset: int = 0) -> ModelProto:
         proto = ModelProto.FromString(message)
     except DecodeError as error:
         raise MessageError(f"a message of {len(message)} bytes, which is no ModelProto") from error
+    elsewhere = tensor_in_another_file(proto)
+    if elsewhere is not None:
+        raise MessageError(f"the values of tensor '{elsewhere}' lie in another file")
     given = _imports(proto).get("", opset)
     if not opset or opset == given:
         return proto

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from nnhal.operations import (
     OperationContext,
     conv_2d,
@@ -133,8 +131,9 @@ def _elements(some: bool) -> Support:
 def _gather(op: OperationContext) -> Support:
     given, indices = op.ranked(gather.Input.INPUT), op.value(gather.Input.INDICES)
     length = given[axis_of(op, op.integer(gather.Input.AXIS), len(given))]
-    if indices.size == 0 or not length or np.min(indices) < 0 or np.max(indices) >= length:
-        return Unsupported("SHAPE", f"indices into an axis of length {length or '?'}", "constants within the axis")
+    if indices.size == 0 or not length:
+        got = f"{indices.size} indices into an axis of length {length or '?'}"
+        return Unsupported("SHAPE", got, "at least one index, and a known length")
     return SUPPORTED
 
 
@@ -159,6 +158,11 @@ def _neighbours(op: OperationContext) -> Support:
     axis = axis_of(op, op.integer(local_response_normalization.Input.AXIS, default=-1), rank)
     if rank != 4 or axis not in (1, 3):
         return Unsupported("SHAPE", f"axis {axis} of {rank}", "axis 1 or 3 of 4")
+    alpha, beta = (
+        op.real(index) for index in (local_response_normalization.Input.ALPHA, local_response_normalization.Input.BETA)
+    )
+    if not (0 < alpha < float("inf") and 0 < beta < float("inf")):
+        return Unsupported("KERNEL", f"alpha {alpha} and beta {beta}", "finite numbers above 0")
     return SUPPORTED
 
 

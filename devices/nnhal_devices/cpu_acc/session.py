@@ -22,6 +22,10 @@ INLINE_BYTES = 1024
 """Constants up to this size go into the model; larger ones are handed over by reference."""
 INEXACT = ["DoubleQDQPairsRemover"]
 """Optimisations that change results: this one drops a quantisation, whose rounding is part of the model."""
+FOLDING = "ConstantFolding"
+"""The optimisation that computes what depends on constants only."""
+LARGEST_FOLDED_BYTES = 64 << 20
+"""The largest result that it computes."""
 _ERRORS_ONLY, _FATAL_ONLY = 3, 4
 _NO_GRAPH_CAPTURE = ("gpu_graph_id", "-1")
 """Without this entry, ONNX Runtime takes 30 us a run to find out that its options have none."""
@@ -50,10 +54,13 @@ class OnnxSession:
     constants: tuple[onnxruntime.OrtValue, ...]
 
 
-def create_session(graph: LoweredGraph, threads: int, providers: Sequence[str] = CPU) -> OnnxSession:
+def create_session(
+    graph: LoweredGraph, threads: int, providers: Sequence[str] = CPU, folds: bool = True
+) -> OnnxSession:
     """Compile a finished graph for execution providers of ONNX Runtime, the preferred first.
 
-    Raises GENERAL_FAILURE if ONNX Runtime refuses it.
+    ``folds`` tells whether ONNX Runtime may compute what depends on constants only. Raises GENERAL_FAILURE if ONNX
+    Runtime refuses the graph.
     """
     large = {name: np.asarray(a, order="C") for name, a in graph.constants.items() if a.nbytes > INLINE_BYTES}
     values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in large.items()}
@@ -62,7 +69,10 @@ def create_session(graph: LoweredGraph, threads: int, providers: Sequence[str] =
     model = model_of(graph, large)
     try:
         session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=list(providers), disabled_optimizers=INEXACT
+            model.SerializeToString(),
+            options,
+            providers=list(providers),
+            disabled_optimizers=INEXACT if folds else [*INEXACT, FOLDING],
         )
     except RUNTIME_ERRORS as error:
         raise runtime_failure("ONNX Runtime refused the model", error) from error
@@ -109,6 +119,9 @@ def session_options(threads: int) -> onnxruntime.SessionOptions:
     options.log_severity_level = _ERRORS_ONLY
     # Other processes share the cores: threads that wait must not spin.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry(
+        "optimization.constant_folding_max_output_size_in_bytes", str(LARGEST_FOLDED_BYTES)
+    )
     if sums_saturate():
         # Signed weights become unsigned: slower, but exact.
         options.add_session_config_entry("session.x64quantprecision", "1")

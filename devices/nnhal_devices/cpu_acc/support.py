@@ -45,7 +45,7 @@ def supported_operations(model: ResolvedModel) -> list[Support]:
             place = f"operation {operation.type:#x} of an extension"
             answers.append(runs.get(number, Unsupported("OP", place, f"RUN of {NAME}")))
             continue
-        answer, found = _support(model.context(0, number, tuple(known)))
+        answer, found = _support(model.context(0, number, known))
         answers.append(answer)
         for index, dimensions in zip(operation.outputs, found, strict=False):
             known[index] = combine(known[index], dimensions) or known[index]

@@ -12,7 +12,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.errors import HalError, general_failure
 from nnhal.exhaustion import lack_of
-from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of
+from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of, tensor_in_another_file
 from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
 from nnhal.types import ErrorStatus, Model, Operand
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
@@ -71,7 +71,11 @@ def _evaluator(message: bytes) -> ReferenceEvaluator:
     # Models without the extension need no ONNX.
     from onnx import ModelProto
 
-    return _stoppable()(ModelProto.FromString(message))
+    proto = ModelProto.FromString(message)
+    elsewhere = tensor_in_another_file(proto)
+    if elsewhere is not None:
+        raise ValueError(f"the values of tensor '{elsewhere}' lie in another file")
+    return _stoppable()(proto)
 
 
 @lru_cache(maxsize=1)

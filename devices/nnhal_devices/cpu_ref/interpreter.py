@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from nnhal.exhaustion import lack_of
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType, Subgraph
-from nnhal.types.layout import ELEMENT_TYPES, MAX_OPERAND_BYTES, Dimensions, describe, is_extension
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe, fits, is_extension
 from nnhal_devices.cpu_ref import extension
 from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, ControlFlowCall
 from nnhal_devices.cpu_ref.kernels import KERNELS
@@ -92,7 +91,7 @@ class Interpreter:
             raise HalError(ErrorStatus.GENERAL_FAILURE, f"{place}: {error}") from error
         for index, (result, shape) in enumerate(zip(results, shapes, strict=True)):
             element = ELEMENT_TYPES[context.outputs[index].type]
-            if not fits_prepared(result.shape, shape) or result.dtype != element:
+            if not fits(result.shape, shape) or result.dtype != element:
                 context.fail(f"output {index} is {result.dtype} {result.shape}, expected {element} {shape}")
         return results
 
@@ -103,32 +102,22 @@ def _prepared(context: OperationContext) -> tuple[Dimensions, ...]:
     A contradiction that shows only now is a GENERAL_FAILURE of the execution: its arguments were valid.
     """
     try:
-        shapes = DEFINITIONS[context.type].prepare(context)
+        return DEFINITIONS[context.type].output_dimensions(context)
     except UnknownYet as omitted:
         raise HalError(ErrorStatus.INVALID_ARGUMENT, f"{omitted} is omitted, expected a value") from omitted
     except HalError as error:
         raise HalError(ErrorStatus.GENERAL_FAILURE, error.message) from error
-    for index, (shape, operand) in enumerate(zip(shapes, context.outputs, strict=True)):
-        size = ELEMENT_TYPES[operand.type].itemsize * prod(shape)
-        if size > MAX_OPERAND_BYTES:
-            context.fail(f"output {index} would take {size} bytes, at most {MAX_OPERAND_BYTES} are allowed")
-    return shapes
 
 
 def _declared(graph: Subgraph, values: dict[int, Array], place: str) -> dict[int, Array]:
     """Check that values, by operand, have the dimensions that the model declares, and return them."""
     for index, value in values.items():
         declared = graph.operands[index].dimensions
-        if declared and not fits_prepared(value.shape, declared):
+        if declared and not fits(value.shape, declared):
             general_failure(
                 f"{place}: operand {index} has dimensions {list(value.shape)}, the model says {describe(declared)}"
             )
     return values
-
-
-def fits_prepared(dimensions: Dimensions, prepared: Dimensions) -> bool:
-    """Whether a result has the prepared dimensions. An axis that depends on the values was prepared as 0."""
-    return len(dimensions) == len(prepared) and all(p in (0, d) for d, p in zip(dimensions, prepared, strict=True))
 
 
 def _omitted(operand: Operand) -> Operand:

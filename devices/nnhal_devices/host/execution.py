@@ -24,7 +24,7 @@ from nnhal.types import (
     Span,
     Timing,
 )
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fully_specified, is_extension
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe, fits, fully_specified, is_extension
 from nnhal_devices.backend import MemoryManager
 from nnhal_devices.driver import (
     DONE,
@@ -366,9 +366,9 @@ class Execution:
         )
 
     def _shape(self, number: int, dimensions: Dimensions, argument: Argument) -> OutputShape:
-        if combine(argument.dimensions, dimensions) is None and 0 not in dimensions:
+        if argument.dimensions and not fits(dimensions, argument.dimensions):
             general_failure(
-                f"output {number} has dimensions {describe(dimensions)}, model and request say "
+                f"output {number} has dimensions {list(dimensions)}, model and request say "
                 f"{describe(argument.dimensions)}"
             )
         main = self.prepared.model.model.main

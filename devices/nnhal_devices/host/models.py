@@ -5,7 +5,8 @@ model under a digest of its message. Pools are not kept: each call takes their d
 files behind them and maps them again, which costs little. So nothing stays mapped, no constant in a pool is copied, and
 a constant that the client has changed in a pool is seen.
 
-The driver's answers, which depend on the constants, are kept if no pool of constants can change any more. The number of
+What depends on the constants is kept if no pool of constants can change any more: that their values fit the dimensions,
+and the driver's answers. The number of
 its descriptor, which is in the message and never used twice in a session, then stands for its contents. For other pools
 the driver is asked in each call. A digest of their contents would take longer than the answers do: 2.4 ms for the
 3.5 MB of a MobileNet, for which drivers take 0.02 to 5 ms, and in proportion for larger models.
@@ -26,7 +27,7 @@ from nnhal.memory import cannot_change, read_pools, validate_pool
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model, OperandLifeTime
 from nnhal.v1 import model_pb2
-from nnhal.validation import validate_model
+from nnhal.validation import validate_dimensions, validate_model
 from nnhal_devices.driver import Support
 
 MAX_MODELS = 64
@@ -42,6 +43,8 @@ class _Kept:
     model: Model
     size: int
     support: tuple[Support, ...] | None = None
+    is_consistent: bool = False
+    """Whether its dimensions agree, with constants that cannot change any more."""
 
 
 class ValidModel:
@@ -53,9 +56,11 @@ class ValidModel:
 
     @classmethod
     def of(cls, model: Model) -> ValidModel:
-        """Validate a model. Raises INVALID_ARGUMENT."""
+        """Validate a model. Raises INVALID_ARGUMENT, and as ``resolved``."""
         validate_model(model)
-        return cls(model)
+        valid = cls(model)
+        valid.require_consistency()
+        return valid
 
     @cached_property
     def resolved(self) -> ResolvedModel:
@@ -67,11 +72,29 @@ class ValidModel:
         kept = self._kept
         if kept is not None and kept.support is not None:
             return kept.support
-        is_final = all(cannot_change(self.model.pools[index]) for index in _pools_of_constants(self.model))
+        is_final = self._is_final
         answers = tuple(ask(self.resolved))
         if kept is not None and is_final:
             kept.support = answers
         return answers
+
+    def require_consistency(self) -> None:
+        """Refuse dimensions and parameters that contradict one another, unless it is known that they do not.
+
+        Raises INVALID_ARGUMENT, and as ``resolved``.
+        """
+        kept = self._kept
+        if kept is not None and kept.is_consistent:
+            return
+        is_final = self._is_final
+        validate_dimensions(self.resolved)
+        if kept is not None and is_final:
+            kept.is_consistent = True
+
+    @property
+    def _is_final(self) -> bool:
+        """Whether no pool of constants can change any more."""
+        return all(cannot_change(self.model.pools[index]) for index in _pools_of_constants(self.model))
 
 
 class SessionModels:
@@ -88,7 +111,10 @@ class SessionModels:
         return len(self._models or ())
 
     def receive(self, message: model_pb2.Model) -> ValidModel:
-        """Return a model, decoded and validated unless it is known already. Raises INVALID_ARGUMENT."""
+        """Return a model, decoded and validated unless it is known already.
+
+        Raises INVALID_ARGUMENT, and GENERAL_FAILURE if a pool of constants cannot be read.
+        """
         size = message.ByteSize()
         if size > MAX_BYTES:
             return ValidModel.of(model_from_wire(message, self._descriptor))
@@ -98,12 +124,16 @@ class SessionModels:
             model = model_from_wire(message, self._descriptor)
             validate_model(model)
             kept = _Kept(replace(model, pools=()), size)
+            valid = ValidModel(model, kept)
+            valid.require_consistency()
             self._keep(digest, kept)
-            return ValidModel(model, kept)
+            return valid
         pools = tuple(memory_from_wire(pool, self._descriptor) for pool in message.pools)
         for index, pool in enumerate(pools):  # files change; what the message says of them does not
             validate_pool(pool, f"pool {index} of the model")
-        return ValidModel(replace(kept.model, pools=pools), kept)
+        valid = ValidModel(replace(kept.model, pools=pools), kept)
+        valid.require_consistency()
+        return valid
 
     def close(self) -> None:
         """Drop every model and keep none from now on."""

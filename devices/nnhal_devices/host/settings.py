@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from nnhal_hosting.settings import ProcessSettings
+from nnhal_hosting.settings import MOST, MOST_BYTES, ProcessSettings
 
 
 def _divided(value: object) -> object:
@@ -39,7 +39,7 @@ class DeviceSettings(ProcessSettings):
     workers: int = Field(default=1, ge=1, le=256)
     """Executions that run at a time."""
 
-    buffer_bytes: int = Field(default=4 << 30, ge=0)
+    buffer_bytes: int = Field(default=4 << 30, ge=0, le=MOST_BYTES)
     """Memory that buffers of all clients together may take."""
 
     stop_seconds: float = Field(default=10.0, gt=0, le=86_400)
@@ -80,17 +80,17 @@ class DeviceSettings(ProcessSettings):
     wire_sessions: int = Field(default=16, ge=1, le=1024)
     """Sessions of other hosts that may be open at a time."""
 
-    wire_session_bytes: int = Field(default=4 << 30, ge=1)
+    wire_session_bytes: int = Field(default=4 << 30, ge=1, le=MOST_BYTES)
     """Bytes that one session of another host may hold: arguments, buffers, constants of models, unfinished uploads."""
 
-    wire_upload_bytes: int = Field(default=1 << 30, ge=1)
+    wire_upload_bytes: int = Field(default=1 << 30, ge=1, le=MOST_BYTES)
     """Bytes of one constant that another host sends."""
 
-    wire_constant_bytes: int = Field(default=2 << 30, ge=1)
+    wire_constant_bytes: int = Field(default=2 << 30, ge=1, le=MOST_BYTES)
     """Bytes of constants of other hosts that are kept for later models and sessions."""
 
-    wire_objects: int = Field(default=4096, ge=1)
+    wire_objects: int = Field(default=4096, ge=1, le=MOST)
     """Prepared models, executions and buffers that one session of another host may own."""
 
-    wire_message_bytes: int = Field(default=64 << 20, ge=4 << 20)
+    wire_message_bytes: int = Field(default=64 << 20, ge=4 << 20, le=2**31 - 1)
     """Bytes of one message of another host: a model without its large constants, or a chunk of a tensor."""

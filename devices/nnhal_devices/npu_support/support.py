@@ -64,7 +64,7 @@ class NpuSupport:
             if is_extension(operation.type) or operation.type not in DEFINITIONS:
                 answers.append(self._not_taken(operation.type))
                 continue
-            op = model.context(0, number, tuple(known))
+            op = model.context(0, number, known)
             answer, found = self._support(op)
             answers.append(answer)
             for index, dimensions in zip(operation.outputs, found, strict=False):

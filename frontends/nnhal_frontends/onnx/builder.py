@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,9 +51,13 @@ class OnnxGraphBuilder:
     """The operand of each tensor that has one."""
     origins: list[tuple[str, ...]] = field(default_factory=list)
     """The user's nodes that each operation stands for."""
+    uses: Counter[str] = field(init=False)
+    """How often each tensor is read."""
     _of_the_hal: frozenset[str] = field(init=False)
+    _outputs: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.uses, self._outputs = self.graph.uses(), frozenset(self.graph.outputs.values())
         nodes = [node for node in self.graph.nodes if node.domain != NAME]
         self._of_the_hal = frozenset(name for node in nodes for name in (*node.inputs, *node.outputs))
 
@@ -67,7 +72,7 @@ class OnnxGraphBuilder:
             if name in self.graph.constants:
                 self.operands[name] = self._constant(name)
             else:
-                is_output = name in self.graph.outputs.values()
+                is_output = name in self._outputs
                 lifetime = OperandLifeTime.SUBGRAPH_OUTPUT if is_output else OperandLifeTime.TEMPORARY_VARIABLE
                 self.operands[name] = self.model.add(self._operand(name, lifetime), name)
         return self.operands[name]
@@ -190,13 +195,13 @@ class NodeBuilder(OperationBuilder):
         Raises UnsupportedNode if the input is not constant.
         """
         if attribute in self.node.attributes:
-            return [int(value) for value in self.node.attributes[attribute]]
+            return self.listed(np.asarray(self.node.attributes[attribute]), attribute)
         if not self.has(index):
             return None
         values = self.constant(index)
         if values is None:
             raise self.node.unsupported(f"its {attribute} are computed at run time", f"constant {attribute}")
-        return [int(value) for value in values.reshape(-1)]
+        return self.listed(values, attribute)
 
     def shape(self, index: int) -> Dimensions:
         """Return the shape of an input, with 0 for an unknown dimension."""
@@ -277,7 +282,7 @@ class NodeBuilder(OperationBuilder):
     def used(self, index: int) -> bool:
         """Return whether anything reads a result of the node."""
         name = self.node.outputs[index] if index < len(self.node.outputs) else ""
-        return bool(name) and bool(self.graph.uses()[name])
+        return bool(name) and bool(self.builder.uses[name])
 
     def reshape(self, operand: int, shape: Sequence[int]) -> int:
         """Reshape an operand; one dimension may be unknown."""

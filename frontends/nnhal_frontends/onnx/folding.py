@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,28 +12,80 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from nnhal.arrays import Array
-from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode
+from nnhal_frontends.limits import DEFAULT_LIMITS, FoldingBudget, ImportLimits
+from nnhal_frontends.onnx.folding_costs import cost_of
+from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, constant_array
 
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _LEFT = frozenset({"DequantizeLinear", *_RANDOM})
 _ASK_SHAPE_ONLY = frozenset({"Shape", "Size"})
 
 
-def fold_constants(graph: OnnxGraph) -> OnnxGraph:
-    """Return the graph with every node computed whose inputs are all constant.
+def fold_constants(graph: OnnxGraph, limits: ImportLimits = DEFAULT_LIMITS) -> OnnxGraph:
+    """Return the graph with every node computed whose inputs are all constant, as far as the limits allow.
 
-    DequantizeLinear stays, for operations that can use the integers.
+    DequantizeLinear stays, for operations that can use the integers. So do nodes that exceed the limits, for the
+    devices to compute.
     """
-    constants = dict(graph.constants)
-    kept = []
-    for node in graph.nodes:
-        inputs = _known_inputs(graph, node, constants)
-        values = None if inputs is None else _evaluate(node, graph.opset, inputs)
-        if values is None:
-            kept.append(node)
-        else:
-            constants.update(zip(node.outputs, values, strict=False))
-    return replace(graph, nodes=tuple(kept), constants=constants)
+    own = [*graph.constants.values(), *(array for node in graph.nodes if (array := _value_of(node)) is not None)]
+    budget = FoldingBudget(limits, sum(array.nbytes for array in own), sum(array.size for array in own))
+    constants = _Constants(graph, budget)
+    kept = tuple(node for node in graph.nodes if not constants.compute(graph, node))
+    return replace(graph, nodes=kept, constants=constants.values)
+
+
+class _Constants:
+    """The constants of a graph while its nodes are computed. Those that nothing reads any more are dropped."""
+
+    def __init__(self, graph: OnnxGraph, budget: FoldingBudget) -> None:
+        self.values = dict(graph.constants)
+        self._budget = budget
+        self._unread = graph.uses()
+        self._bytes: dict[str, int] = {}  # of the computed ones
+
+    def compute(self, graph: OnnxGraph, node: OnnxNode) -> bool:
+        """Compute a node if all of its inputs are known and the budget allows it. Return whether it was computed."""
+        value = _value_of(node)
+        if value is not None:
+            self.values[node.outputs[0]] = value
+            return True
+        inputs = _known_inputs(graph, node, self.values)
+        if inputs is None:
+            return False
+        model = _model(node, graph.opset)
+        cost = cost_of(node, model.graph.node[0], graph.opset, inputs)
+        if cost is None or not self._budget.admit(*cost):
+            return False
+        results = _evaluate(model, inputs)
+        if results is None:
+            self._budget.release(cost.result_bytes)
+            return False
+        self._add(node, results, cost.result_bytes)
+        self._drop_read(node)
+        return True
+
+    def _add(self, node: OnnxNode, results: Sequence[Array], admitted: int) -> None:
+        """Add the results of a node for which bytes have been admitted; it gives back what they do not take."""
+        taken = 0
+        for name, values in zip(node.outputs, results, strict=False):
+            if self._unread[name]:
+                self.values[name], self._bytes[name] = values, values.nbytes
+                taken += values.nbytes
+        self._budget.release(admitted - taken)
+
+    def _drop_read(self, node: OnnxNode) -> None:
+        """Note that a node has been computed; its inputs are dropped unless anything else reads them."""
+        for name in node.inputs:
+            self._unread[name] -= 1
+            if not self._unread[name] and name in self.values:
+                del self.values[name]
+                self._budget.release(self._bytes.pop(name, 0))
+
+
+def _value_of(node: OnnxNode) -> Array | None:
+    """Return the array of a Constant with a dense tensor; None for other nodes."""
+    value = node.attributes.get("value") if node.op_type == "Constant" and not node.domain else None
+    return constant_array(value, node.outputs[0]) if isinstance(value, onnx.TensorProto) else None
 
 
 def remove_identities(graph: OnnxGraph) -> OnnxGraph:
@@ -73,10 +125,10 @@ def _known_inputs(graph: OnnxGraph, node: OnnxNode, constants: Mapping[str, Arra
     return {name: constants[name] for name in names} if all(name in constants for name in names) else None
 
 
-def _evaluate(node: OnnxNode, opset: int, inputs: Mapping[str, Array]) -> list[Array] | None:
-    """Return a node's results; None if the reference evaluator cannot compute it, so that the node stays."""
+def _evaluate(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array] | None:
+    """Return the results of a model's only node; None if the reference evaluator cannot compute it."""
     try:
-        results: Any = ReferenceEvaluator(_model(node, opset)).run(None, dict(inputs))
+        results: Any = ReferenceEvaluator(model).run(None, dict(inputs))
     except Exception:  # the evaluator raises errors of any type
         return None
     return [np.asarray(result) for result in results]

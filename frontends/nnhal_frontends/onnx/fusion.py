@@ -34,6 +34,8 @@ _TAKE_ACTIVATION = frozenset(
 )
 _SHAPES = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 _MAX_RANK = 4
+_MOST_MERGED = 8
+"""Nodes that one Conv stands for: each further one would compute all of its weights again."""
 _RANGES = {
     (0.0, np.inf): FusedActivation.RELU,
     (-1.0, 1.0): FusedActivation.RELU1,
@@ -54,7 +56,14 @@ FusionRule = Callable[[OnnxGraph, OnnxNode, OnnxNode], MergedNode | None]
 
 def fuse(graph: OnnxGraph) -> OnnxGraph:
     """Return the graph with all rules applied."""
-    for rule in (fuse_shape_before, fuse_shape_after, fuse_padding, fuse_normalization, fuse_bias, fuse_activation):
+    for rule in (
+        fuse_shape_before,
+        fuse_shape_after,
+        fuse_padding,
+        fuse_normalization,
+        _bias_rule(graph),
+        fuse_activation,
+    ):
         graph = _apply(graph, rule)
     return graph
 
@@ -63,6 +72,9 @@ def _apply(graph: OnnxGraph, rule: FusionRule) -> OnnxGraph:
     uses = graph.uses()
     producers: dict[str, OnnxNode] = {}
     nodes: dict[str, OnnxNode] = {}
+    constants = dict(graph.constants)
+    made: set[str] = set()
+    graph = replace(graph, constants=constants)
     for node in graph.nodes:
         for name in node.inputs:
             first = producers.get(name)
@@ -70,7 +82,11 @@ def _apply(graph: OnnxGraph, rule: FusionRule) -> OnnxGraph:
             if first is not None and merged is not None:
                 names = tuple(dict.fromkeys(first.stands_for + node.stands_for))
                 node = replace(merged.node, outputs=node.outputs, stands_for=names)
-                graph = replace(graph, constants={**graph.constants, **merged.constants})
+                for replaced in made.intersection(first.inputs).difference(node.inputs):
+                    del constants[replaced]  # made for a merge that this one continues
+                    made.discard(replaced)
+                constants.update(merged.constants)
+                made.update(merged.constants)
                 del nodes[first.outputs[0]]
                 break
         producers.update((name, node) for name in node.outputs)
@@ -138,7 +154,7 @@ def fuse_padding(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedN
 
 def fuse_normalization(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
     """Merge Conv, then a factor or an addend for each channel or both, into a Conv with other weights."""
-    if first.op_type != "Conv" or first.activation:
+    if first.op_type != "Conv" or first.activation or len(first.stands_for) > _MOST_MERGED:
         return None
     weights = graph.constants.get(first.inputs[1])
     bias = graph.constants.get(first.input(2)) if first.input(2) else np.zeros((), np.float32)
@@ -173,25 +189,28 @@ def _factors_after(
     return (ones, values) if second.op_type == "Add" else (values, zeros)
 
 
-def fuse_bias(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
-    """Merge MatMul by constant weights [in, out], then Add of a constant [out], into a MatMul with a third input."""
-    if first.op_type != "MatMul" or len(first.inputs) != 2 or second.op_type != "Add":
-        return None
-    (other,) = [name for name in second.inputs if name != first.outputs[0]] or [""]
-    weights, bias = _constant_shape(graph, first.inputs[1]), _constant_shape(graph, other)
-    if weights is None or bias is None or len(weights) != 2 or bias != weights[1:]:
-        return None
-    return MergedNode(replace(first, inputs=(*first.inputs, other)))
+def _bias_rule(graph: OnnxGraph) -> FusionRule:
+    """Return the rule that merges MatMul by constant weights [in, out], then Add of a constant [out].
 
+    They become a MatMul with a third input. Both constants may be quantised.
+    """
+    integers = {node.outputs[0]: node.inputs[0] for node in graph.nodes if node.op_type == "DequantizeLinear"}
 
-def _constant_shape(graph: OnnxGraph, name: str) -> Dimensions | None:
-    """Return the shape of a constant, perhaps quantised, tensor; None for other tensors."""
-    if name in graph.constants:
-        return graph.constants[name].shape
-    producer = graph.producers().get(name)
-    if producer is None or producer.op_type != "DequantizeLinear":
-        return None
-    return _constant_shape(graph, producer.inputs[0])
+    def constant_shape(graph: OnnxGraph, name: str) -> Dimensions | None:
+        values = graph.constants.get(name)
+        values = graph.constants.get(integers.get(name, "")) if values is None else values
+        return None if values is None else values.shape
+
+    def fuse_bias(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
+        if first.op_type != "MatMul" or len(first.inputs) != 2 or second.op_type != "Add":
+            return None
+        (other,) = [name for name in second.inputs if name != first.outputs[0]] or [""]
+        weights, bias = constant_shape(graph, first.inputs[1]), constant_shape(graph, other)
+        if weights is None or bias is None or len(weights) != 2 or bias != weights[1:]:
+            return None
+        return MergedNode(replace(first, inputs=(*first.inputs, other)))
+
+    return fuse_bias
 
 
 def fuse_activation(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:

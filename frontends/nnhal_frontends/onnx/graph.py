@@ -15,8 +15,10 @@ from nnhal.arrays import Array
 from nnhal.types import FusedActivation
 from nnhal.types.layout import Dimensions, describe
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
+from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.inference import forget_unknown, infer
 from nnhal_frontends.onnx.qoperators import expand_qoperators
+from nnhal_frontends.onnx.screening import screen
 
 MIN_OPSET = 7
 _DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -150,13 +152,17 @@ class OnnxGraph:
 
 
 def read_graph(
-    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None, lenient: bool = False
+    model: onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    lenient: bool = False,
+    limits: ImportLimits = DEFAULT_LIMITS,
 ) -> OnnxGraph:
     """Check a model, and return it as a graph. ``shapes`` fixes the shapes of inputs.
 
     With ``lenient`` any opset is taken, and shapes need not all be inferable. Raises InvalidModel if the model is not
-    valid or the shapes do not fit it.
+    valid or exceeds the limits, or if the shapes do not fit it.
     """
+    screen(model, limits)
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
@@ -167,7 +173,7 @@ def read_graph(
         model = inliner.inline_local_functions(model)
     model, warnings = infer(_with_shapes(expand_qoperators(model), shapes or {}), lenient)
     graph = model.graph
-    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    constants = {tensor.name: constant_array(tensor, tensor.name) for tensor in graph.initializer}
     constants |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer}
     return OnnxGraph(
         opset,
@@ -183,6 +189,14 @@ def read_graph(
         imports=tuple(entry for entry in model.opset_import if entry.domain not in own),
         warnings=tuple(warnings),
     )
+
+
+def constant_array(tensor: onnx.TensorProto, name: str) -> Array:
+    """Return the array of a tensor. Raises InvalidModel if its bytes do not fit its type and shape."""
+    try:
+        return numpy_helper.to_array(tensor)
+    except (TypeError, ValueError) as error:
+        raise InvalidModel(f"the values of tensor '{name}' do not fit its shape {list(tensor.dims)}") from error
 
 
 def _dense(tensor: onnx.SparseTensorProto) -> Array:
@@ -272,7 +286,7 @@ def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def _text(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _tensor(value: onnx.ValueInfoProto) -> TensorInfo:

@@ -10,16 +10,22 @@ from onnx import version_converter
 from nnhal.extensions.onnx import NAME
 from nnhal_frontends.errors import InvalidModel, UnsupportedInput, UnsupportedNode
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
+from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.builder import NodeBuilder, OnnxGraphBuilder, with_own_outputs
 from nnhal_frontends.onnx.extension import add_extension_operation, set_aside, whole
 from nnhal_frontends.onnx.folding import fold_constants, remove_identities
 from nnhal_frontends.onnx.fusion import fuse
 from nnhal_frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph
 from nnhal_frontends.onnx.ops import CONVERTERS
-from nnhal_frontends.onnx.qdq import fold_quantization
+from nnhal_frontends.onnx.qdq import contradicting, fold_quantization
+from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.onnx.sizes import resolve_reshapes
 
 _RULES = {op_type: converter.quantized for op_type, converter in CONVERTERS.items()}
+
+_CONTRADICTIONS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What passes and converters raise if a node's parameters contradict one another, which shape inference need not see.
+The devices say what is wrong with such a node."""
 
 
 def import_onnx(
@@ -27,6 +33,7 @@ def import_onnx(
     shapes: Mapping[str, Sequence[int]] | None = None,
     extension: bool = True,
     as_one: bool = False,
+    limits: ImportLimits = DEFAULT_LIMITS,
 ) -> ImportedModel:
     """Import an ONNX model whose external data has been loaded.
 
@@ -36,11 +43,12 @@ def import_onnx(
     also UnsupportedInput or UnsupportedNode, and InvalidModel for an opset before 7.
     """
     if not extension:
-        source = read_graph(model, shapes)
-        return _converted(source, prepare_graph(source))
-    source = read_graph(_raised(model), shapes, lenient=True)
+        source = read_graph(model, shapes, limits=limits)
+        return _converted(source, prepare_graph(simplified(source, limits), None, limits))
+    screen(model, limits)
+    source = read_graph(_raised(model), shapes, lenient=True, limits=limits)
     if not as_one:
-        imported = _with_extension(source)
+        imported = _with_extension(source, limits)
         if imported is not None:
             return imported
     builder = OnnxGraphBuilder(whole(source), extension=True)
@@ -63,15 +71,23 @@ def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
 
 
-def prepare_graph(graph: OnnxGraph, leave: Collection[str] | None = None) -> OnnxGraph:
-    """Return the graph after all passes, ready for the converters.
+def simplified(graph: OnnxGraph, limits: ImportLimits = DEFAULT_LIMITS) -> OnnxGraph:
+    """Return the graph without nodes that need no operation: constants are computed, and unused nodes removed."""
+    return remove_identities(resolve_reshapes(fold_constants(graph, limits))).without_unused()
+
+
+def prepare_graph(
+    graph: OnnxGraph, leave: Collection[str] | None = None, limits: ImportLimits = DEFAULT_LIMITS
+) -> OnnxGraph:
+    """Return a simplified graph after all other passes, ready for the converters.
 
     ``leave`` names nodes for the extension, which the passes do not touch; with None no node is left to it.
     """
-    graph = remove_identities(resolve_reshapes(fold_constants(graph))).without_unused()
     if leave is not None:
-        graph = set_aside(graph, leave, CONVERTERS if graph.opset >= MIN_OPSET else ())
-    graph = fold_quantization(fuse(graph), _RULES)
+        known = CONVERTERS if graph.opset >= MIN_OPSET else ()
+        left = {*leave, *contradicting(set_aside(graph, leave, known))}
+        graph = set_aside(graph, left, known)
+    graph = fold_quantization(fuse(graph), _RULES, limits)
     return with_own_outputs(graph)
 
 
@@ -83,18 +99,24 @@ def _converted(source: OnnxGraph, graph: OnnxGraph) -> ImportedModel:
     return _imported(source, builder)
 
 
-def _with_extension(source: OnnxGraph) -> ImportedModel | None:
+def _with_extension(source: OnnxGraph, limits: ImportLimits) -> ImportedModel | None:
     """Import the model with every node that cannot be converted left to the extension; None if that is not enough.
 
     Passes merge nodes with their neighbours. So if a node cannot be converted, all nodes that it stands for are left to
     the extension, and the passes run again.
     """
     left: set[str] = set()
+    try:
+        simple = simplified(source, limits)
+    except _CONTRADICTIONS:
+        return None
     while True:
         try:
-            graph = prepare_graph(source, left)
+            graph = prepare_graph(simple, left, limits)
         except UnsupportedNode as error:
             refused = {error.node}
+        except _CONTRADICTIONS:
+            return None
         else:
             builder = OnnxGraphBuilder(graph, extension=True)
             _add_inputs(builder)
@@ -119,7 +141,7 @@ def _try_to_add(builder: OnnxGraphBuilder, node: OnnxNode) -> set[str]:
         if node.stands_for:
             return set(node.stands_for)
         add_extension_operation(builder, node)
-    except ValueError:
+    except _CONTRADICTIONS:
         return set(node.stands_for)
     return set()
 

@@ -8,6 +8,7 @@ import onnx
 from onnx.shape_inference import InferenceError, infer_shapes
 
 from nnhal_frontends.errors import InvalidModel
+from nnhal_frontends.onnx.inference_bounds import InferenceBounds
 
 _MOST_ROUNDS = 8
 """Rounds of inference; each finds ranks that the one before it needed."""
@@ -28,37 +29,39 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
 
     Such a declaration is dropped. With ``lenient`` shapes need not all be inferable. Raises InvalidModel.
     """
+    bounds = InferenceBounds.of(model.graph)
+    bounds.require_few()
     declared = {value.name: value for value in model.graph.output}
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     for value in bare.graph.output:
         value.type.tensor_type.ClearField("shape")
     try:
-        inferred = _inferred(bare)
+        inferred = _inferred(bare, bounds.may_propagate)
     except InferenceError as error:
         if not lenient:
             raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
-        inferred = _without_inner_shapes(bare)
+        inferred = _without_inner_shapes(bare, bounds.may_propagate)
     warnings = [_merge(declared[value.name], value) for value in inferred.graph.output]
     return inferred, [warning for warning in warnings if warning]
 
 
-def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:
+def _inferred(model: onnx.ModelProto, propagates: bool) -> onnx.ModelProto:
     """Infer with ranks that onnx leaves unknown: the result of Reshape has as many axes as its target has elements."""
     for _ in range(_MOST_ROUNDS):
-        model = infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+        model = infer_shapes(model, check_type=True, strict_mode=True, data_prop=propagates)
         if not _add_ranks(model.graph):
             break
     return model
 
 
-def _without_inner_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+def _without_inner_shapes(model: onnx.ModelProto, propagates: bool) -> onnx.ModelProto:
     """Infer without what the model declares of inner tensors, unless that does not help either."""
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     del bare.graph.value_info[:]
     try:
-        return _inferred(bare)
+        return _inferred(bare, propagates)
     except InferenceError:
         return infer_shapes(model)
 

@@ -6,15 +6,19 @@ operation in quantised form, it takes the integers themselves; otherwise the two
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nnhal.arrays import Array
+from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.fusion import padding_value
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, OnnxQuantization, TensorInfo
 
+_WIDENING = 4
+"""How much longer a float is than a byte."""
 _QUANT8 = (np.dtype(np.uint8), np.dtype(np.int8))
 _MOVE_DATA = frozenset(
     {
@@ -70,38 +74,52 @@ def is_quant8(quantization: OnnxQuantization) -> bool:
     return quantization.element_type in _QUANT8 and quantization.axis is None
 
 
-def real_values(values: Array, quantization: OnnxQuantization) -> Array:
-    """Return the reals that integers stand for, in float64."""
+def real_values(values: Array, quantization: OnnxQuantization, precision: DTypeLike = np.float64) -> Array:
+    """Return the reals that integers stand for."""
     shape = [1] * values.ndim
     if quantization.axis is not None:
         shape[quantization.axis] = -1
-    scales = np.array(quantization.scales).reshape(shape)
-    zero_points = np.array(quantization.zero_points).reshape(shape)
-    reals: Array = (values.astype(np.float64) - zero_points) * scales
+    scales = np.array(quantization.scales, precision).reshape(shape)
+    zero_points = np.array(quantization.zero_points, precision).reshape(shape)
+    reals: Array = values.astype(precision)
+    reals -= zero_points
+    reals *= scales
     return reals
 
 
-def fold_quantization(graph: OnnxGraph, rules: Mapping[str, QuantizationRule]) -> OnnxGraph:
+def fold_quantization(
+    graph: OnnxGraph, rules: Mapping[str, QuantizationRule], limits: ImportLimits = DEFAULT_LIMITS
+) -> OnnxGraph:
     """Return the graph with nodes in quantised form if ``rules``, by operator, allow it."""
     graph = _record(graph)
     graph = _move_dequantization(graph)
     graph = _fold(graph, rules)
-    return _dequantize_constants(graph).without_unused()
+    return _dequantize_constants(graph, limits).without_unused()
+
+
+def contradicting(graph: OnnxGraph) -> set[str]:
+    """Return the names of the nodes that read a tensor with another scale or zero point than it has."""
+    known: dict[str, OnnxQuantization] = {}
+    return {node.name for node, name, found in _quantizations(graph) if known.setdefault(name, found) != found}
 
 
 def _record(graph: OnnxGraph) -> OnnxGraph:
     """Return the graph with the quantisation of its tensors."""
     known: dict[str, OnnxQuantization] = dict(graph.quantization)
-    for node in graph.nodes:
-        if node.op_type not in ("DequantizeLinear", "QuantizeLinear"):
-            continue
-        name = node.inputs[0] if node.op_type == "DequantizeLinear" else node.outputs[0]
-        found = _quantization_of(graph, node, name)
-        if found is None:
-            continue
+    for node, name, found in _quantizations(graph):
         if known.setdefault(name, found) != found:
             raise node.unsupported(f"'{name}' is read with another scale or zero point than it has", "one of each")
     return replace(graph, quantization=known)
+
+
+def _quantizations(graph: OnnxGraph) -> Iterator[tuple[OnnxNode, str, OnnxQuantization]]:
+    """Yield each node that gives a tensor a quantisation, the tensor, and the quantisation."""
+    for node in graph.nodes:
+        if node.op_type in ("DequantizeLinear", "QuantizeLinear"):
+            name = node.inputs[0] if node.op_type == "DequantizeLinear" else node.outputs[0]
+            found = _quantization_of(graph, node, name)
+            if found is not None:
+                yield node, name, found
 
 
 def _quantization_of(graph: OnnxGraph, node: OnnxNode, name: str) -> OnnxQuantization | None:
@@ -243,9 +261,15 @@ def _joined(*nodes: OnnxNode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for node in nodes for name in node.stands_for))
 
 
-def _dequantize_constants(graph: OnnxGraph) -> OnnxGraph:
-    """Return the graph with constants dequantised that are still read as floats."""
+def _precision(values: Array, element_type: np.dtype[np.generic]) -> DTypeLike:
+    """Return the type to compute reals in: a difference of short integers is exact in float32, and so is a product."""
+    return np.float32 if element_type == np.float32 and values.dtype.itemsize <= 2 else np.float64
+
+
+def _dequantize_constants(graph: OnnxGraph, limits: ImportLimits) -> OnnxGraph:
+    """Return the graph with constants dequantised that are still read as floats, as far as the limits allow."""
     constants = dict(graph.constants)
+    left = limits.folded_bytes + _WIDENING * sum(values.nbytes for values in graph.constants.values())
     kept = []
     for node in graph.nodes:
         values, quantization = graph.constants.get(node.input(0)), graph.quantization.get(node.input(0))
@@ -253,5 +277,12 @@ def _dequantize_constants(graph: OnnxGraph) -> OnnxGraph:
             kept.append(node)
             continue
         element_type = graph.constants[node.inputs[1]].dtype
-        constants[node.outputs[0]] = real_values(values, quantization).astype(element_type)
+        size = values.size * element_type.itemsize
+        if size > left:
+            kept.append(node)
+            continue
+        left -= size
+        constants[node.outputs[0]] = real_values(values, quantization, _precision(values, element_type)).astype(
+            element_type, copy=False
+        )
     return replace(graph, nodes=tuple(kept), constants=constants)

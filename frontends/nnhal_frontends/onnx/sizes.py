@@ -15,6 +15,7 @@ from math import prod
 import numpy as np
 
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, TensorInfo
+from nnhal_frontends.onnx.inference_bounds import LONGEST_SIZES
 
 _KEEP_SIZES = frozenset({"Cast", "Concat", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"})
 
@@ -30,7 +31,7 @@ def resolve_reshapes(graph: OnnxGraph) -> OnnxGraph:
     for node in graph.nodes:
         current = replace(graph, tensors=tensors)
         values = _sizes_of(current, node, known)
-        if values is not None:
+        if values is not None and len(values) <= LONGEST_SIZES:
             known[node.outputs[0]] = values
         result = _reshaped(current, node, known) if node.op_type == "Reshape" else None
         if result is not None:
@@ -53,7 +54,7 @@ def _info(graph: OnnxGraph, node: OnnxNode, sizes: Sequence[Size]) -> TensorInfo
 def _values(graph: OnnxGraph, name: str, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
     """Return the elements of a vector of sizes; None if they are unknown."""
     values = graph.constants.get(name)
-    if values is not None and values.ndim <= 1 and values.dtype.kind == "i":
+    if values is not None and values.ndim <= 1 and values.size <= LONGEST_SIZES and values.dtype.kind == "i":
         return tuple(int(value) for value in values.reshape(-1))
     return known.get(name)
 
@@ -73,9 +74,11 @@ def _sizes_of(graph: OnnxGraph, node: OnnxNode, known: Mapping[str, tuple[Size, 
         return None if None in parts else tuple(joined)
     if not parts or parts[0] is None or any(name not in graph.constants for name in node.inputs[1:] if name):
         return None
-    if node.op_type == "Gather":
+    if node.op_type == "Gather" and graph.constants[node.inputs[1]].size <= LONGEST_SIZES:
         return tuple(parts[0][int(index)] for index in graph.constants[node.inputs[1]].reshape(-1))
-    return _sliced(graph, node, parts[0]) if node.op_type == "Slice" else parts[0]
+    if node.op_type == "Slice":
+        return _sliced(graph, node, parts[0])
+    return None if node.op_type == "Gather" else parts[0]
 
 
 def _sliced(graph: OnnxGraph, node: OnnxNode, sizes: tuple[Size, ...]) -> tuple[Size, ...]:

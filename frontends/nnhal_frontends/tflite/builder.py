@@ -35,11 +35,10 @@ from nnhal_frontends.tflite.tensors import (
     values_of,
 )
 
+FLOAT_BYTES = 4
 FLOAT = Operand(OperandType.TENSOR_FLOAT32)
 """The type of intermediate results in floats."""
 
-_MOST_ELEMENTS = 1 << 26
-"""The limit for constants that are generated here. A shape with more elements is taken as broken."""
 _DEEPEST = 16
 """How deeply subgraphs may be nested."""
 _FUSED = {
@@ -99,6 +98,10 @@ class TfliteGraphBuilder:
     folded: dict[int, Array] = field(default_factory=dict)
     """The values of tensors that need no operation, since they are known before execution."""
     states: list[StateVariable] = field(default_factory=list)
+    _outputs: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._outputs = frozenset(self.graph.outputs)
 
     def input(self, index: int) -> int:
         """Add the operand of an input of the model. Raises ValueError if the HAL cannot hold the tensor."""
@@ -119,7 +122,7 @@ class TfliteGraphBuilder:
             elif tensor.variable:
                 raise ValueError(f"'{tensor.name}' is a variable, which only recurrent operators may read")
             else:
-                is_output = index in self.graph.outputs
+                is_output = index in self._outputs
                 lifetime = OperandLifeTime.SUBGRAPH_OUTPUT if is_output else OperandLifeTime.TEMPORARY_VARIABLE
                 self.operands[index] = self.model.add(operand_of(tensor, lifetime, tensor.shape), tensor.name)
         return self.operands[index]
@@ -225,7 +228,7 @@ class OperatorBuilder(OperationBuilder):
         if values.dtype.kind not in "iu":
             raise self.unsupported(f"its {what}: elements of {values.dtype}", "integers")
         with self._held():
-            return [int(value) for value in narrowed(values, self.source(index).name).reshape(-1)]
+            return self.listed(narrowed(values, self.source(index).name), what)
 
     def integer(self, index: int, what: str) -> int:
         """Return the only element of an input, as ``integers`` does. Raises UnsupportedNode if there are more."""
@@ -326,12 +329,18 @@ class OperatorBuilder(OperationBuilder):
             self.finish(code, inputs)
 
     def real_constant(self, index: int) -> Array | None:
-        """Return the reals of an input; None if it is left out or not known before execution."""
+        """Return the reals of an input; None if it is left out, not known before execution, or too large."""
         values = self.constant(index)
         if values is None:
             return None
         found = self.quantization(index)
-        return values if found is None else real_values(values, found)
+        if found is None:
+            return values
+        size = values.size * FLOAT_BYTES
+        if size > self.model.room:
+            return None  # devices can compute it too
+        self.model.room -= size
+        return real_values(values, found)
 
     def quantization(self, index: int) -> TfliteQuantization | None:
         """Return the quantisation of an input; None if it has plain integers or floats."""
@@ -362,8 +371,9 @@ class OperatorBuilder(OperationBuilder):
 
     def filled(self, code: OperandType, shape: Dimensions, value: int = 0, **quantization: Any) -> int:
         """Add a constant that is not in the file, with ``value`` in all elements."""
-        if not shape or not 0 < prod(shape) <= _MOST_ELEMENTS:
-            raise self.unsupported(f"a constant of {describe(shape)}", f"1 to {_MOST_ELEMENTS} elements")
+        if not shape or prod(shape) < 1:
+            raise self.unsupported(f"a constant of {describe(shape)}", "at least one element")
+        self.reserve(shape, ELEMENT_TYPES[code])
         return self.add_constant(code, np.full(shape, value, ELEMENT_TYPES[code]), **quantization)
 
     def initial_state(self, index: int) -> int:

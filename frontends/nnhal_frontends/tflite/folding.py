@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 from tflite import AddOptions, ConcatenationOptions, GatherOptions, MulOptions, PackOptions, ReducerOptions, SubOptions
@@ -16,6 +17,8 @@ from nnhal_frontends.tflite.tensors import ELEMENTS
 _Folding = Callable[[OperatorBuilder, Sequence[Array]], Array]
 _MOST_ELEMENTS = 1024
 """Shapes are short; longer constants are data."""
+_MOST_COMBINATIONS = 1 << 16
+"""Of elements of the first two inputs, each of which may be an element of the result."""
 _WHOLE_NUMBERS = (np.dtype(np.int32), np.dtype(np.int64))
 
 
@@ -28,13 +31,17 @@ def fold(b: OperatorBuilder) -> bool:
     values = [value for index in range(len(b.operator.inputs)) if (value := b.constant(index)) is not None]
     if element is None or element.numpy not in _WHOLE_NUMBERS or not values or len(values) < len(b.operator.inputs):
         return False
-    if max(value.size for value in values) > _MOST_ELEMENTS:
+    sizes = [value.size for value in values]
+    if sum(sizes) > _MOST_ELEMENTS or prod(sizes[:2]) > _MOST_COMBINATIONS:
         return False
     try:
         with np.errstate(all="ignore"):  # they wrap around, as at run time
-            b.fold(np.asarray(folding(b, values)).astype(element.numpy))
-    except (ValueError, IndexError) as error:
+            result = np.asarray(folding(b, values)).astype(element.numpy)
+    except (ArithmeticError, ValueError, IndexError) as error:
         raise b.unsupported(f"it cannot be computed: {error}") from error
+    if result.size > _MOST_ELEMENTS:
+        return False
+    b.fold(result)
     return True
 
 

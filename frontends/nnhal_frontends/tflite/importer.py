@@ -11,10 +11,11 @@ from nnhal.types import Model, OperandLifeTime, OperationType
 from nnhal.types.layout import byte_size, describe
 from nnhal.types.memory import NOWHERE
 from nnhal.validation import validate_model
-from nnhal_frontends.builder import ReferencedSubgraph
+from nnhal_frontends.builder import ModelBuilder, ReferencedSubgraph
 from nnhal_frontends.errors import InvalidModel, UnsupportedInput
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
-from nnhal_frontends.tflite.builder import OperatorBuilder, SubgraphTable, TfliteGraphBuilder
+from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
+from nnhal_frontends.tflite.builder import FLOAT_BYTES, OperatorBuilder, SubgraphTable, TfliteGraphBuilder
 from nnhal_frontends.tflite.folding import fold
 from nnhal_frontends.tflite.graph import TfliteGraph, TfliteOperator
 from nnhal_frontends.tflite.ops import CONVERTERS
@@ -26,7 +27,7 @@ AFTER = "/after"
 """The suffix of the name of a variable as an output."""
 
 
-def import_tflite(content: bytes) -> ImportedModel:
+def import_tflite(content: bytes, limits: ImportLimits = DEFAULT_LIMITS) -> ImportedModel:
     """Import the first subgraph of a TFLite file, and those that it refers to.
 
     Nodes are named by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the initial shape of an
@@ -34,17 +35,18 @@ def import_tflite(content: bytes) -> ImportedModel:
     outputs they are named ``name/after``. Raises InvalidModel if the file is malformed, UnsupportedNode or
     UnsupportedInput if the NN HAL cannot express an operator or an input.
     """
-    graphs = read_graphs(content)
-    subgraphs = SubgraphTable(lambda number: _part(graphs, number, subgraphs))
-    builder = TfliteGraphBuilder(graphs[0], subgraphs)
+    graphs = read_graphs(content, limits)
+    room = limits.folded_bytes + FLOAT_BYTES * len(content)
+    subgraphs = SubgraphTable(lambda number: _part(graphs, number, subgraphs, room // len(graphs)))
+    builder = TfliteGraphBuilder(graphs[0], subgraphs, model=ModelBuilder(room=room))
     return _imported(builder, _converted(builder))
 
 
-def _part(graphs: Sequence[TfliteGraph], number: int, subgraphs: SubgraphTable) -> ReferencedSubgraph:
+def _part(graphs: Sequence[TfliteGraph], number: int, subgraphs: SubgraphTable, room: int) -> ReferencedSubgraph:
     """Convert a subgraph that an operator refers to."""
     if not 0 <= number < len(graphs):
         raise InvalidModel(f"an operator refers to subgraph {number}, the file has {len(graphs)} subgraphs")
-    builder = TfliteGraphBuilder(graphs[number], subgraphs, number)
+    builder = TfliteGraphBuilder(graphs[number], subgraphs, number, ModelBuilder(room=room))
     outputs = _converted(builder)
     return ReferencedSubgraph(builder.model, [builder.operands[index] for index in builder.graph.inputs], outputs)
 
@@ -78,15 +80,15 @@ def _convert(builder: TfliteGraphBuilder, operator: TfliteOperator) -> None:
 
 def _outputs(builder: TfliteGraphBuilder) -> list[int]:
     """Return an operand for each output. A tensor that no operation writes, or that is an output already, is copied."""
-    found: list[int] = []
+    found: dict[int, None] = {}
     for index in builder.graph.outputs:
         tensor = builder.graph.tensors[index]
         b = OperatorBuilder(builder, TfliteOperator(f"output '{tensor.name}'", "COPY", (index,), ()))
         operand = b.input(0)
         if b.operand(operand).lifetime != OperandLifeTime.SUBGRAPH_OUTPUT or operand in found:
             operand = _copy(b, operand, tensor.name)
-        found.append(operand)
-    return found
+        found[operand] = None
+    return list(found)
 
 
 def _copy(b: OperatorBuilder, operand: int, name: str) -> int:

@@ -14,6 +14,7 @@ from tflite import BuiltinOperator, BuiltinOptions
 
 from nnhal.arrays import Bytes
 from nnhal_frontends.errors import InvalidModel
+from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.tflite.graph import (
     NO_OPTIONS,
     TfliteGraph,
@@ -30,7 +31,7 @@ _WIDEST = 8
 """Bytes of the largest scalar."""
 
 
-def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:
+def read_graphs(content: bytes, limits: ImportLimits = DEFAULT_LIMITS) -> tuple[TfliteGraph, ...]:
     """Return the subgraphs of a TFLite file, of which the first is main. Constants are views of ``content``.
 
     Raises InvalidModel if the file is malformed.
@@ -40,7 +41,7 @@ def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:
             f"not a TFLite model: bytes 4 to 8 are {content[4:8].hex() or 'missing'}, expected {IDENTIFIER.hex()}"
         )
     try:
-        graphs = _Reader(content).graphs()
+        graphs = _Reader(content, limits).graphs()
     except (struct.error, TypeError, ValueError) as error:
         # The accessors raise these if an offset points outside the file.
         raise InvalidModel("the TFLite file is truncated or corrupt: an offset in it leads out of the file") from error
@@ -52,8 +53,10 @@ def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:
 class _Reader:
     """One pass over a file. A file that is shorter than the sum of its vectors is refused."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, limits: ImportLimits) -> None:
         self._content = content
+        self._nodes_left = limits.nodes
+        self._limits = limits
         self._left = len(content)
 
     def graphs(self) -> tuple[TfliteGraph, ...]:
@@ -73,6 +76,9 @@ class _Reader:
             self._tensor(tensor, index, buffers)
             for index, tensor in enumerate(self._tables(source.TensorsLength(), source.Tensors))
         )
+        self._nodes_left -= source.OperatorsLength()
+        if self._nodes_left < 0:
+            raise InvalidModel(f"the file has more than {self._limits.nodes} operators, the most that are allowed")
         operators = tuple(
             self._operator(operator, index, codes, tensors, place)
             for index, operator in enumerate(self._tables(source.OperatorsLength(), source.Operators))

@@ -11,7 +11,11 @@ elements are the bytes of a serialised OptionalProto.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
+from google.protobuf.message import Message
 
 from nnhal import small_types
 from nnhal.extensions import extension_code, split_code
@@ -90,6 +94,25 @@ def number_of(model: Model, code: int) -> int | None:
     prefix, number = split_code(code)
     named = any(entry.prefix == prefix and entry.name == NAME for entry in model.extension_name_to_prefix)
     return number if named else None
+
+
+def tensor_in_another_file(message: Message) -> str | None:
+    """Return the name of a tensor in one of ONNX's messages whose values are to be read from a file; None if none is.
+
+    Only who can read a file may have it read: a device must not open the files that a client names.
+    """
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        each: Iterable[Any] = (value,) if isinstance(value, Message) else value
+        for inner in each:
+            if field.message_type.name != "TensorProto":
+                found = tensor_in_another_file(inner)
+                if found is not None:
+                    return found
+            elif inner.data_location or inner.external_data:
+                return str(inner.name)
+    return None
 
 
 def element_type_named(name: str) -> np.dtype[np.generic] | None:

@@ -31,6 +31,13 @@ def require_eighths(op: OperationContext, *operands: Operand) -> None:
             op.refuse(f"boxes have scale {operand.scale} and zero point {operand.zero_point}, expected {_EIGHTH} and 0")
 
 
+def require_equal_outputs(op: OperationContext, boxes: str) -> None:
+    """Refuse outputs that are declared with different numbers of boxes. How many they get, only the values tell."""
+    declared = {output.dimensions[0] for output in op.outputs if output.dimensions} - {0}
+    if len(declared) > 1:
+        op.refuse(f"the outputs have {' and '.join(map(str, sorted(declared)))} {boxes}, expected equal numbers")
+
+
 def agreed(op: OperationContext, what: str, *lengths: int) -> int:
     """Return the common length of several axes, 0 if none of them is known yet. Refuse different lengths."""
     known = set(lengths) if op.executing else set(lengths) - {0}

@@ -56,9 +56,9 @@ class OperationContext:
         return index < len(self.inputs) and self.inputs[index].lifetime != OperandLifeTime.NO_VALUE
 
     def given(self, index: int) -> bool:
-        """Like ``has``, but raises UnknownYet before execution for an input of the model, which a request may omit."""
-        if self.has(index) and self.inputs[index].lifetime == OperandLifeTime.SUBGRAPH_INPUT and not self.executing:
-            raise UnknownYet(self.input_name(index))
+        """Like ``has``, but raises UnknownYet for an input of the model without a value: a request may omit it."""
+        if self.has(index) and self.inputs[index].lifetime == OperandLifeTime.SUBGRAPH_INPUT:
+            self.value(index)
         return self.has(index)
 
     def main_type(self, index: int = 0) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from nnhal.operations._context import OperationContext
 
 
@@ -10,6 +12,16 @@ def require_at_least(op: OperationContext, what: str, value: int, least: int) ->
     if value < least:
         op.refuse(f"{what} is {value}, expected {least} or more")
     return value
+
+
+def require_indices(op: OperationContext, index: IntEnum, length: int) -> None:
+    """Refuse an input with an index outside an axis, as far as both are known."""
+    if not op.is_known(index) or not (length or op.executing):
+        return
+    indices = op.value(index)
+    outside = indices[(indices < 0) | (indices >= length)]
+    if outside.size:
+        op.refuse(f"{index.name.lower()}: index {outside[0]}, expected one in [0, {length})")
 
 
 def require_positive(op: OperationContext, what: str, value: float) -> float:

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from nnhal.operations._boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths
 from nnhal.operations._context import OperationContext, Signature
-from nnhal.operations._parameters import require_at_least, require_positive
+from nnhal.operations._parameters import require_at_least, require_indices, require_positive
 from nnhal.operations._types import BOOL, I32, INT32, scalar_float
 from nnhal.types.layout import Dimensions
 
@@ -51,6 +51,7 @@ def region_dimensions(op: OperationContext, layout: int) -> Dimensions:
     count = agreed(op, "regions", rois[0], op.ranked(RegionInput.BATCH_INDEX, 1)[0])
     agreed(op, "numbers of a region", rois[1], BOX)
     require_eighths(op, op.inputs[RegionInput.ROIS])
+    require_indices(op, RegionInput.BATCH_INDEX, features[0])
     height = require_at_least(op, "output_height", op.integer(RegionInput.OUTPUT_HEIGHT), 1)
     width = require_at_least(op, "output_width", op.integer(RegionInput.OUTPUT_WIDTH), 1)
     require_positive(op, "ratio_height", op.real(RegionInput.RATIO_HEIGHT))

@@ -7,6 +7,7 @@ from enum import IntEnum
 from nnhal.operations._boxes import BOX, agreed, require_eighths
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._parameters import require_indices
 from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS, Q16A
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
@@ -40,7 +41,9 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
     rois, deltas = op.ranked(Input.ROIS, 2), op.ranked(Input.DELTAS, 2)
     count = agreed(op, "regions", rois[0], deltas[0], op.ranked(Input.BATCH_INDEX, 1)[0])
     agreed(op, "numbers of a box", rois[1], BOX)
-    agreed(op, "numbers of an image's size", op.ranked(Input.IMAGE_INFO, 2)[1], 2)
+    images, size = op.ranked(Input.IMAGE_INFO, 2)
+    agreed(op, "numbers of an image's size", size, 2)
+    require_indices(op, Input.BATCH_INDEX, images)
     if deltas[1] % BOX:
         op.refuse(f"got {deltas[1]} deltas for each region, expected a multiple of {BOX}")
     require_eighths(op, op.inputs[Input.ROIS], op.inputs[Input.IMAGE_INFO], op.outputs[0])

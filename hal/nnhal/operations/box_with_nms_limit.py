@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths
+from nnhal.operations._boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths, require_equal_outputs
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
 from nnhal.operations._parameters import require_at_least
@@ -75,7 +75,8 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
         op.refuse(f"sigma is {op.real(Input.SIGMA)}, expected more than 0")
     require_input_quantization(op, Input.SCORES)
     require_eighths(op, op.inputs[Input.BOXES], op.outputs[1])
+    require_equal_outputs(op, "boxes")
     return (0,), (0, BOX), (0,), (0,)
 
 
-BOX_WITH_NMS_LIMIT = OperationDefinition(OperationType.BOX_WITH_NMS_LIMIT, 3, validate, prepare)
+BOX_WITH_NMS_LIMIT = OperationDefinition(OperationType.BOX_WITH_NMS_LIMIT, 3, validate, prepare, depends_on_values=True)

@@ -6,6 +6,7 @@ from enum import IntEnum
 
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._parameters import require_indices
 from nnhal.operations._shape import require_input_quantization
 from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
 from nnhal.types import OperationType
@@ -37,6 +38,7 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
     (lookups,), dimensions = op.ranked(Input.LOOKUPS, 1), op.ranked(Input.VALUES)
     if len(dimensions) == 1:
         op.refuse("the values have rank 1, expected at least 2")
+    require_indices(op, Input.LOOKUPS, dimensions[0])
     return ((lookups, *dimensions[1:]),)
 
 

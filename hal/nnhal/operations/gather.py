@@ -6,6 +6,7 @@ from enum import IntEnum
 
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._parameters import require_indices
 from nnhal.operations._shape import axis_of, require_input_quantization
 from nnhal.operations._types import F16, F32, I32, INT32, Q8A, Q8AS
 from nnhal.types import OperationType
@@ -37,6 +38,7 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
     require_input_quantization(op)
     dimensions = op.ranked(Input.INPUT)
     axis = axis_of(op, op.integer(Input.AXIS), len(dimensions))
+    require_indices(op, Input.INDICES, dimensions[axis])
     return (dimensions[:axis] + op.ranked(Input.INDICES) + dimensions[axis + 1 :],)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths
+from nnhal.operations._boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths, require_equal_outputs
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
 from nnhal.operations._parameters import require_positive
@@ -72,7 +72,8 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
     require_positive(op, "ratio_width", op.real(Input.RATIO_WIDTH))
     require_input_quantization(op, Input.SCORES)
     require_eighths(op, op.inputs[Input.ANCHORS], op.inputs[Input.IMAGE_INFO], op.outputs[1])
+    require_equal_outputs(op, "proposals")
     return (0,), (0, BOX), (0,)
 
 
-GENERATE_PROPOSALS = OperationDefinition(OperationType.GENERATE_PROPOSALS, 3, validate, prepare)
+GENERATE_PROPOSALS = OperationDefinition(OperationType.GENERATE_PROPOSALS, 3, validate, prepare, depends_on_values=True)

@@ -33,6 +33,8 @@ SCALAR_TYPES = frozenset(
 )
 MAX_OPERAND_BYTES = 2**32 - 1
 """The largest size of one operand."""
+MAX_RANK = 32
+"""The highest rank of one operand: numpy has 64 axes at most, and some kernels need as many again."""
 EXTENSION_BASE = 0x10000
 """Codes from here on belong to extensions."""
 
@@ -72,6 +74,14 @@ def combine(first: Dimensions, second: Dimensions) -> Dimensions | None:
     if len(first) != len(second) or any(a and b and a != b for a, b in zip(first, second, strict=True)):
         return None
     return tuple(a or b for a, b in zip(first, second, strict=True))
+
+
+def fits(dimensions: Dimensions, known: Dimensions) -> bool:
+    """Return whether a result's dimensions are those that are known of it. A 0 is a length of the result.
+
+    A known 0 is an axis of unknown size. No known dimensions are those of a scalar.
+    """
+    return len(dimensions) == len(known) and all(k in (0, length) for length, k in zip(dimensions, known, strict=True))
 
 
 def describe(dimensions: Sequence[int]) -> str:

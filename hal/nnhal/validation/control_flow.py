@@ -11,21 +11,27 @@ from nnhal.types.layout import combine, describe
 
 LEVEL = 4
 """The feature level that introduced control flow."""
+MAX_DEPTH = 64
+"""How deep subgraphs may nest: devices walk them by recursion."""
 
 
 def validate_acyclic(model: Model) -> None:
-    """Refuse subgraphs that refer to themselves, directly or through others."""
+    """Refuse subgraphs that refer to themselves, directly or through others, and those that nest too deep."""
     references = [
         {operand.location.offset for operand in graph.operands if operand.lifetime == OperandLifeTime.SUBGRAPH}
         for graph in model.referenced
     ]
     settled: set[int] = set()
-    while len(settled) < len(references):
+    for _ in range(MAX_DEPTH):
+        if len(settled) == len(references):
+            return
         ready = {i for i, needs in enumerate(references) if i not in settled and needs <= settled}
         if not ready:
             cycle = sorted(set(range(len(references))) - settled)
             invalid_argument(f"referenced subgraphs {cycle} refer to one another in a cycle")
         settled |= ready
+    if len(settled) < len(references):
+        invalid_argument(f"referenced subgraphs nest more than {MAX_DEPTH} deep")
 
 
 def control_flow_level(model: Model, number: int, index: int, place: str) -> int:
@@ -95,6 +101,8 @@ def _match(outer: Sequence[Operand], inner: Sequence[Operand], what: str) -> Non
     if len(outer) != len(inner):
         invalid_argument(f"{what} are {len(inner)}, expected {len(outer)}")
     for index, (a, b) in enumerate(zip(outer, inner, strict=True)):
+        if a.lifetime == OperandLifeTime.NO_VALUE:
+            invalid_argument(f"{what}: number {index} is NO_VALUE, expected a value")
         same = (a.type, a.scale, a.zero_point, a.extra_params) == (b.type, b.scale, b.zero_point, b.extra_params)
         if not same or combine(a.dimensions, b.dimensions) is None:
             invalid_argument(

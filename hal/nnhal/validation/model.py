@@ -74,10 +74,11 @@ def _listed(graph: Subgraph, indexes: Sequence[int], lifetime: OperandLifeTime, 
         if graph.operands[index].lifetime != lifetime:
             got = OperandLifeTime(graph.operands[index].lifetime).name
             invalid_argument(f"operand {index}{suffix} is listed as {what} but has lifetime {got}")
-    if len(set(indexes)) < len(indexes):
+    listed = set(indexes)
+    if len(listed) < len(indexes):
         invalid_argument(f"{what} list{suffix} names an operand twice: {list(indexes)}")
     for index, operand in enumerate(graph.operands):
-        if operand.lifetime == lifetime and index not in indexes:
+        if operand.lifetime == lifetime and index not in listed:
             invalid_argument(f"operand {index}{suffix} has lifetime {lifetime.name} but is not in the {what} list")
 
 

@@ -11,6 +11,7 @@ from nnhal.types import ChannelQuant, Model, Operand, OperandLifeTime, OperandTy
 from nnhal.types.layout import (
     ELEMENT_TYPES,
     MAX_OPERAND_BYTES,
+    MAX_RANK,
     byte_size,
     describe,
     fully_specified,
@@ -58,6 +59,8 @@ def _type(model: Model, operand: Operand, place: str) -> None:
 
 
 def _dimensions(operand: Operand, place: str) -> None:
+    if len(operand.dimensions) > MAX_RANK:
+        invalid_argument(f"{place} has rank {len(operand.dimensions)}, expected at most {MAX_RANK}")
     if min(operand.dimensions, default=0) < 0:
         invalid_argument(f"{place} has dimensions {list(operand.dimensions)}, expected 0 or more for each axis")
     if operand.dimensions and (is_scalar(operand.type) or operand.type == OperandType.SUBGRAPH):

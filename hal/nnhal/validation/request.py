@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from nnhal.errors import invalid_argument
 from nnhal.memory.pool import is_blob_or_flat, validate_pool
 from nnhal.types import Model, Operand, Request, RequestArgument
-from nnhal.types.layout import Dimensions, byte_size, combine, describe, fully_specified, is_extension, is_scalar
+from nnhal.types.layout import (
+    MAX_RANK,
+    Dimensions,
+    byte_size,
+    combine,
+    describe,
+    fully_specified,
+    is_extension,
+    is_scalar,
+)
 from nnhal.types.memory import NOWHERE
 
 
@@ -94,6 +103,8 @@ def _dimensions(
     operand: Operand, argument: RequestArgument, place: str, what: str, allow_unspecified_output: bool
 ) -> Dimensions:
     given = argument.dimensions
+    if len(given) > MAX_RANK:
+        invalid_argument(f"{place} has rank {len(given)}, expected at most {MAX_RANK}")
     if min(given, default=0) < 0:
         invalid_argument(f"{place} has dimensions {list(given)}, expected 0 or more for each axis")
     if is_scalar(operand.type) and given:

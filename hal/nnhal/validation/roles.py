@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from nnhal.errors import invalid_argument
 from nnhal.extensions import split_code
 from nnhal.types import Model, Operand, OperandType
-from nnhal.types.layout import Dimensions, combine, describe, is_extension, is_scalar
+from nnhal.types.layout import MAX_RANK, Dimensions, combine, describe, is_extension, is_scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ def validate_roles(roles: Sequence[DeclaredRole], dimensions: Dimensions) -> Dim
     """
     if not roles:
         invalid_argument("memory without a role, expected at least one")
+    if len(dimensions) > MAX_RANK:
+        invalid_argument(f"dimensions of rank {len(dimensions)}, expected at most {MAX_RANK}")
     if min(dimensions, default=0) < 0:
         invalid_argument(f"dimensions {list(dimensions)}, expected none below 0")
     first = roles[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from types import TracebackType
 
-from nnhal_service.access.counts import LocalNumber, SharedNumber
+from nnhal_hosting.shared_numbers import LocalNumber, SharedNumber
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 FREE_COPIES = 1 << 19

@@ -1,36 +1,12 @@
-"""Numbers that limits are about: of one process, or of several that share the limit."""
+"""Numbers that limits are about, of several processes that share the limit."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from nnhal.memory import MappedPool, create_ashmem, open_pool
 from nnhal.types import Ashmem
+from nnhal_hosting.shared_numbers import SharedNumber
 
 _INTEGER_BYTES = 8
-
-
-class SharedNumber(Protocol):
-    """A number that several may add to, each its own part."""
-
-    @property
-    def total(self) -> int:
-        """The sum of all parts."""
-
-    def add(self, more: int) -> None:
-        """Add to the own part. For one thread at a time."""
-
-
-class LocalNumber:
-    """A number of this process alone."""
-
-    __slots__ = ("total",)
-
-    def __init__(self) -> None:
-        self.total = 0
-
-    def add(self, more: int) -> None:
-        self.total += more
 
 
 class NumberTable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnhal_hosting.access.roles import AccessRole
 from nnhal_hosting.access.tokens import Identity, Tokens
+from nnhal_service.access.clients import host_client, token_client
 from nnhal_service.access.rates import TOO_OFTEN, ClientRates
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
@@ -40,8 +41,10 @@ class Guard:
                 ErrorKind.PERMISSION_DENIED,
                 f"token '{identity.name}' has role {identity.role.name.lower()}, expected {needed.name.lower()}",
             )
-        if self._rates is not None and not self._rates.admit(identity.name or _host(peer)):
-            raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, TOO_OFTEN)
+        if self._rates is not None:
+            client = token_client(identity.name) if identity.name else host_client(peer)
+            if not self._rates.admit(client):
+                raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, TOO_OFTEN)
         return identity
 
     def allows(self, needed: AccessRole, authorization: str) -> bool:
@@ -51,8 +54,3 @@ class Guard:
 
     def _identity(self, authorization: str) -> Identity | None:
         return _EVERYBODY if self._tokens is None else self._tokens.identity(authorization)
-
-
-def _host(peer: str) -> str:
-    """Return the peer without its port, so that a host with many connections has one bucket."""
-    return peer.rpartition(":")[0]

@@ -12,7 +12,8 @@ from typing import Protocol
 TOO_OFTEN = "too many requests; come again later"
 """What a client with an empty bucket is told."""
 _MAX_CLIENTS = 4096
-"""How many clients have buckets; a client that was forgotten begins with a full one."""
+"""How many clients have buckets. One whose bucket is full again may be forgotten; while none is, others share one."""
+_OTHERS = "others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,26 @@ class RateLimits:
 
     def admit(self, client: str) -> bool:
         """Take one request out of a client's bucket; return False if it is empty."""
-        rate, now = self._rate, self._clock()
         with self._lock:
-            level, seen = self._buckets.pop(client, (float(rate.burst), now))
-            level = min(rate.burst, level + (now - seen) * rate.per_second)
+            now = self._clock()
+            if client not in self._buckets and not self._has_room(now):
+                client = _OTHERS
+            level = self._level(self._buckets.pop(client, (float(self._rate.burst), now)), now)
             admitted = level >= 1
             self._buckets[client] = (level - admitted, now)
-            if len(self._buckets) > _MAX_CLIENTS:
-                self._buckets.popitem(last=False)
         return admitted
+
+    def _has_room(self, now: float) -> bool:
+        """Whether there may be another bucket; forgets the one that was used longest ago if that is full again."""
+        if len(self._buckets) < _MAX_CLIENTS:
+            return True
+        oldest = next(iter(self._buckets))
+        if self._level(self._buckets[oldest], now) < self._rate.burst:
+            return False
+        del self._buckets[oldest]
+        return True
+
+    def _level(self, bucket: tuple[float, float], now: float) -> float:
+        """The requests that are left in a bucket."""
+        level, seen = bucket
+        return min(self._rate.burst, level + (now - seen) * self._rate.per_second)

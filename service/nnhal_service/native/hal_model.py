@@ -14,7 +14,7 @@ from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal.v1 import model_pb2
-from nnhal.validation import validate_model
+from nnhal.validation import validate_dimensions, validate_model
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.native.trailing import without_trailing_defaults
 
@@ -40,8 +40,9 @@ def hal_model_from_wire(message: model_pb2.Model, resolve: Resolve) -> HalModel:
         referenced=tuple(_ordered(graph, _execution_order(graph)) for graph in model.referenced),
     )
     validate_model(model)
-    constants = inline_constants(model, read_pools(model.pools))
-    return HalModel(without_trailing_defaults(ResolvedModel(model, constants)), order)
+    resolved = ResolvedModel(model, inline_constants(model, read_pools(model.pools)))
+    validate_dimensions(resolved)
+    return HalModel(without_trailing_defaults(resolved), order)
 
 
 def content_of(message: model_pb2.Model, given: HalModel) -> bytes:

@@ -11,7 +11,7 @@ from nnhal.link import Channel
 from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.sessions import Ownership, Sessions
-from nnhal_service.access import TOO_OFTEN, RateLimits
+from nnhal_service.access import THIS_HOST, TOO_OFTEN, ClientRates, user_client
 from nnhal_service.native.intake import Intake
 from nnhal_service.runtime import ExecutionContext, LoadedModel
 from nnhal_service.runtime.memory.domains import AllocatedMemory, Memories
@@ -41,18 +41,20 @@ class NativeSession(Ownership):
     def __init__(
         self,
         session: Session,
-        rates: RateLimits | None = None,
+        rates: ClientRates | None = None,
+        has_tokens: bool = False,
         max_models: int = 0,
         intake: Intake | None = None,
     ) -> None:
-        """``rates`` limit runs: each user of the host has one bucket for all of its sessions.
+        """``rates`` limit runs. Native clients share the bucket of their host with its requests over the protocol; if
+        those have tokens and thus other buckets, as ``has_tokens`` says, each user has one for all of its sessions.
 
         At most ``max_models`` may be loaded at a time, 0 for any number. ``intake`` is that of the framework.
         """
         self.intake = intake or Intake()
         self._rates = rates
         self._max_models = max_models
-        self._user = f"user {session.uid}"
+        self._rated_as = user_client(session.uid) if has_tokens else THIS_HOST
         self._names = threading.Lock()
         self._models: dict[str, LoadedModel] | None = {}
         self.memories = Memories()
@@ -73,10 +75,10 @@ class NativeSession(Ownership):
     def admit_run(self) -> None:
         """Count a run towards the rate limit.
 
-        Raises RESOURCE_EXHAUSTED_TRANSIENT if the user runs too often, and DEVICE_UNAVAILABLE if the framework drains.
+        Raises RESOURCE_EXHAUSTED_TRANSIENT if the client runs too often, DEVICE_UNAVAILABLE if the framework drains.
         """
         self.intake.require_open()
-        if self._rates is not None and not self._rates.admit(self._user):
+        if self._rates is not None and not self._rates.admit(self._rated_as):
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, TOO_OFTEN)
 
     def own(self, item: object, undo: ExitStack) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import NamedTuple
 
+from nnhal.whole_numbers import whole_number
 from nnhal_service.serving.ended_run import EndedRun
 from nnhal_service.serving.live_requests import LiveRequest
 from nnhal_service.serving.run_log import RUNS_KEPT, TROUBLED_KEPT, OtherProcesses
@@ -70,15 +71,15 @@ class RunHistory:
     def cancel(self, name: str) -> bool | None:
         """Cancel a request by its public id; returns whether it was waiting, and None if there is none of that id."""
         process, _, rest = name.rpartition(".")
-        number = rest.removeprefix(_OWN)
-        if not rest.startswith(_OWN) or not number.isdecimal():
+        number = whole_number(rest.removeprefix(_OWN))
+        if not rest.startswith(_OWN) or number is None:
             return None
         if not process:
-            return _first(model.live.cancel(int(number)) for model in self._records.models.all())
-        others, column = self._processes(), process.removeprefix(_OTHER)
-        if others is None or not process.startswith(_OTHER) or not column.isdecimal():
+            return _first(model.live.cancel(number) for model in self._records.models.all())
+        others, column = self._processes(), whole_number(process.removeprefix(_OTHER))
+        if others is None or not process.startswith(_OTHER) or column is None:
             return None
-        return others.cancel_request(int(column), int(number))
+        return others.cancel_request(column, number)
 
 
 def _first(answers: Iterable[bool | None]) -> bool | None:

@@ -14,6 +14,7 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 
 CONFIG_FILE = "config.pbtxt"
 CUSTOM_FOLDER = "configs"
+_MOST_DIGITS = 20
 BACKENDS = ("nnhal", "onnxruntime", "tensorflowlite")
 """The backends that files may name, so that they serve elsewhere too; all of them run here the same way."""
 PLATFORMS = {"onnx_onnxv1": ".onnx", "onnxruntime_onnx": ".onnx", "tflite": ".tflite", "tensorflow_tflite": ".tflite"}
@@ -48,7 +49,7 @@ def config_from_json(text: str, name: str) -> wire.ModelConfig:
     """Parse the configuration that came with a request to load. Raises as ``read_config``."""
     require_length(text, "the config of the request")
     try:
-        content = json.loads(text)
+        content = json.loads(text, parse_int=_integer)
         if not isinstance(content, dict):
             raise ValueError("expected an object of JSON")
         return _checked(json_format.ParseDict(content, wire.ModelConfig()), name)
@@ -57,6 +58,13 @@ def config_from_json(text: str, name: str) -> wire.ModelConfig:
     except RecursionError as error:
         message = "the config of the request: it is nested too deeply"
         raise ServingError(ErrorKind.INVALID_ARGUMENT, message) from error
+
+
+def _integer(digits: str) -> int:
+    """An integer of JSON. Raises ValueError if it has more digits than any field of a configuration takes."""
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"it has a number of {len(digits)} digits, expected at most {_MOST_DIGITS}")
+    return int(digits)
 
 
 def _checked(config: wire.ModelConfig, name: str) -> wire.ModelConfig:

@@ -13,6 +13,7 @@ from google.protobuf import text_format
 
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference
+from nnhal.whole_numbers import whole_number
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.repository.placement import pins_of, text_of
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -22,7 +23,6 @@ _CACHE_TOKEN = sha256(b"nnhal.repository").digest()
 """The token of models that name none. The cache tells models apart by their content."""
 _PREFERENCES = {preference.name.lower(): preference for preference in ExecutionPreference}
 _MOST = 2**31 - 1
-_MOST_DIGITS = 10
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 E_ = TypeVar("E_", bound=Enum)
 
@@ -107,9 +107,10 @@ def _member(given: Mapping[str, str], key: str, kind: type[E_], default: E_) -> 
 
 def _count(given: Mapping[str, str], key: str) -> int:
     text = given.get(key, "1")
-    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and 0 < int(text) <= _MOST):
-        _refuse(_PREFIX + key, f"is {text!r}", f"a number from 1 to {_MOST}")
-    return int(text)
+    number = whole_number(text, _MOST)
+    if not number:
+        _refuse(_PREFIX + key, f"is {text[:40]!r}", f"a number from 1 to {_MOST}")
+    return number
 
 
 def _token(given: Mapping[str, str]) -> bytes:

@@ -76,8 +76,6 @@ def test_a_window_that_may_lie_in_padding_only() -> None:
 @pytest.mark.parametrize(
     ("operation", "parameters"),
     [
-        (OperationType.GATHER, [0, [3]]),
-        (OperationType.GATHER, [0, [-1]]),
         (OperationType.SLICE, [[1, 0], [0, 2]]),
         (OperationType.TILE, [[0, 1]]),
     ],

@@ -7,7 +7,7 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
-from nnhal.operations._types import F16, F32, Q8A, Q8AS
+from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import ErrorStatus, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
@@ -15,6 +15,7 @@ from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import DONE, Argument, Control, DriverOptions, Outcome, PrepareOptions, Workload
 from tests.support.agreement import like, random
 from tests.support.models import Recipe, memory_of
+from tests.support.refusals import FAILURE, refusal
 
 
 def _prepare(model: ResolvedModel) -> Workload:
@@ -110,10 +111,22 @@ def test_inputs_that_do_not_fit_one_another_are_refused() -> None:
     recipe = Recipe()
     inputs = [recipe.input(F32, (0,)) for _ in range(2)]
     model = recipe.build(recipe.operation(OperationType.MUL, [*inputs, *recipe.integers(0)], like(F32)))
-    with pytest.raises(HalError, match="do not broadcast"):
-        _prepare(model).bind(
-            [memory_of(_floats(1, 2)), memory_of(_floats(1, 2, 3))], [Argument(np.zeros(16, np.uint8), (0,))]
-        )
+    arguments = [memory_of(_floats(1, 2)), memory_of(_floats(1, 2, 3))]
+    workload = _prepare(model)
+    refusal(lambda: workload.bind(arguments, [Argument(np.zeros(16, np.uint8), (0,))]), FAILURE, "do not broadcast")
+
+
+def test_a_value_between_operations_with_other_dimensions_than_declared_is_a_failure() -> None:
+    recipe = Recipe()
+    given = recipe.input(F32, (0,))
+    between = recipe.operation(OperationType.RELU, [given], like(F32, (2,)))
+    model = recipe.build(
+        recipe.operation(OperationType.MEAN, [between, recipe.constant(I32, [0]), *recipe.integers(1)], like(F32, (1,)))
+    )
+    workload, output = _prepare(model), [Argument(np.zeros(4, np.uint8), (1,))]
+    workload.bind([memory_of(_floats(1, 2))], output).run(Control())
+    words = r"operation 0 \(RELU\): operand 1 has dimensions \[3\], the model says \[2\]"
+    refusal(lambda: workload.bind([memory_of(_floats(1, 2, 3))], output), FAILURE, words)
 
 
 def test_a_deadline_that_has_passed_ends_the_run() -> None:

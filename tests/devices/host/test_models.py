@@ -267,3 +267,27 @@ def test_a_cost_model_that_fails_takes_nothing_from_the_other_answers(
     assessment = device.assess(client.models.receive(message))
     assert all(isinstance(answer, Supported) for answer in assessment.support)
     assert assessment.operation_ns == ()
+
+
+def tiled(memory: Memory) -> Model:
+    """Repeats its two floats as often as the beginning of a pool says, to six floats."""
+    recipe, code = Recipe(), OperandType.TENSOR_FLOAT32
+    inputs = [recipe.input(code, (2,)), recipe.constant(OperandType.TENSOR_INT32, [3])]
+    model = recipe.build(recipe.operation(OperationType.TILE, inputs, Operand(code, (6,)))).model
+    operands = list(model.main.operands)
+    operands[1] = replace(operands[1], lifetime=OperandLifeTime.CONSTANT_POOL, location=DataLocation(0, 0, 4))
+    return replace(model, main=replace(model.main, operands=tuple(operands)), pools=(memory,))
+
+
+def test_a_constant_that_contradicts_the_dimensions_is_refused_by_every_call(
+    device: HostedDevice, client: ClientSession, session: Session
+) -> None:
+    memory = create_ashmem(4)
+    pool = open_pool(memory, writable=True)
+    message = sent(tiled(memory), session)
+    for times in (3, 4, 3, -1):
+        pool.write(0, np.array([times], np.int32).view(np.uint8))
+        if times == 3:
+            assert device.supported_operations(client.models.receive(message)) == [True]
+        else:
+            refusal(lambda: client.models.receive(message), INVALID, r"operation 0 \(TILE\): ")

@@ -10,7 +10,8 @@ import pytest
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.validation import validate_model
-from tests.support.subgraphs import B8, I32, Graph, Program
+from nnhal.validation.control_flow import MAX_DEPTH
+from tests.support.subgraphs import B8, I32, Graph, Program, nested
 
 IF, WHILE = OperationType.IF, OperationType.WHILE
 F32 = OperandType.TENSOR_FLOAT32
@@ -183,6 +184,15 @@ def test_subgraphs_that_refer_to_one_another_in_a_cycle_are_refused(length: int)
     refused(program, "in a cycle")
 
 
+@pytest.mark.parametrize("depth", [MAX_DEPTH, MAX_DEPTH + 1])
+def test_subgraphs_nest_up_to_a_limit(depth: int) -> None:
+    program = nested(depth)
+    if depth > MAX_DEPTH:
+        refused(program, f"referenced subgraphs nest more than {MAX_DEPTH} deep")
+    else:
+        assert validate_model(program.model()) == 4
+
+
 @pytest.mark.contract("CF-10")
 def test_a_subgraph_may_be_referred_to_from_several_places() -> None:
     program = Program()
@@ -192,6 +202,15 @@ def test_a_subgraph_may_be_referred_to_from_several_places() -> None:
     branches = [main.reference(outer), main.reference(shared)]
     main.returns(main.operation(IF, [main.input(code=B8), *branches, main.input()], RESULT))
     assert validate_model(program.model()) == 4
+
+
+@pytest.mark.parametrize("position", [3, 0])
+def test_a_value_of_an_if_must_not_be_omitted(position: int) -> None:
+    program = branching()
+    main = program.graphs[0]
+    index = main.build().operations[0].inputs[position]
+    main.operands[index] = replace(main.operands[index], lifetime=OperandLifeTime.NO_VALUE)
+    refused(program, "is NO_VALUE, expected a value")
 
 
 def body_with(code: OperationType, program: Program) -> Graph:

@@ -63,10 +63,61 @@ def test_a_client_that_calls_too_often_is_told_to_come_later() -> None:
     for _ in range(3):
         guard.admit(AccessRole.INFER, "", PEER)
     assert refusal(guard, AccessRole.INFER, "").kind == ErrorKind.RESOURCE_EXHAUSTED
-    guard.admit(AccessRole.INFER, "", "ipv4:127.0.0.2:4000")
+    guard.admit(AccessRole.INFER, "", "ipv4:10.0.0.2:4000")
     now[0] = 0.5
     guard.admit(AccessRole.INFER, "", "ipv4:127.0.0.1:4001")
     assert refusal(guard, AccessRole.INFER, "").kind == ErrorKind.RESOURCE_EXHAUSTED
+
+
+@pytest.mark.parametrize(
+    ("peers", "others"),
+    [
+        (
+            ["ipv4:127.0.0.1:1", "ipv4:127.9.8.7:2", "ipv6:[::1]:3", "ipv6:%5B::1%5D:4", "unix:", "unix:/run/a.sock"],
+            ["ipv4:10.0.0.1:1"],
+        ),
+        (["ipv6:[::ffff:127.0.0.5]:1", "ipv6:%5B::ffff:7f00:1%5D:1", "ipv4:127.0.0.1:1"], ["ipv6:[fd00::1]:1"]),
+        (["ipv4:10.0.0.1:1", "ipv4:10.0.0.1:2", "ipv6:[::ffff:10.0.0.1]:1"], ["ipv4:10.0.0.2:1", "ipv4:127.0.0.1:1"]),
+        (
+            ["ipv6:[2001:db8:1:2::1]:1", "ipv6:%5B2001:db8:1:2:ffff::9%5D:1", "ipv6:[2001:DB8:1:2:0::7%25eth0]:3"],
+            ["ipv6:[2001:db8:1:3::1]:1"],
+        ),
+    ],
+)
+def test_a_host_is_one_client_by_whatever_address(peers: list[str], others: list[str]) -> None:
+    guard = Guard(rates=RateLimits(Rate(per_second=1e-6, burst=len(peers))))
+    for peer in peers:
+        guard.admit(AccessRole.INFER, "", peer)
+    for peer in peers:
+        with pytest.raises(ServingError, match="too many requests"):
+            guard.admit(AccessRole.INFER, "", peer)
+    for peer in others:
+        guard.admit(AccessRole.INFER, "", peer)
+
+
+def test_a_token_with_the_name_of_a_host_is_another_client(tmp_path: Path) -> None:
+    rates = RateLimits(Rate(per_second=1e-6, burst=1))
+    named = Guard(read_tokens(token_file(tmp_path, **{"ipv4:10.0.0.1": "infer"})), rates)
+    named.admit(AccessRole.INFER, "Bearer ipv4:10.0.0.1-token", "ipv4:10.0.0.9:1")
+    Guard(rates=rates).admit(AccessRole.INFER, "", "ipv4:10.0.0.1:1")
+
+
+def test_no_number_of_clients_has_more_than_the_table_of_them_holds() -> None:
+    now = [0.0]
+    rates = RateLimits(Rate(per_second=1, burst=2), lambda: now[0])
+    peers = [f"ipv6:[2001:db8:0:{number:x}::1]:1" for number in range(6000)]
+    guard = Guard(rates=rates)
+    admitted = 0
+    for peer in [*peers, *peers, *peers]:
+        try:
+            guard.admit(AccessRole.INFER, "", peer)
+        except ServingError:
+            continue
+        admitted += 1
+    assert admitted == 2 * 4097, "4,096 have buckets of their own, and all others share one"
+    now[0] = 2
+    guard.admit(AccessRole.INFER, "", "ipv6:[2001:db8:1::1]:1")
+    guard.admit(AccessRole.INFER, "", "ipv6:[2001:db8:1::1]:1")
 
 
 @pytest.mark.parametrize(

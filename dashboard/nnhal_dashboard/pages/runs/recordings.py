@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_admin_pb2 as wire
+from nnhal.whole_numbers import whole_number
 from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.pages.runs.run import run_values
 from nnhal_dashboard.pages.runs.shown import ShownRun, epoch_ns
@@ -32,9 +33,10 @@ def record(
     begun: list[int] = []
 
     def begin() -> None:
-        if not count.isdecimal() or not 1 <= int(count) <= MOST_RECORDED:
+        wanted = whole_number(count, MOST_RECORDED)
+        if not wanted:
             raise ValueError(f"{count[:20]!r} runs are to be recorded, expected 1 to {MOST_RECORDED}")
-        begun.append(collector_of(request).contacts.framework().record(model, int(count)))
+        begun.append(collector_of(request).contacts.framework().record(model, wanted))
 
     told = f"The next {count[:20]} runs of {model or 'all models'} will be recorded."
     answer = done(request, visitor, begin, told, "/runs")

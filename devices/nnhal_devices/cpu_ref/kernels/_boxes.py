@@ -22,12 +22,6 @@ def require_boxes(op: OperationContext, boxes: Floats) -> None:
         op.fail(f"a box has corners out of order or beyond {_FAR:g}, expected x1 <= x2 and y1 <= y2")
 
 
-def require_images(op: OperationContext, indexes: Array, count: int) -> None:
-    """Fail if a box belongs to an image that does not exist."""
-    if indexes.size and not 0 <= indexes.min() <= indexes.max() < count:
-        op.fail(f"batch indexes from {indexes.min()} to {indexes.max()}, expected 0 to {count - 1}")
-
-
 def from_centre(centre: Floats, size: Floats) -> Floats:
     """The corners of boxes of a size around a centre."""
     return np.concatenate((centre - size / 2, centre + size / 2), axis=-1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from nnhal.operations import OperationContext
 from nnhal.operations._regions import RegionInput
-from nnhal_devices.cpu_ref.kernels._boxes import require_boxes, require_images
+from nnhal_devices.cpu_ref.kernels._boxes import require_boxes
 from nnhal_devices.cpu_ref.kernels._quantization import to_real
 from nnhal_devices.cpu_ref.kernels._types import Array, Floats
 
@@ -14,10 +14,9 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Floats
 def scaled_regions(op: OperationContext) -> tuple[Floats, Array]:
     """The regions, in cells of the feature maps, and the index of each region's feature map."""
     ratios = np.array([op.real(RegionInput.RATIO_WIDTH), op.real(RegionInput.RATIO_HEIGHT)] * 2, np.float32)
-    regions, indexes = to_real(op, RegionInput.ROIS) / ratios, op.value(RegionInput.BATCH_INDEX)
+    regions = to_real(op, RegionInput.ROIS) / ratios
     require_boxes(op, regions)
-    require_images(op, indexes, len(op.value(RegionInput.FEATURES)))
-    return regions, indexes
+    return regions, op.value(RegionInput.BATCH_INDEX)
 
 
 def channels_last(values: Array, channels_first: bool) -> Array:

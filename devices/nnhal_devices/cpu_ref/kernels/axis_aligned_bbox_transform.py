@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnhal.operations import OperationContext
 from nnhal.operations._boxes import BOX
 from nnhal.operations.axis_aligned_bbox_transform import Input
-from nnhal_devices.cpu_ref.kernels._boxes import require_boxes, require_images, transform
+from nnhal_devices.cpu_ref.kernels._boxes import require_boxes, transform
 from nnhal_devices.cpu_ref.kernels._quantization import from_real, to_real
 from nnhal_devices.cpu_ref.kernels._types import Array
 
@@ -13,9 +13,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 def axis_aligned_bbox_transform(op: OperationContext) -> tuple[Array, ...]:
     """Each region's deltas for each class, applied and clipped to the region's image."""
     rois, deltas, images = to_real(op, Input.ROIS), to_real(op, Input.DELTAS), to_real(op, Input.IMAGE_INFO)
-    indexes = op.value(Input.BATCH_INDEX)
     require_boxes(op, rois)
-    require_images(op, indexes, len(images))
     by_class = deltas.reshape(len(rois), deltas.shape[1] // BOX, BOX)
-    boxes = transform(rois[:, None], by_class, images[indexes][:, None])
+    boxes = transform(rois[:, None], by_class, images[op.value(Input.BATCH_INDEX)][:, None])
     return (from_real(op, boxes.reshape(deltas.shape)),)

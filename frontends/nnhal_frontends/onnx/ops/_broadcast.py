@@ -13,6 +13,7 @@ _BOOL = OperandType.TENSOR_BOOL8
 
 def filled(b: NodeBuilder, value: float, index: int = 0, shape: Dimensions = (1,)) -> int:
     """Add a constant of the element type of an input, with ``value`` in all elements."""
+    b.reserve(shape, b.element_type(index))
     return b.array(np.full(shape, value, b.element_type(index)))
 
 
@@ -22,6 +23,8 @@ def broadcast_input(b: NodeBuilder, index: int, shape: Dimensions) -> int:
     if values is None or 0 in shape:
         return broadcast(b, b.input(index), b.shape(index), shape)
     source = b.operand(b.input(index))
+    if values.shape != shape:
+        b.reserve(shape, values.dtype)
     return b.add_constant(
         OperandType(source.type), np.broadcast_to(values, shape), scale=source.scale, zero_point=source.zero_point
     )
@@ -50,6 +53,7 @@ def repetition(
     multiples = [wanted if repeat else 1 for wanted, repeat in zip(shape, repeated, strict=True)]
     if b.operand(operand).type == _BOOL:
         # TILE does not take booleans. A disjunction with false broadcasts them.
+        b.reserve(multiples, np.dtype(np.bool_))
         return OperationType.LOGICAL_OR, [operand, b.add_constant(_BOOL, np.zeros(multiples, np.bool_))]
     if longer:
         inputs = [operand, b.shape_constant(aligned)]

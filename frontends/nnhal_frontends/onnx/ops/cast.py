@@ -39,6 +39,8 @@ def _from_bools(b: NodeBuilder, wanted: np.dtype[np.generic]) -> None:
     shape = b.shape(0) or (1,)
     if 0 in shape:
         raise b.node.unsupported(f"bool to {wanted} on axes of unknown length", "fixed shapes of the model's inputs")
+    for _ in range(2):
+        b.reserve(shape, wanted)
     b.finish(OperationType.SELECT, [b.input(0), *(b.array(np.full(shape, value, wanted)) for value in (1, 0))])
 
 

@@ -32,7 +32,7 @@ _IMAGE_AXES = (2, 3)
 
 def max_pool(b: NodeBuilder) -> None:
     """The maximum of each window, without its padding."""
-    if len(b.node.outputs) > 1 and b.graph.uses()[b.node.outputs[1]]:
+    if len(b.node.outputs) > 1 and b.used(1):
         raise b.node.unsupported("the indices of the maxima are read", "the maxima alone")
     _pool(b, OperationType.MAX_POOL_2D, _window(b), b.input(0))
 
@@ -139,6 +139,7 @@ def _average(b: NodeBuilder, window: ImageWindow) -> None:
     if source is None:
         raise TypeError("only quantised means may need another scale")
     channels, height, width = shape[1], window.height.size, window.width.size
+    b.reserve((1, height, width, channels), source.element_type)
     ones = np.ones((1, height, width, channels), source.element_type)
     scale = float(np.float32(1 / (height * width)))
     weights = WeightsOperand(b.add_constant(OPERAND_TYPES[source.element_type], ones, scale=scale), (scale,))

@@ -110,6 +110,7 @@ def _state(b: NodeBuilder, sizes: LstmSizes, direction: int, index: int) -> int:
     """Return an initial state [batch, units]; zeros if it is left out."""
     shape = (sizes.batch, sizes.units)
     if not b.has(index):
+        b.reserve(shape, b.element_type())
         return b.array(np.zeros(shape, b.element_type()))
     values = b.constant(index)
     if values is not None:

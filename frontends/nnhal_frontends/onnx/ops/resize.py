@@ -158,6 +158,7 @@ def _finish(b: NodeBuilder, code: OperationType, flags: tuple[bool, bool]) -> No
 
 def _places(b: NodeBuilder, axis: ResizedAxis, transformation: str) -> Places:
     """Return the positions in the image of the pixels of the result."""
+    b.reserve((axis.resized,), np.dtype(np.float32))
     x = np.arange(axis.resized, dtype=np.float32)
     if transformation == "asymmetric":
         return x / axis.factor

@@ -119,9 +119,12 @@ def _strided(b: NodeBuilder, cuts: list[Cut]) -> None:
 def _gather(b: NodeBuilder, cuts: list[Cut], shape: Dimensions) -> None:
     """Finish with a GATHER for each axis."""
     value = b.input(0)
-    parts = [(axis, list(cut.indices(shape[axis]))) for axis, cut in enumerate(cuts) if not cut.whole]
-    if not all(indices for _, indices in parts):
+    kept = {axis: cut.indices(shape[axis]) for axis, cut in enumerate(cuts) if not cut.whole}
+    if not all(kept.values()):
         raise b.node.unsupported("a slice without elements", "at least one")
+    for taken in kept.values():
+        b.reserve((len(taken),), np.dtype(np.int32))
+    parts = [(axis, list(taken)) for axis, taken in kept.items()]
     for axis, indices in parts[:-1]:
         value = b.apply(OperationType.GATHER, [value, b.int32(axis), b.vector(indices)])
     axis, indices = parts[-1]

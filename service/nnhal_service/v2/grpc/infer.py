@@ -14,7 +14,8 @@ import numpy as np
 
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
 from nnhal.types import NO_DEADLINE
-from nnhal_service.access import FREE_COPIES, Charge, RequestMemoryBudget
+from nnhal_hosting.access import AccessRole
+from nnhal_service.access import FREE_COPIES, Charge, Guard, RequestMemoryBudget
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.serving.client_memory import PlacedTensor
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -22,7 +23,7 @@ from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP, bytes_of
 from nnhal_service.serving.request import InferenceResponse, Parameter
 from nnhal_service.v2.backend import ModelBackend, ModelRepository, SharedMemory
-from nnhal_service.v2.grpc.access import metadata_value
+from nnhal_service.v2.grpc.access import AUTHORIZATION, metadata_value
 from nnhal_service.v2.grpc.calls import Context, ended
 from nnhal_service.v2.grpc.decode import Asked, CutRequest, Head, cut_in_loop, cut_request, head_of, request_from_wire
 from nnhal_service.v2.grpc.encode import Raw, encode_response, encode_stream_response, response_to_wire
@@ -71,12 +72,15 @@ class InferCalls:
         owner: Owner,
         budget: RequestMemoryBudget,
         loop: ServingLoop,
+        guard: Guard,
     ) -> None:
+        """``guard`` admits each request of a stream but the first, with which the stream was admitted."""
         self._repository = repository
         self._memory = memory
         self._owner = owner
         self._budget = budget
         self._loop = loop
+        self._guard = guard
 
     async def infer(self, data: bytes, context: Context) -> bytes:
         """ModelInfer."""
@@ -98,6 +102,7 @@ class InferCalls:
         """ModelStreamInfer: each request is read and runs when the one before it has been answered."""
         by_status = metadata_value(context, _STATUS_HEADER) == "true"
         traceparent = metadata_value(context, TRACEPARENT)
+        is_first = True
         while isinstance(data := await context.read(), bytes):
             arrived_ns = time.monotonic_ns()
             cut = _NO_REQUEST
@@ -105,6 +110,9 @@ class InferCalls:
                 try:
                     with self._budget.charge(len(data)) as charge:
                         cut = await self._cut(data)
+                        if not is_first and self._guard.has_rules:
+                            self._guard.admit(AccessRole.INFER, metadata_value(context, AUTHORIZATION), context.peer())
+                        is_first = False
                         head = await self._head(cut, charge)
                         scope.name(head.model_name, cut.id)
                         answer = await self._run(head, cut, context, _IN_STREAM, arrived_ns, charge)

@@ -67,7 +67,7 @@ class InferenceServicer:
 
     def infer_calls(self, loop: ServingLoop) -> InferCalls:
         """The two calls that run models, which are served in a loop."""
-        return InferCalls(self._repository, self._memory, self.owner, self._budget, loop)
+        return InferCalls(self._repository, self._memory, self.owner, self._budget, loop, self._guard)
 
     async def ServerLive(self, request: wire.ServerLiveRequest, context: Context) -> wire.ServerLiveResponse:
         return wire.ServerLiveResponse(live=True)

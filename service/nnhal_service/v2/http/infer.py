@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
+from nnhal.whole_numbers import whole_number
+from nnhal_hosting.http import while_connected
 from nnhal_service.access import FREE_COPIES, Charge
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.runtime.run.cancellation import Cancellation
@@ -16,7 +18,6 @@ from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP
 from nnhal_service.serving.request import InferenceResponse
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.body import compressed, headers_of, read_body
-from nnhal_service.v2.http.connections import while_connected
 from nnhal_service.v2.http.decode import MOST_PARSED_JSON, DecodedRequest, decode_body, decode_raw
 from nnhal_service.v2.http.encode import encode
 from nnhal_service.v2.http.middleware import peer_of
@@ -169,6 +170,7 @@ def _json_size(headers: Mapping[bytes, bytes]) -> int | None:
     if given is None:
         return None
     text = given.decode("latin-1")
-    if not text.isdecimal():
+    size = whole_number(text)
+    if size is None:
         raise refuse(f"{JSON_SIZE} is {text[:40]!r}, expected a number of bytes")
-    return int(text)
+    return size

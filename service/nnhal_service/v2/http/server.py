@@ -12,9 +12,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from nnhal_hosting.access import TcpListener, Tls
-from nnhal_service.access import SharedNumber
+from nnhal_hosting.http import ConnectionLimiter, ConnectionLimits
+from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.v2.http.connections import ConnectionLimiter, ConnectionLimits
 
 _GRACE_SECONDS = 2
 _BACKLOG = 2048

@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from nnhal_hosting.access import TcpListener
+from nnhal_hosting.http import ConnectionLimits
 from nnhal_service.access import Guard, RequestMemoryBudget
-from nnhal_service.v2.http import ConnectionLimits, HttpServer, create_app
+from nnhal_service.v2.http import HttpServer, create_app
 from nnhal_service.v2.http.services import Services
 from tests.support.serving import shared_loop
 from tests.support.v2 import SERVER, FakeLog, FakeMemory, FakeModel, FakeRepository, FakeTrace

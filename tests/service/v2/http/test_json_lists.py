@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def parsed(text: memoryview, count: int, name: str = "INT32", limit: int = 0) ->
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_long_list_is_the_tensor_that_a_short_one_would_be(name: str, nested: bool) -> None:
     choose = random.Random(name)
-    makers: dict[str, Callable[[], list[object]]] = {
+    makers: dict[str, Callable[[], list[Any]]] = {
         "BOOL": lambda: [choose.random() < 0.5 for _ in range(20_000)],
         "INT8": lambda: [choose.randrange(-128, 128) for _ in range(20_000)],
         "INT64": lambda: [choose.randrange(-(2**63), 2**63) for _ in range(20_000)],

@@ -1,4 +1,4 @@
-"""How many HTTP connections there may be, and how long the server waits for a client.
+"""How many HTTP connections there may be, how long the server waits for a client, and how long heads may be.
 
 uvicorn itself closes connections that are idle after a response, and waits for ever in all other cases. A connection
 here stands between the transport and uvicorn's protocol, of which it uses nothing but the methods of asyncio.Protocol.
@@ -7,6 +7,7 @@ here stands between the transport and uvicorn's protocol, of which it uses nothi
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -19,8 +20,7 @@ import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from nnhal_service.access.counts import LocalNumber, SharedNumber
-from nnhal_service.v2.http.statuses import error_response
+from nnhal_hosting.shared_numbers import LocalNumber, SharedNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,10 @@ class ConnectionLimits:
     """How long a client may take for a head, and for the next byte of a body or a response."""
     idle_seconds: float = 60
     """How long a connection may be open without a request."""
+    head_bytes: int = 32 * 1024
+    """How long the head of a request may be, with the trailers and whatever else is beside its body."""
+    headers: int = 128
+    """How many headers it may have, trailers among them."""
 
 
 class ConnectionLimiter:
@@ -70,6 +74,16 @@ class ConnectionLimiter:
         return serve
 
 
+_BESIDE_HEADER = 4
+"""The bytes of a header beside its name and its value: a colon, a space and the end of the line."""
+_LINGER_SECONDS = 1.0
+_MOST_DISCARDED = 1 << 18
+
+
+class _TooLargeError(Exception):
+    """The head is too large. The message says what of it."""
+
+
 class _Awaited(Enum):
     """What the client sends next."""
 
@@ -81,7 +95,8 @@ class _Awaited(Enum):
 class LimitedConnection(asyncio.Protocol):
     """A connection that ends if its client stalls, with 408 if the request can still be answered.
 
-    A client that does not read its response stalls too. One connection too many is answered with 503.
+    A client that does not read its response stalls too. One connection too many is answered with 503, and a head that
+    is too large with 431: of it, uvicorn sees nothing.
     """
 
     _transport: asyncio.Transport
@@ -97,6 +112,11 @@ class LimitedConnection(asyncio.Protocol):
         self._unsent = 0
         self._served = 0
         self._is_lost = False
+        self._refused = False
+        self._piece = 0
+        self._head_bytes = 0
+        self._headers = 0
+        self._beside = 0
         self._on_lost: list[Callable[[], None]] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -109,13 +129,17 @@ class LimitedConnection(asyncio.Protocol):
             self._end(HTTPStatus.SERVICE_UNAVAILABLE, message)
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            self._discard(data)
+            return
         if self._awaited is _Awaited.BODY:
             self._since = self._loop.time()
         if self._parser is not None:
             try:
-                self._parser.feed_data(data)
-            except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-                self._parser = None  # uvicorn answers it, and closes the connection
+                self._feed(self._parser, data)
+            except _TooLargeError as error:
+                self._refuse_head(str(error))
+                return
         _current.set(self)  # for the task of the request
         self._protocol.data_received(data)
 
@@ -139,10 +163,27 @@ class LimitedConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """The parser has read the first byte of a request."""
         self._expect(_Awaited.HEAD)
+        self._head_bytes = self._headers = 0
+        # Where in the piece the request begins is unknown, unless the piece begins with it.
+        self._beside, self._piece = self._piece, 0
+
+    def on_url(self, url: bytes) -> None:
+        """The parser has read the target of a request, or a part of it."""
+        self._grow(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """The parser has read a header or a trailer."""
+        self._headers += 1
+        self._grow(len(name) + len(value) + _BESIDE_HEADER)
 
     def on_headers_complete(self) -> None:
         """The parser has read the head."""
         self._expect(_Awaited.BODY)
+        self._beside = 0
+
+    def on_body(self, _: bytes) -> None:
+        """The parser has read a part of the body."""
+        self._beside = 0
 
     def on_message_complete(self) -> None:
         """The parser has read the whole request."""
@@ -167,6 +208,53 @@ class LimitedConnection(asyncio.Protocol):
             yield
         finally:
             self._on_lost.remove(lost)
+
+    def _feed(self, parser: httptools.HttpRequestParser, data: bytes) -> None:
+        """Have the parser read a piece. Raises _TooLargeError if the head becomes too large."""
+        begins = self._awaited is _Awaited.REQUEST
+        self._piece = len(data) if begins else 0
+        if not begins:
+            self._beside += len(data)
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            raise _TooLargeError(str(error.__context__ or error)) from error
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._parser = None  # uvicorn answers it, and closes the connection
+            return
+        # Names, values and extensions that are not whole yet are no header, but are kept.
+        if self._awaited is not _Awaited.REQUEST and self._beside > self._limiter.limits.head_bytes:
+            raise self._too_long()
+
+    def _grow(self, size: int) -> None:
+        limits = self._limiter.limits
+        self._head_bytes += size
+        if self._head_bytes > limits.head_bytes:
+            raise self._too_long()
+        if self._headers > limits.headers:
+            raise _TooLargeError(f"the request has more than {limits.headers} headers")
+
+    def _too_long(self) -> _TooLargeError:
+        limit = self._limiter.limits.head_bytes
+        return _TooLargeError(f"the request has more than {limit} bytes beside its body")
+
+    def _refuse_head(self, message: str) -> None:
+        """Answer, and read on for a moment: a connection that is closed with bytes unread loses its answer."""
+        self._refused = True
+        self._parser = None
+        self._beside = 0
+        if self._served and self._awaited is not _Awaited.BODY:
+            self._transport.abort()  # the answer to an earlier request is under way
+            return
+        self._respond(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._loop.call_later(_LINGER_SECONDS, self._transport.close)
+
+    def _discard(self, data: bytes) -> None:
+        self._beside += len(data)
+        if self._beside > _MOST_DISCARDED:
+            self._transport.close()
 
     def _expect(self, awaited: _Awaited) -> None:
         self._awaited = awaited
@@ -198,11 +286,16 @@ class LimitedConnection(asyncio.Protocol):
         return self._served > 0 and (self._awaited is not _Awaited.BODY or not self._transport.is_reading())
 
     def _end(self, status: HTTPStatus, message: str) -> None:
-        response = error_response(status, message)
-        headers = [b"%s: %s\r\n" % header for header in (*response.raw_headers, (b"connection", b"close"))]
-        start = f"HTTP/1.1 {status} {status.phrase}\r\n".encode()
-        self._transport.write(b"".join((start, *headers, b"\r\n", bytes(response.body))))
+        self._respond(status, message)
         self._transport.close()
+
+    def _respond(self, status: HTTPStatus, message: str) -> None:
+        body = json.dumps({"error": message}, separators=(",", ":"))
+        head = (
+            f"HTTP/1.1 {status} {status.phrase}\r\ncontent-length: {len(body)}\r\ncontent-type: application/json\r\n"
+            "connection: close\r\n\r\n"
+        )
+        self._transport.write((head + body).encode())
 
 
 _current: ContextVar[LimitedConnection] = ContextVar("nnhal_http_connection")

@@ -1,0 +1,79 @@
+"""Bound what ONNX Runtime computes when it compiles a model.
+
+It computes operations whose inputs are all constant, one after another, and keeps every result until it is done: a
+chain of a few such operations may take all memory. So it leaves large results to the runs, and computes nothing if all
+results together are too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import onnx
+from onnx import ModelProto, helper
+
+from nnhal.extensions.onnx import ELEMENT_TYPES as EXTENSION_TYPES
+from nnhal.extensions.onnx import number_of
+from nnhal.resolved import ResolvedModel
+from nnhal.types import OperandLifeTime
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal_devices.cpu_acc.messages import decode, is_run, message_of
+from nnhal_devices.cpu_acc.session import LARGEST_FOLDED_BYTES
+
+MOST_RESULTS = 256 << 20
+"""Bytes of all results that are computed."""
+
+
+def folds(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> bool:
+    """Return whether the operations on constants may be computed when the model is compiled.
+
+    ``dimensions`` are the propagated ones of main's operands. A result of unknown size counts as LARGEST_FOLDED_BYTES.
+    """
+    graph, total = model.model.main, 0
+    known = set(model.constants[0])
+    known.update(index for index, o in enumerate(graph.operands) if o.lifetime == OperandLifeTime.NO_VALUE)
+    for operation in graph.operations:
+        run = is_run(model.model, operation)
+        if run:
+            total += _folded_inside(decode(message_of(model, operation)))
+        if known.issuperset(operation.inputs):
+            known.update(operation.outputs)
+            total += sum(_size(model, index, dimensions[index]) for index in operation.outputs)
+        if total > MOST_RESULTS:
+            return False
+    return True
+
+
+def _size(model: ResolvedModel, index: int, dimensions: Dimensions) -> int:
+    code = model.model.main.operands[index].type
+    number = number_of(model.model, code)
+    element = ELEMENT_TYPES.get(code) if number is None else EXTENSION_TYPES.get(number)
+    if element is None or not dimensions or 0 in dimensions:
+        return LARGEST_FOLDED_BYTES
+    return min(LARGEST_FOLDED_BYTES, element.itemsize * prod(dimensions))
+
+
+def _folded_inside(message: ModelProto) -> int:
+    """Return the bytes of the results of the nodes in a message that read constants only."""
+    if len(message.graph.node) < 2:
+        return 0  # it reads the operation's inputs
+    try:
+        graph = onnx.shape_inference.infer_shapes(message).graph
+    except onnx.shape_inference.InferenceError:
+        graph = message.graph
+    kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
+    known, total = {"", *(tensor.name for tensor in graph.initializer)}, 0
+    for node in graph.node:
+        if known.issuperset(node.input):
+            known.update(node.output)
+            if node.op_type != "Constant":
+                total += sum(_result(kinds.get(name)) for name in node.output)
+    return total
+
+
+def _result(kind: onnx.TypeProto.Tensor | None) -> int:
+    if kind is None or not kind.elem_type or not all(dim.HasField("dim_value") for dim in kind.shape.dim):
+        return LARGEST_FOLDED_BYTES
+    width = helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize
+    return min(LARGEST_FOLDED_BYTES, width * prod(dim.dim_value for dim in kind.shape.dim))

@@ -1,0 +1,130 @@
+"""Bounds of what ONNX's shape inference would make of a model, found before it runs.
+
+It keeps a list of dimensions for each tensor, and with data propagation the elements of each vector of sizes. A few
+nodes can make both so long that no memory is enough: Concat of a vector with itself, time and again, or a Reshape to a
+million dimensions before thousands of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, numpy_helper
+
+from nnhal_frontends.errors import InvalidModel
+
+LONGEST_SIZES = 1024
+"""The longest vector of sizes that is propagated as data."""
+MOST_DIMENSIONS = 1 << 22
+"""Of all tensors of a model together."""
+_USUAL_RANK = 8
+"""Taken for a tensor of which nothing is known."""
+
+
+@dataclass(slots=True)
+class InferenceBounds:
+    """The bounds of a graph and its subgraphs."""
+
+    dimensions: int = 0
+    """Dimensions of all tensors."""
+    longest: int = 0
+    """Elements of the longest vector that may be propagated."""
+    # Subgraphs have no scopes here: of tensors with one name the larger bound counts.
+    _ranks: dict[str, int] = field(default_factory=dict)
+    _lengths: dict[str, int] = field(default_factory=dict)
+    _values: dict[str, int] = field(default_factory=dict)  # those of constants with one element
+
+    @classmethod
+    def of(cls, graph: GraphProto) -> InferenceBounds:
+        """Return the bounds of a graph."""
+        bounds = cls()
+        bounds._graph(graph)
+        return bounds
+
+    @property
+    def may_propagate(self) -> bool:
+        """Whether shape inference may propagate data."""
+        return self.longest <= LONGEST_SIZES
+
+    def require_few(self) -> None:
+        """Raise InvalidModel if the tensors have too many dimensions."""
+        if self.dimensions > MOST_DIMENSIONS:
+            raise InvalidModel(
+                f"the model's tensors have up to {self.dimensions} dimensions together, expected at most "
+                f"{MOST_DIMENSIONS}"
+            )
+
+    def _graph(self, graph: GraphProto) -> None:
+        for tensor in graph.initializer:
+            self._constant(tensor.name, tensor)
+        for value in graph.input:
+            dims = value.type.tensor_type.shape.dim
+            self._note(value.name, len(dims), dims[0].dim_value if len(dims) == 1 else 0)
+        for node in graph.node:
+            self._node(node)
+
+    def _constant(self, name: str, tensor: TensorProto) -> None:
+        length = prod(tensor.dims) if len(tensor.dims) < 2 else 0
+        self._note(name, len(tensor.dims), length)
+        if tensor.data_type == TensorProto.INT64 and length == 1:
+            try:
+                self._values[name] = int(np.ravel(numpy_helper.to_array(tensor))[0])
+            except ValueError:  # its bytes are not those of one number, which is found later
+                self._values[name] = 0
+
+    def _node(self, node: NodeProto) -> None:
+        for graph in _graphs_of(node):
+            self._graph(graph)
+        if node.op_type == "Constant":
+            self._constant_node(node)
+            return
+        given = [name for name in node.input if name]
+        ranks = [self._ranks.get(name, _USUAL_RANK) for name in given] or [0]
+        lengths = [self._lengths.get(name, 0) for name in given] or [0]
+        rank, length = _rank_after(node, ranks, lengths), max(lengths)
+        if node.op_type == "Concat":
+            length = sum(lengths)
+            self.longest = max(self.longest, length)
+        elif node.op_type in ("Shape", "Gather"):
+            length = ranks[0] if node.op_type == "Shape" else lengths[-1]
+        elif node.op_type in ("ConstantOfShape", "Expand", "Range", "Tile"):
+            length = max([length, *(self._values.get(name, 0) for name in given)])
+        for name in node.output:
+            self._note(name, rank, length)
+            self.dimensions += rank
+
+    def _constant_node(self, node: NodeProto) -> None:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                self._constant(node.output[0], attribute.t)
+            else:
+                self._note(node.output[0], 1, len(attribute.ints))
+
+    def _note(self, name: str, rank: int, length: int) -> None:
+        self._ranks[name] = max(rank, self._ranks.get(name, 0))
+        self._lengths[name] = max(length, self._lengths.get(name, 0))
+
+
+def _graphs_of(node: NodeProto) -> Iterator[GraphProto]:
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+
+
+def _rank_after(node: NodeProto, ranks: list[int], lengths: list[int]) -> int:
+    """Return the largest rank that the results of a node can have."""
+    kind = node.op_type
+    if kind in ("Gather", "GatherND"):
+        return sum(ranks)
+    if kind == "Unsqueeze":
+        return ranks[0] + (lengths[1] if len(lengths) > 1 else max((len(a.ints) for a in node.attribute), default=0))
+    if kind == "Reshape":
+        return max([lengths[-1], *(len(a.ints) for a in node.attribute)])
+    if kind in ("ConstantOfShape", "Expand"):
+        return max(lengths[-1], ranks[0] if kind == "Expand" else 0)
+    if kind in ("OneHot", "Loop", "Scan", "If", "SplitToSequence", "ConcatFromSequence"):
+        return max(ranks) + 1
+    return max([*ranks, *(len(a.ints) for a in node.attribute if a.name == "shape")])
