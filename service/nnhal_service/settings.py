@@ -55,13 +55,13 @@ class ServiceSettings(ProcessSettings):
     max_models: int = Field(default=1024, ge=0, le=MOST)
     """Versions of models that the repository has loaded at a time, and models of one native client; 0 for no limit."""
 
-    max_model_nodes: int = Field(default=DEFAULT_LIMITS.nodes, ge=1)
+    max_model_nodes: int = Field(default=DEFAULT_LIMITS.nodes, ge=1, le=MOST)
     """Nodes of a model file, those of its subgraphs and functions included."""
 
-    folded_operation_bytes: int = Field(default=DEFAULT_LIMITS.operation_bytes, ge=0)
+    folded_operation_bytes: int = Field(default=DEFAULT_LIMITS.operation_bytes, ge=0, le=MOST_BYTES)
     """Bytes that one operation on constants may make on import, or twice the model's own constants if that is more."""
 
-    folded_bytes: int = Field(default=DEFAULT_LIMITS.folded_bytes, ge=0)
+    folded_bytes: int = Field(default=DEFAULT_LIMITS.folded_bytes, ge=0, le=MOST_BYTES)
     """Bytes that the constants that are computed on import may take, besides four times the model's own."""
 
     model_config_name: str = ""

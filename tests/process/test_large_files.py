@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,8 @@ from tests.support.wire import NO_TOKEN, WireDevice
 
 LIMIT = 1 << 20
 SPARSE = 1 << 36
+_HEADER = struct.Struct("<16s32sQQQ")
+"""Of a compilation: the magic, the digest and the lengths of its parts."""
 pytestmark = pytest.mark.slow
 
 
@@ -73,16 +77,22 @@ def test_constants_of_prepared_models_count_as_long_as_these_live(endpoint: Endp
         await_room(device, model_with_constant_in(tmp_path / "third", LIMIT * 3 // 4))
 
 
-def test_sparse_files_are_no_compilation_that_is_read(endpoint: Endpoint, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_header", [False, True])
+def test_sparse_files_are_no_compilation_that_is_read(endpoint: Endpoint, tmp_path: Path, has_header: bool) -> None:
     with WireDevice(endpoint) as wire:
         needed = wire.call(
             wire.device.GetNumberOfCacheFilesNeeded, device_pb2.GetNumberOfCacheFilesNeededRequest()
         ).number_of_cache_files
         message = device_pb2.PrepareModelFromCacheRequest(deadline_ns=-1, token=NO_TOKEN)
         named = [message.model_cache] * needed.num_model_cache + [message.data_cache] * needed.num_data_cache
-        descriptors = [create_file(tmp_path / f"cache{number}", SPARSE).descriptor for number in range(len(named))]
+        size = 1 << 30 if has_header else SPARSE
+        descriptors = [create_file(tmp_path / f"cache{number}", size).descriptor for number in range(len(named))]
         for files, descriptor in zip(named, descriptors, strict=True):
             files.add(descriptor_id=wire.link.issue(descriptor))
+        if has_header:
+            announced = len(named) * size - _HEADER.size
+            os.pwrite(descriptors[0].fileno(), _HEADER.pack(b"nnhal cache 2", b"", announced, 0, 0), 0)
         events, error = wire.events(wire.device.PrepareModelFromCache, message)
         assert error is None
-        assert events[-1].notified.message.startswith("reading the cache files, of which some is copied, takes ")
+        refused = "the cache files have ", "reading the cache files, of which some is copied, takes "
+        assert events[-1].notified.message.startswith(refused[has_header])

@@ -146,8 +146,9 @@ class HostedDevice:
 
         def prepare() -> PreparedModel:
             require_ahead(deadline_ns)
-            with self.copies.charged(2 * cache.size_of(files), "reading the cache files, of which some is copied,"):
-                model, options = cache.load(files, self.driver.version, deadline_ns)
+            header = cache.read_header(files)
+            with self.copies.charged(2 * header.byte_size, "reading the cache files, of which some is copied,"):
+                model, options = cache.load(files, header, self.driver.version, deadline_ns)
             try:
                 return self._prepare(ValidModel.of(model, self.copies), options, owner)
             except HalError as error:
