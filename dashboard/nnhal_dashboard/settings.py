@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from nnhal_hosting.access import HostName
-from nnhal_hosting.settings import MOST_BYTES
+from nnhal_hosting.settings import MOST, MOST_BYTES
 
 
 class DashboardSettings(BaseSettings):
@@ -33,7 +33,7 @@ class DashboardSettings(BaseSettings):
     port: int = Field(default=8003, ge=0, le=65535)
     """The port; 0 lets the system choose."""
 
-    max_connections: int = Field(default=1024, ge=1)
+    max_connections: int = Field(default=1024, ge=1, le=MOST)
     """How many connections of browsers may be open at a time."""
 
     allowed_host: tuple[HostName, ...] = ()

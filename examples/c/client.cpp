@@ -322,7 +322,7 @@ class Rpc {
     append_big_endian(body, request.encoded().size(), 4);
     send_data(body + request.encoded());
     while (!ended_) handle_frame();
-    if (headers_["grpc-status"] != "0") throw Failure(method + " failed: " + error());
+    if (!headers_.count("grpc-status") || headers_["grpc-status"] != "0") throw Failure(method + " failed: " + error());
     return messages();
   }
 
@@ -422,7 +422,8 @@ class Rpc {
     const Fields status(from_base64(headers_["grpc-status-details-bin"]));  // nnhal.v1.Status
     const Fields any = status.message(3);                                   // google.protobuf.Any
     if (any.bytes(1) != "type.googleapis.com/nnhal.v1.ErrorDetail")
-      return "gRPC status " + headers_["grpc-status"] + ", " + headers_["grpc-message"];
+      return headers_.count("grpc-status") ? "gRPC status " + headers_["grpc-status"] + ", " + headers_["grpc-message"]
+                                           : "it ended without a status";
     const Fields detail = any.message(2);
     return in_words(detail.number(1), detail.bytes(2));
   }

@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 
+from nnhal_frontends.content import ModelContent
 from nnhal_frontends.dimensions import with_dimensions
-from nnhal_frontends.errors import InvalidModel
+from nnhal_frontends.errors import InvalidModel, UnreadableModel
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.tflite_identifier import is_tflite
 
 __all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "import_file", "import_model"]
+
+
+_UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What readers raise if a file has what they do not expect."""
 
 
 class ModelFormat(IntEnum):
@@ -31,7 +36,7 @@ def import_file(path: Path) -> ImportedModel:
 
 
 def import_model(
-    content: bytes,
+    content: ModelContent,
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     as_one: bool = False,
     limits: ImportLimits = DEFAULT_LIMITS,
@@ -50,10 +55,13 @@ def import_model(
         raise InvalidModel(f"importing the {len(content)} bytes takes more memory than there is") from error
     except RecursionError as error:
         raise InvalidModel("the graphs of the model are nested too deep") from error
+    except _UNFORESEEN as error:
+        message = "a value of the model is out of its range, or two values contradict each other"
+        raise UnreadableModel(message) from error
 
 
 def _imported(
-    content: bytes,
+    content: ModelContent,
     format: ModelFormat | None,  # noqa: A002
     as_one: bool,
     limits: ImportLimits,
@@ -72,8 +80,10 @@ def _imported(
 
     from nnhal_frontends.onnx import import_onnx
 
+    if content[:1] == b"\0":  # no message begins so; a sparse file is not read to find that out
+        raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model")
     try:
-        model = ModelProto.FromString(content)
+        model = ModelProto.FromString(content if isinstance(content, bytes) else content[:])
     except DecodeError as error:
         raise InvalidModel(
             f"{len(content)} bytes that are neither an ONNX nor a TFLite model, or whose graphs are nested too deep"

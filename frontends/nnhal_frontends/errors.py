@@ -3,6 +3,7 @@
 NnhalError
 └── FrontendError         a user's model that cannot be imported
     ├── InvalidModel      a model that breaks the rules of its format, or does not fit the given shapes
+    │   └── UnreadableModel  a model in which a reader has failed: only the log can say at what
     ├── UnsupportedInput  an input of the model whose element type the NN HAL lacks
     └── UnsupportedNode   a node that the NN HAL cannot express
 """
@@ -18,6 +19,10 @@ class FrontendError(NnhalError):
 
 class InvalidModel(FrontendError):  # noqa: N818 - the base says that it is an error
     """A model that breaks the rules of its format, or does not fit the given shapes."""
+
+
+class UnreadableModel(InvalidModel):
+    """A model in which a reader has failed. Its cause is what the reader raised."""
 
 
 class UnsupportedInput(FrontendError):  # noqa: N818 - as above

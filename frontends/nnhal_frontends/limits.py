@@ -21,7 +21,7 @@ class ImportLimits:
     """Bytes that one operation on constants may make, or twice the bytes of the model's own constants if those are
     more."""
     folded_bytes: int = 256 * _MEBIBYTE
-    """Bytes that all computed constants may take at a time, besides twice the bytes of the model's own constants."""
+    """Bytes that all computed constants may take at a time, besides four times those of the model's own constants."""
     folding_work: int = 1 << 28
     """Elements that may be read and written to compute constants, besides eight times the elements of the model's own
     constants."""
@@ -49,7 +49,7 @@ class FoldingBudget:
         limits = self.limits
         fits = (
             result_bytes <= max(limits.operation_bytes, 2 * self.own_bytes)
-            and self.held_bytes + result_bytes <= limits.folded_bytes + 2 * self.own_bytes
+            and self.held_bytes + result_bytes <= limits.folded_bytes + 4 * self.own_bytes
             and self.work + work <= limits.folding_work + 8 * self.own_elements
         )
         if fits:

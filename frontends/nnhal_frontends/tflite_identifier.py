@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from nnhal_frontends.content import ModelContent
+
 IDENTIFIER = b"TFL3"
 """What bytes 4 to 8 of every TFLite file are."""
 
 
-def is_tflite(content: bytes) -> bool:
+def is_tflite(content: ModelContent) -> bool:
     """Whether a file says that it is TFLite."""
     return content[4:8] == IDENTIFIER

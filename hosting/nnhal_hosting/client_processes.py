@@ -3,6 +3,8 @@
 A link closes with the last copy of the client's end. If a copy is held by who does not use it, such as this process, or
 waits in a socket that nobody reads, the link stays open for ever. So the client's process is watched as well. If it has
 ended and the link is open, a fork may have the client's end; then that is the client from now on.
+
+Where it cannot be seen who has the client's end, at least this process drops what waits in its sockets.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Protocol
 
 from nnhal.descriptor import Descriptor
 from nnhal.link import Channel
+from nnhal_hosting.freight import FreightWatch
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.process_start import TICK_NS
 from nnhal_hosting.socket_holders import Holders, find_holders, peer_inode
@@ -30,6 +33,8 @@ _LOOK_SECONDS = 0.25
 """How long to wait before each look for who holds a link whose client has ended."""
 _LOOKS = 2
 """How often nobody must be found before a session ends: a process may be forked during a look."""
+_SWEEP_SECONDS = 2.0
+"""How often freight is looked for while it is unknown who holds the link of a client that has ended."""
 
 
 class LinkedClient(Protocol):
@@ -59,8 +64,8 @@ class _Link:
 class ClientProcesses:
     """Watches the processes of clients, in a thread of its own. Safe to use from several threads.
 
-    Clients in foreign PID namespaces cannot be watched, and nobody is who shares this process. Where /proc or the
-    kernel does not say who holds a socket, a session stays until its link closes.
+    Whoever shares this process is not watched. If the kernel or /proc does not say who holds a socket, as for clients
+    in foreign namespaces, a session stays until its link closes.
     """
 
     def __init__(self) -> None:
@@ -69,7 +74,9 @@ class ClientProcesses:
         self._links: dict[LinkedClient, _Link] = {}
         self._by_process: dict[int, _Link] = {}
         self._orphans: set[_Link] = set()
-        self._look_at = 0.0
+        self._unseen: set[_Link] = set()  # the client has ended, and it is unknown who holds the link
+        self._freight = FreightWatch()
+        self._look_at = self._sweep_at = 0.0
         self._closing = False
         self._epoll = select.epoll()
         self._alarm = Descriptor(os.eventfd(0, os.EFD_CLOEXEC))
@@ -93,7 +100,7 @@ class ClientProcesses:
 
     def watch(self, client: LinkedClient, connection: socket.socket, channel: Channel) -> None:
         """Watch the process of a client that has connected just now, and shut ``channel`` down when it is gone."""
-        if client.pid <= 0 or client.pid == os.getpid():
+        if client.pid == os.getpid():
             return
         link = _Link(client, channel)
         with self._lock:
@@ -107,6 +114,7 @@ class ClientProcesses:
             link = self._links.pop(client, None)
             if link is not None:
                 self._orphans.discard(link)
+                self._unseen.discard(link)
                 self._drop_process(link)
 
     def _follow(self, link: _Link, open_process: Callable[[], Descriptor]) -> None:
@@ -128,15 +136,26 @@ class ClientProcesses:
             process.close()
 
     def _look_for(self, link: _Link) -> None:
+        if link.client.pid <= 0:
+            self._give_up(link)
+            return
         if not self._orphans:
             self._look_at = time.monotonic() + _LOOK_SECONDS
             os.eventfd_write(self._alarm.fileno(), 1)
         self._orphans.add(link)
         link.looks = 0
 
+    def _give_up(self, link: _Link) -> None:
+        """Leave it at sweeps, since who holds the link cannot be seen."""
+        if not self._unseen:
+            self._sweep_at = time.monotonic() + _SWEEP_SECONDS
+            os.eventfd_write(self._alarm.fileno(), 1)
+        self._orphans.discard(link)
+        self._unseen.add(link)
+
     def _run(self) -> None:
         while True:
-            events = self._epoll.poll(max(0.0, self._look_at - time.monotonic()) if self._orphans else None)
+            events = self._epoll.poll(self._seconds_to_wait())
             if self._closing:
                 return
             for number, _ in events:
@@ -147,6 +166,13 @@ class ClientProcesses:
             if self._orphans and time.monotonic() >= self._look_at:
                 self._look()
                 self._look_at = time.monotonic() + _LOOK_SECONDS
+            if self._unseen and time.monotonic() >= self._sweep_at:
+                self._freight.drop_stuck()
+                self._sweep_at = time.monotonic() + _SWEEP_SECONDS
+
+    def _seconds_to_wait(self) -> float | None:
+        instants = [*([self._look_at] if self._orphans else []), *([self._sweep_at] if self._unseen else [])]
+        return max(0.0, min(instants) - time.monotonic()) if instants else None
 
     def _has_ended(self, process: int) -> None:
         with self._lock:
@@ -159,13 +185,14 @@ class ClientProcesses:
     def _look(self) -> None:
         """Look who holds the links whose clients have ended."""
         with self._lock:
-            inodes = {link: peer_inode(link.channel.fileno()) for link in self._orphans if not link.channel.hung_up}
+            self._orphans = {link for link in self._orphans if not link.channel.hung_up}
+            inodes = {link: peer_inode(link.channel.fileno()) for link in self._orphans}
         known = {link: inode for link, inode in inodes.items() if inode is not None}
         holders = find_holders(set(known.values())) if known else None
         with self._lock:
-            for link in list(self._orphans):
+            for link in inodes.keys() & self._orphans:
                 if link not in known or holders is None:
-                    self._orphans.discard(link)
+                    self._give_up(link)
                 else:
                     self._settle(link, known[link], holders)
 
@@ -201,7 +228,7 @@ def _process_behind(connection: socket.socket, pid: int) -> Descriptor:
     except OSError as error:
         if error.errno in (errno.EINVAL, errno.ESRCH):
             raise ProcessLookupError from error
-        if error.errno != errno.ENOPROTOOPT:  # as before Linux 6.5
+        if error.errno != errno.ENOPROTOOPT or pid <= 0:  # as before Linux 6.5
             raise
     return Descriptor(os.pidfd_open(pid))
 

@@ -20,6 +20,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import invalid_argument
 from nnhal.fence import fault_of_pair
 from nnhal.link import Channel
+from nnhal_hosting.freight import carries_freight
 
 _SO_COOKIE = 57
 _COOKIE = struct.Struct("=Q")
@@ -74,16 +75,7 @@ def _fault_of_socket(descriptor: Descriptor, ends: ChannelEnds) -> str:
     with _view(descriptor) as end:
         if ends.has(end):
             return "an end of a channel of this process"
-    return "a socket in which other descriptors wait to be received" if _carries_descriptors(descriptor) else ""
-
-
-def _carries_descriptors(descriptor: Descriptor) -> bool:
-    """Whether messages with descriptors wait in a socket. Unknown, and taken for no, before Linux 5.7."""
-    try:
-        lines = Path(f"/proc/self/fdinfo/{descriptor.fileno()}").read_text().splitlines()
-    except OSError:
-        return False
-    return any(name == "scm_fds" and int(count) for name, _, count in (line.partition(":") for line in lines))
+    return "a socket in which other descriptors wait to be received" if carries_freight(descriptor) else ""
 
 
 def _kernel_object(descriptor: Descriptor) -> str:

@@ -18,7 +18,14 @@ from google.protobuf.message import DecodeError
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
-from nnhal.link.channel import MAX_MESSAGE_BYTES, Channel, ChannelClosedError, ProtocolError, peer_credentials
+from nnhal.link.channel import (
+    MAX_MESSAGE_BYTES,
+    Channel,
+    ChannelClosedError,
+    NoDescriptorError,
+    ProtocolError,
+    peer_credentials,
+)
 from nnhal.link.client import PROTOCOL_VERSION
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
@@ -280,7 +287,11 @@ class LinkServer:
         ).SerializeToString()
 
     def _answer(self, channel: Channel, session: Session) -> None:
-        request, descriptors = _receive(channel)
+        try:
+            request, descriptors = _receive(channel)
+        except NoDescriptorError as error:
+            channel.send(_refusal(str(error), fatal=False, status=ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT))
+            return
         kind = request.WhichOneof("request")
         expected = request.put.count if kind == "put" else 0
         if len(descriptors) != expected:

@@ -54,9 +54,7 @@ class ServerProcess:
         self._opened = opened
         self.link = LinkServer(endpoint.link, self._open, limits, allowed_uids, poller, admin_keys)
         self._operator_methods = OperatorMethods(admin_keys)
-        self._admission = CallAdmission(
-            calls, SESSION_METADATA, calls.prefix, (WATCH, REFLECT), self._operator_methods.has
-        )
+        self._admission = CallAdmission(calls, SESSION_METADATA, (WATCH, REFLECT), self._operator_methods.has)
         self.rpc = grpc.server(
             ThreadPoolExecutor(1),  # for no call: the admission has threads for all
             handlers=[self._operator_methods],

@@ -42,6 +42,9 @@ class ProcessSettings(BaseSettings):
     rpc_connection_calls: int = Field(default=256, ge=1, le=MOST)
     """Calls that are open at a time on one connection of gRPC."""
 
+    rpc_read_ahead_bytes: int = Field(default=16 << 10, ge=1024, le=2**31 - 1)
+    """Bytes that are read of the message of a call over gRPC that waits to be served."""
+
     rpc_message_bytes: int = Field(default=128 << 20, ge=64 << 10, le=2**31 - 1)
     """Bytes of one message over gRPC."""
 

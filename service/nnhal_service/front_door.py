@@ -35,7 +35,7 @@ from nnhal_service.front_workers.interfaces import NUMBER_ROWS, REQUEST_BYTES, W
 from nnhal_service.front_workers.pool import FrontWorkers
 from nnhal_service.front_workers.ports import SharedPort
 from nnhal_service.front_workers.shared_memory import LentRegions, RegionLender
-from nnhal_service.fronts import FrontBackends, grpc_front, http_front
+from nnhal_service.fronts import FrontBackends, grpc_front, http_front, instance_memory_of
 from nnhal_service.observability import (
     NO_NATIVE_CLIENTS,
     Metrics,
@@ -131,6 +131,7 @@ class FrontDoor:
         self._numbers = NumberTable.create(len(NUMBER_ROWS), settings.front_workers + 1)
         held = self._numbers.number(REQUEST_BYTES, settings.front_workers)
         self._budget = RequestMemoryBudget(settings.request_memory, held if settings.front_workers > 1 else None)
+        self._instance_memory = instance_memory_of(self._budget)
         self._loop = ServingLoop(settings.inference_threads)
         self._fronts: list[AbstractContextManager[object]] = []
         # Those of passed sockets serve only while models do; before and after that, clients wait.
@@ -139,7 +140,7 @@ class FrontDoor:
         self._workers: FrontWorkers | None = None
         self.addresses: dict[str, str] = {}
         self._drains = False
-        self.opener = Opener(fleet, self._serve, settings.cache_directory)
+        self.opener = Opener(fleet, self._serve, settings.cache_directory, settings.import_limits)
         options = repository_options(settings)
         self.repository: Repository[ServedModel] = Repository(options, self.opener.open, self._changed)
         self._model_notes = ModelNotes(self.repository, self._records.note)
@@ -354,6 +355,7 @@ class FrontDoor:
             [self._tracer, records.log],
             register=records.models,
             keeper=records.log,
+            memory=self._instance_memory,
         )
         loaded.on_replanned(partial(note_replanned, records.note, name))
         return served

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,16 @@ from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.front_settings import connection_limits, hosts_of
 from nnhal_service.serving import ServingLoop
+from nnhal_service.serving.instance_memory import InstanceMemory
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescription, SharedMemory, TraceSettings
 from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
 
 if TYPE_CHECKING:
     from nnhal_service.v2.http import HttpServer
+
+_REFUSED_IN_WORDS = 64 << 20
+"""Bytes by which a message may exceed the memory of requests and be refused with the name of that limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,13 @@ class FrontBackends:
     loop: ServingLoop
     tls: Tls | None
     """The keys of all TCP ports; None without TLS."""
+
+
+def instance_memory_of(budget: RequestMemoryBudget) -> InstanceMemory:
+    """The memory of instances within the budget of requests, for which those that are kept are released."""
+    memory = InstanceMemory(partial(budget.take, already=0), budget.give_back)
+    budget.reclaim = memory.reclaim
+    return memory
 
 
 def grpc_front(
@@ -68,7 +80,7 @@ def grpc_front(
         addresses,
         servicer,
         backends.repository,
-        GrpcLimits(message_bytes=settings.grpc_max_message_size),
+        GrpcLimits(message_bytes=_message_bytes(settings)),
         backends.tls.grpc_credentials() if backends.tls else None,
         backends.guard,
         shares_ports,
@@ -104,3 +116,10 @@ def http_front(
     )
     limits = connection_limits(settings)
     return HttpServer(listener, create_app(services), backends.loop, backends.tls, limits, connections, inherited)
+
+
+def _message_bytes(settings: ServiceSettings) -> int:
+    """The longest message that is received. What exceeds the memory of requests by far is not read to be refused."""
+    if not settings.request_memory:
+        return settings.grpc_max_message_size
+    return min(settings.grpc_max_message_size, settings.request_memory + _REFUSED_IN_WORDS)

@@ -86,7 +86,14 @@ class FrameworkProcess:
         )
         models = self._front_door.repository if self._front_door else None
         servicer = FrameworkServicer(
-            fleet, sessions, settings.cache_directory, models, runs=records.client_models, note=events.note
+            fleet,
+            sessions,
+            settings.cache_directory,
+            models,
+            runs=records.client_models,
+            note=events.note,
+            load_bytes=settings.load_bytes,
+            import_limits=settings.import_limits,
         )
         framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self._native.rpc)
         set_level = self._front_door.log_settings.set_level if self._front_door else None

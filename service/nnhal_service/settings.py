@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from nnhal_frontends import DEFAULT_LIMITS, ImportLimits
 from nnhal_hosting.access import HostName
 from nnhal_hosting.settings import MOST, MOST_BYTES, MOST_SECONDS, ProcessSettings
 from nnhal_service.repository import ControlMode
@@ -26,6 +27,9 @@ class ServiceSettings(ProcessSettings):
 
     cache_directory: str = ""
     """The directory of compilations for clients that give tokens; empty for no caching."""
+
+    load_bytes: int = Field(default=8192 * _MEBIBYTE, ge=0, le=MOST_BYTES)
+    """Memory that native clients' models take while they are loaded, three times the bytes of a file."""
 
     model_repository: tuple[Path, ...] = ()
     """Folders of models."""
@@ -50,6 +54,15 @@ class ServiceSettings(ProcessSettings):
 
     max_models: int = Field(default=1024, ge=0, le=MOST)
     """Versions of models that the repository has loaded at a time, and models of one native client; 0 for no limit."""
+
+    max_model_nodes: int = Field(default=DEFAULT_LIMITS.nodes, ge=1, le=MOST)
+    """Nodes of a model file, those of its subgraphs and functions included."""
+
+    folded_operation_bytes: int = Field(default=DEFAULT_LIMITS.operation_bytes, ge=0, le=MOST_BYTES)
+    """Bytes that one operation on constants may make on import, or twice the model's own constants if that is more."""
+
+    folded_bytes: int = Field(default=DEFAULT_LIMITS.folded_bytes, ge=0, le=MOST_BYTES)
+    """Bytes that the constants that are computed on import may take, besides four times the model's own."""
 
     model_config_name: str = ""
     """Which of the models' other configurations to use."""
@@ -123,3 +136,8 @@ class ServiceSettings(ProcessSettings):
 
     trace_config: tuple[str, ...] = ()
     """``level=TIMESTAMPS``, ``rate=1`` and so on."""
+
+    @property
+    def import_limits(self) -> ImportLimits:
+        """The limits of importing one model file."""
+        return ImportLimits(self.max_model_nodes, self.folded_operation_bytes, self.folded_bytes)

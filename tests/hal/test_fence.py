@@ -341,3 +341,18 @@ def test_a_socket_that_only_wakes_its_waiters_ends_the_waiting() -> None:
     assert fence.state is FenceState.PENDING
     with pytest.raises(FenceError, match="does not behave like one"):
         fence.wait()
+
+
+def test_who_owes_a_fence_learns_that_it_was_cancelled() -> None:
+    signal, fence = create_fence()
+    seen = [signal.is_cancelled]
+    for change in (fence.cancel, signal.fail):
+        change()
+        seen.append(signal.is_cancelled)
+    assert seen == [False, True, False]
+
+
+def test_a_fence_of_which_no_copy_is_left_is_not_cancelled() -> None:
+    signal, fence = create_fence()
+    fence.descriptor.close()
+    assert not signal.is_cancelled

@@ -18,6 +18,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import ChannelQuant, Model, Operand, OperandType, Operation, OperationType, Subgraph
 from tests.support.models import Recipe
 from tests.support.processes import device_process
+from tests.support.refusals import INVALID, refusal
 
 _DRIVERS = ("cpu_ref", "cpu_acc")
 _NUMBERS = st.one_of(
@@ -129,6 +130,18 @@ def device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
 def test_the_models_are_valid_before_they_are_damaged(device: RemoteDevice, model: Model) -> None:
     assert all(device.supported_operations(model))
     device.prepare_model(model).release()
+
+
+@pytest.mark.contract("PM-03")
+@pytest.mark.parametrize("length", [1, 3, 1 << 20])
+def test_an_output_with_other_dimensions_than_its_operation_makes_is_invalid(device: RemoteDevice, length: int) -> None:
+    recipe = Recipe()
+    given = recipe.input(OperandType.TENSOR_FLOAT32, (2,))
+    result = Operand(OperandType.TENSOR_FLOAT32, (length,))
+    model = recipe.build(recipe.operation(OperationType.ADD, [given, given, *recipe.integers(0)], result)).model
+    words = rf"operation 0 \(ADD\): output 0 has dimensions \[2\], the model says \[{length}\]"
+    for ask in (device.supported_operations, device.assess_model, device.prepare_model):
+        refusal(lambda ask=ask: ask(model), INVALID, words)  # type: ignore[misc]
 
 
 @settings(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from nnhal.admin import EXIT_STATUS
 from nnhal.endpoint import Endpoint
-from nnhal.errors import TransportError
+from nnhal.errors import HalError, TransportError
 from nnhal.fence import FenceState
 from nnhal.remote import RemoteDevice
 from nnhal.remote.admin import DeviceAdmin
@@ -22,14 +24,14 @@ from nnhal_devices.host.clock import now_ns
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.endless import endless_model, endless_request
 from tests.support.entry_points import ALL_ENTRY_POINTS, LAUNCH_POINTS, PLAIN, Target, bind, fenced
+from tests.support.far_devices import far_device, near_device
 from tests.support.processes import device_process
-from tests.support.refusals import FAILURE, refusal
+from tests.support.refusals import FAILURE, MISSED, refusal
 from tests.support.waiting import wait_until
 from tests.support.wire import WireDevice
 
 pytestmark = pytest.mark.slow
-MISSED = ErrorStatus.MISSED_DEADLINE_TRANSIENT
-SOON_NS = 100_000_000
+SOON_NS = 200_000_000
 SECONDS = 30
 
 
@@ -38,6 +40,17 @@ def endpoint(request: pytest.FixtureRequest) -> Endpoint:
     """Run each device that has operators of ONNX: one whose work a library does, and one that computes itself."""
     found: Endpoint = request.getfixturevalue(request.param)
     return found
+
+
+@pytest.fixture(scope="module")
+def remote() -> Iterator[Endpoint]:
+    """A device that uses another over TCP."""
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        far_device(Path(directory), driver="cpu_acc") as far,
+        near_device(Path(directory), far) as near,
+    ):
+        yield near.endpoint
 
 
 @pytest.fixture
@@ -80,10 +93,17 @@ class Others:
         self._addition.check(lambda: run(request), 1, 2)
 
 
+def misses(call: Callable[[], object]) -> None:
+    """Check that a call misses its deadline: on a busy machine that may have passed before it begins."""
+    with pytest.raises(HalError) as late:
+        call()
+    assert late.value.status in MISSED, str(late.value)
+
+
 @pytest.mark.parametrize("entry", ALL_ENTRY_POINTS)
 def test_it_ends_at_its_deadline(target: Target, others: Others, entry: str) -> None:
     run = ALL_ENTRY_POINTS[entry]
-    refusal(lambda: run(target, endless_request(), PLAIN, now_ns() + SOON_NS), MISSED)
+    misses(lambda: run(target, endless_request(), PLAIN, now_ns() + SOON_NS))
     others.are_served()
 
 
@@ -95,12 +115,12 @@ def test_several_end_at_their_deadlines_while_others_wait(
     runs = [threads.submit(run, each, endless_request(), PLAIN, deadline_ns) for each in targets]
     others.are_served()
     for each in runs:
-        refusal(lambda each=each: each.result(SECONDS), MISSED)  # type: ignore[misc]
+        misses(partial(each.result, SECONDS))
 
 
 def test_a_launched_one_may_take_as_long_as_it_was_allowed_once_it_begins(target: Target, others: Others) -> None:
     info = fenced(target, endless_request(), duration_ns=SOON_NS).end()
-    assert info.status == MISSED
+    assert info.status in MISSED
     others.are_served()
 
 
@@ -141,6 +161,16 @@ def test_it_ends_with_the_call_that_runs_it(wire: WireDevice, target: Target, ot
     ask = admin_pb2.GetProcessRequest()
     wait_until(lambda: bool(own.GetProcess(ask, metadata=wire.metadata).executions), "the execution has begun")
     call.cancel()
+    others.are_served()
+
+
+@pytest.mark.parametrize("endpoint", ["remote"], indirect=True)
+def test_it_ends_on_another_host_too(target: Target, others: Others) -> None:
+    run = ALL_ENTRY_POINTS["burst, channel"]
+    misses(lambda: run(target, endless_request(), PLAIN, now_ns() + SOON_NS))
+    others.are_served()
+    begin(target)
+    target.burst.channel.close()
     others.are_served()
 
 

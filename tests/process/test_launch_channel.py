@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+import socket
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -172,8 +173,32 @@ def test_a_launch_waits_for_as_many_fences_as_fit_into_a_datagram(
     np.testing.assert_array_equal(addition.total(), np.float32(3))
 
 
+def datagrams() -> int:
+    """Make an end of a pair on which the end of the other side is not seen."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.close()
+    return theirs.detach()
+
+
+def a_link(endpoint: Endpoint) -> int:
+    """Connect to the link of a device."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(str(endpoint.link))
+    return connection.detach()
+
+
 @pytest.mark.contract("VR-05")
-def test_a_descriptor_that_is_no_socket_is_refused_and_closed(device: RemoteDevice, target: Target) -> None:
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        pytest.param(lambda _: os.memfd_create("strange"), "not a socket", id="memory"),
+        pytest.param(lambda _: datagrams(), "SOCK_DGRAM", id="datagrams"),
+        pytest.param(lambda endpoint: a_link(endpoint), "connected to one, as links are", id="a link"),
+    ],
+)
+def test_a_descriptor_that_is_no_fence_is_refused_and_closed(
+    cpu_ref: Endpoint, device: RemoteDevice, target: Target, make: Callable[[Endpoint], int], words: str
+) -> None:
     addition = addition_in_ashmem()
     execution = bind(target, addition.request)
     relaunch_on_channel(target, execution).end()
@@ -181,10 +206,11 @@ def test_a_descriptor_that_is_no_socket_is_refused_and_closed(device: RemoteDevi
     _, held = create_fence()
     for _ in range(5):
         strange = Fence(held.descriptor.duplicate())
-        strange.descriptor = Descriptor(os.memfd_create("strange"))
-        refusal(lambda s=strange: relaunch_on_channel(target, execution, [held, s]), INVALID, "not a socket")  # type: ignore[misc]
+        strange.descriptor = Descriptor(make(cpu_ref))
+        refusal(lambda s=strange: relaunch_on_channel(target, execution, [held, s]), INVALID, words)  # type: ignore[misc]
         ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=execution))
         target.launches.exchange(ask, [strange.descriptor])
+        del strange
     wait_until(lambda: resources_of(device.pid).within(resources), "the descriptors that were sent are closed")
     addition.check(lambda: relaunch_on_channel(target, execution).end(), 1, 2)
 

@@ -12,7 +12,9 @@ import pytest
 from nnhal_hosting.supervision import Child
 from tests.support.certificates import Pair, authority, signed
 from tests.support.far_devices import Served, connection_to, far_device
+from tests.support.idle_calls import half_sent, idle_calls
 from tests.support.tokens import token_file
+from tests.support.waiting import wait_until
 
 
 @dataclass(frozen=True)
@@ -142,3 +144,19 @@ def test_beyond_loopback_it_listens_insecurely_on_purpose_only(short_path: Path)
         port = far.address.rpartition(":")[2]
         with connection_to(Served(far.child, far.endpoint, f"127.0.0.1:{port}")) as connection:
             assert connection.device.version
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["Run", "PutConstant", "OpenSession"])
+def test_calls_that_never_send_anything_keep_nobody_out(short_path: Path, method: str) -> None:
+    with far_device(short_path) as far:
+
+        def is_admitted() -> bool:
+            try:
+                with connection_to(far, patience="10") as connection:
+                    return bool(connection.device.version)
+            except OSError:
+                return False
+
+        with connection_to(far), idle_calls(far.address, 80, half_sent(f"/nnhal.v1.WireService/{method}")):
+            wait_until(is_admitted, "another framework is admitted")

@@ -11,6 +11,8 @@ from pathlib import Path
 import grpc
 import pytest
 
+from nnhal.codec import model_to_wire
+from nnhal.codec.bounds import MAX_ARGUMENTS
 from nnhal.errors import HalError
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice
@@ -18,7 +20,7 @@ from nnhal.types import DataLocation, ErrorStatus, OperandLifeTime
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.remote.connection import WireConnection
 from nnhal_devices.wire.protocol import CHUNK_BYTES
-from tests.support.additions import addition_in_ashmem, addition_model
+from tests.support.additions import ELEMENTS, TENSOR_BYTES, addition_in_ashmem, addition_model
 from tests.support.far_devices import Served, connection_to, far_device, near_device
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.waiting import wait_until
@@ -207,3 +209,29 @@ def test_two_clients_use_one_device_at_a_time(short_path: Path) -> None:
             for addition, burst in zip(additions, bursts, strict=True):
                 addition.check(lambda a=addition, b=burst: b.execute(a.request), number, 1)  # type: ignore[misc]
         assert far.usage().prepared_models == 2
+
+
+def test_what_is_left_without_a_limit_of_time_has_none(connection: WireConnection) -> None:
+    packed = wire.PackedModel(model=model_to_wire(addition_model(), lambda _: 0))
+    prepared = connection.call(connection.stub.Prepare, wire.PrepareRequest(model=packed))
+    argument = wire.BoundArgument(dimensions=[ELEMENTS], length=TENSOR_BYTES)
+    bind = wire.BindExecutionRequest(
+        prepared_model=prepared.prepared_model, inputs=[argument, argument], outputs=[argument]
+    )
+    execution = connection.call(connection.stub.BindExecution, bind).execution
+    run = wire.WireServiceRunRequest(start=wire.RunStart(execution=execution, run=1), inputs=bytes(2 * TENSOR_BYTES))
+    assert connection.call(connection.stub.Run, run).outputs == bytes(TENSOR_BYTES)
+    late = wire.RunStart(execution=execution, run=2, remaining_ns=0)
+    error = refused(connection, connection.stub.Run, wire.WireServiceRunRequest(start=late, inputs=run.inputs))
+    assert error.status == ErrorStatus.MISSED_DEADLINE_PERSISTENT
+
+
+def test_a_list_of_arguments_that_is_too_long_is_refused(connection: WireConnection) -> None:
+    packed = wire.PackedModel(model=model_to_wire(addition_model(), lambda _: 0))
+    prepared = connection.call(connection.stub.Prepare, wire.PrepareRequest(model=packed))
+    bind = wire.BindExecutionRequest(
+        prepared_model=prepared.prepared_model, inputs=[wire.BoundArgument(has_no_value=True)] * (MAX_ARGUMENTS + 1)
+    )
+    error = refused(connection, connection.stub.BindExecution, bind)
+    assert error.status == ErrorStatus.INVALID_ARGUMENT
+    assert f"{MAX_ARGUMENTS + 1} inputs, expected at most {MAX_ARGUMENTS}" in error.message

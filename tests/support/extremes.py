@@ -106,6 +106,8 @@ def _of_scalar(path: tuple[FieldDescriptor, ...], inner: FieldDescriptor, many: 
 
 
 def _values(field: FieldDescriptor) -> Sequence[Any]:
+    if field.enum_type is not None and field.enum_type.is_closed:
+        return [value.number for value in field.enum_type.values]
     if field.cpp_type in _RANGES:
         lowest, highest = _RANGES[field.cpp_type]
         return [number for number in _INTEGERS if lowest <= number <= highest]

@@ -94,6 +94,11 @@ def by_listening(client: _Client) -> None:
     client.put(client.first, listener)
 
 
+def as_datagrams(client: _Client) -> None:
+    """Put an end of a pair on which the end of the other side is not seen."""
+    client.put(client.first, socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0])
+
+
 def forks(client: _Client) -> None:
     """End, but for a fork that uses the link when it is told to."""
     reader, writer = os.pipe()

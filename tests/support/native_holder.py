@@ -23,7 +23,8 @@ def main() -> None:
     """Hold bindings until standard input ends."""
     with connect(Path(sys.argv[1])) as session:
         model = session.open(sys.argv[2])
-        for binding in [model.bind() for _ in range(4)]:
+        bindings = [model.bind() for _ in range(4)]
+        for binding in bindings:
             binding.run()
         hold()
 

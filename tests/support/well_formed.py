@@ -11,6 +11,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nnhal.codec.memory import memory_to_wire
 from nnhal.endpoint import Endpoint
+from nnhal.link import Channel
 from nnhal.memory import create_ashmem, create_blob
 from nnhal.v1 import (
     admin_pb2,
@@ -138,6 +139,28 @@ class WellFormed(WireDevice):
         """A well-formed request of a call."""
         request: Message = self._filled(method.input_type)
         return request
+
+    def burst_call(self) -> burst_pb2.BurstCall:
+        """A well-formed call on the channel of a burst."""
+        execute = burst_pb2.BurstServiceExecuteSynchronouslyRequest()
+        execute.request.CopyFrom(self._given["request"])
+        execute.memory_identifier_tokens.append(-1)
+        return burst_pb2.BurstCall(execute=execute)
+
+    def open_burst(self) -> Channel:
+        """Open the channel of a burst."""
+        asked = prepared_model_pb2.ConfigureExecutionBurstRequest(prepared_model=self._given["prepared_model"])
+        answer = self.call(self.prepared_model.ConfigureExecutionBurst, asked)
+        return self.take_channel(answer.channel_descriptor_id)
+
+    def launch_call(self) -> execution_pb2.LaunchCall:
+        """A well-formed call on a launch channel."""
+        return execution_pb2.LaunchCall(launch=execution_pb2.Launch(execution=self._given["execution"]))
+
+    def open_launch_channel(self) -> Channel:
+        """Open a launch channel."""
+        answer = self.call(self.execution.OpenLaunchChannel, execution_pb2.OpenLaunchChannelRequest())
+        return self.take_channel(answer.channel_descriptor_id)
 
     def answer(self, method: MethodDescriptor, request: Message) -> Failure | None:
         """Make a call and return how it failed; None if it did not."""

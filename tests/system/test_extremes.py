@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support.extremes import Extreme, extremes
 from tests.support.front_door import Devices, Served, front_door
-from tests.support.memory_limit import memory_limit, peak_bytes
 from tests.support.plain_words import require_plain
+from tests.support.process_limits import memory_limit, peak_bytes
 from tests.support.served_models import echo, write_models
 from tests.support.well_formed import Failure
 from tests.support.well_formed_framework import FRAMEWORK_METHODS, WellFormedFramework

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote.admin import ProcessAdmin
 from nnhal.types import ErrorStatus
-from nnhal.v1 import link_pb2 as wire
 from nnhal_tools.up import Testbed
-from tests.support import gone_clients
+from tests.support.leavers import NAME, leaver, reply_in
 from tests.support.waiting import wait_until
 
-NAME = "soon gone"
-HELLO = wire.LinkRequest(hello=wire.Hello(protocol_version=1, client_name=NAME)).SerializeToString()
-PUT = wire.LinkRequest(put=wire.Put(count=1)).SerializeToString()
 TAKEN, INVALID = ErrorStatus.NONE, ErrorStatus.INVALID_ARGUMENT
 
 
@@ -46,17 +39,6 @@ def servers(testbed: Testbed) -> Iterator[dict[str, Server]]:
         server.admin.close()
 
 
-def client(way: str, *servers: Server) -> subprocess.Popen[str]:
-    """Start a client of one or two servers."""
-    words = [way, HELLO.hex(), PUT.hex(), *(str(server.endpoint.link) for server in servers)]
-    command = [sys.executable, "-I", "-S", str(Path(gone_clients.__file__)), *words]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def reply_in(line: str) -> wire.LinkReply:
-    return wire.LinkReply.FromString(bytes.fromhex(line))
-
-
 WAYS = [
     ("itself", INVALID, "connected to one, as links are"),
     ("crosswise", INVALID, "connected to one, as links are"),
@@ -66,6 +48,7 @@ WAYS = [
     ("as_crosswise_freight", TAKEN, ""),
     ("before_connecting", INVALID, "not connected"),
     ("by_listening", INVALID, "a socket with an address"),
+    ("as_datagrams", INVALID, "SOCK_DGRAM, on which the end of the other side is not seen"),
 ]
 
 
@@ -74,7 +57,7 @@ WAYS = [
 def test_a_session_ends_with_its_client_though_a_server_has_the_link(
     servers: dict[str, Server], way: str, status: ErrorStatus, words: str, first: str, last: str
 ) -> None:
-    with client(way, servers[first], servers[last]) as process:
+    with leaver(way, servers[first].endpoint.link, servers[last].endpoint.link) as process:
         replies = [reply_in(line) for line in process.communicate()[0].splitlines()]
     assert process.returncode == 0
     assert replies
@@ -89,7 +72,7 @@ def test_a_session_ends_with_its_client_though_a_server_has_the_link(
 @pytest.mark.parametrize("name", ["device", "framework"])
 def test_a_session_goes_on_with_a_fork_and_ends_with_it(servers: dict[str, Server], name: str) -> None:
     server = servers[name]
-    with client("forks", server) as process:
+    with leaver("forks", server.endpoint.link) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         fork = int(process.stdout.readline())

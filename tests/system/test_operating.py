@@ -101,7 +101,7 @@ def test_ps_lists_processes(testbed: Testbed) -> None:
 def test_ps_lists_what_processes_hold_and_kill_ends_a_session(testbed: Testbed) -> None:
     with connect(testbed.framework) as client:
         model = client.load(DIGITS)
-        model.bind()
+        binding = model.bind()
         held = asked(testbed, "ps", "--sessions", "--pools", "--models")
         sessions = [s for s in held["sessions"] if s["process"] == "framework" and not s["is_own"]]
         assert sum(count["count"] for session in sessions for count in session["objects"]) >= 2
@@ -109,8 +109,9 @@ def test_ps_lists_what_processes_hold_and_kill_ends_a_session(testbed: Testbed) 
         assert [(m["name"], m["state"]) for m in held["models"]["served"]] == [("digits", "READY")]
         mine = next(session for session in sessions if session["objects"])
         shown(testbed, "kill", "--session", f"framework/{mine['id']}")
-        with pytest.raises(DeadObjectError):
-            model.bind()
+        for call in (model.bind, binding.run):
+            with pytest.raises(DeadObjectError):
+                call()
     error = refused(testbed, "kill", "--session", f"framework/{mine['id']}")
     assert f"there is no session '{mine['id']}'" in error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,9 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
 from nnhal.remote.admin import ProcessAdmin
 from nnhal.remote.device import RemoteDevice
+from nnhal.types import ErrorStatus
 from tests.support.command import nnhal
+from tests.support.leavers import NAME, leaver, reply_in
 from tests.support.waiting import wait_until
 
 _APART = [
@@ -30,6 +33,17 @@ _APART = [
 pytestmark = pytest.mark.skipif(
     subprocess.run([*_APART, "true"], capture_output=True).returncode != 0, reason="no PID namespaces can be made here"
 )
+
+
+def has_peer_pidfd() -> bool:
+    """Whether the kernel gives a descriptor of the process behind a socket."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        try:
+            os.close(ours.getsockopt(socket.SOL_SOCKET, 77))
+        except OSError:
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +119,39 @@ def test_the_log_says_which_client_it_was(contained: ContainedDevice) -> None:
         admin.end_session(camera.id)
     assert "a camera, another container" in contained.log.read_text()
     assert "pid=0" not in contained.log.read_text()
+
+
+def open_sessions(admin: ProcessAdmin) -> int:
+    """How many sessions clients have that are about to leave."""
+    return sum(session.client_name == NAME for session in admin.process().sessions)
+
+
+@pytest.fixture
+def admin(contained: ContainedDevice) -> Iterator[ProcessAdmin]:
+    with ProcessAdmin(contained.endpoint, contained.key.read_text()) as opened:
+        yield opened
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_peer_pidfd(), reason="the kernel gives no descriptor of a process in another container")
+@pytest.mark.parametrize("way", ["as_later_freight", "as_nested_freight", "as_crosswise_freight"])
+def test_a_link_that_waits_in_a_socket_of_the_device_ends_with_its_client(
+    contained: ContainedDevice, admin: ProcessAdmin, way: str
+) -> None:
+    with leaver(way, contained.endpoint.link, contained.endpoint.link) as client:
+        replies = [reply_in(line) for line in client.communicate()[0].splitlines()]
+    assert {ErrorStatus(reply.refusal.status) for reply in replies} == {ErrorStatus.NONE}
+    wait_until(lambda: not open_sessions(admin), "the sessions have ended")
+
+
+def test_a_session_goes_on_with_a_fork(contained: ContainedDevice, admin: ProcessAdmin) -> None:
+    with leaver("forks", contained.endpoint.link) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        assert client.stdout.readline()
+        client.wait()
+        for _ in range(2):
+            print(file=client.stdin, flush=True)
+            assert reply_in(client.stdout.readline()).WhichOneof("reply") == "put"
+        client.stdin.close()
+        wait_until(lambda: not open_sessions(admin), "the session has ended")

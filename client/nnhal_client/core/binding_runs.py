@@ -68,8 +68,8 @@ class BindingRuns:
     def exchanges(self, deadline_ns: int = NO_DEADLINE) -> Exchanges:
         """One run: direct if the binding has a run channel and the run no deadline, else through the framework.
 
-        A direct run is repeated through the framework if the run channel fails, since the framework knows why, or if
-        the device refuses and the fallback allows another device.
+        A direct run is repeated through the framework if the run channel fails or the device is unavailable, since the
+        framework knows why, or if the device refuses and the fallback allows another device.
 
         Raises OutputTooSmallError, HalError if a device refuses or misses the deadline, DeadObjectError if the
         framework is gone.
@@ -86,8 +86,9 @@ class BindingRuns:
                 self._run_channel = None
                 self.lost_run_channel = True
                 return (yield from self._through_framework(deadline_ns, has_lost_channel=True))
-            except HalError:
-                if not run_channel.may_fall_back:
+            except HalError as error:
+                # Whether the model has been unloaded, the framework knows.
+                if not (run_channel.may_fall_back or error.status == ErrorStatus.DEVICE_UNAVAILABLE):
                     raise
         return (yield from self._through_framework(deadline_ns))
 

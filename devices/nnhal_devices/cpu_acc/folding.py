@@ -36,7 +36,9 @@ def folds(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> bool:
     for operation in graph.operations:
         run = is_run(model.model, operation)
         if run:
-            total += _folded_inside(decode(message_of(model, operation)))
+            message = decode(message_of(model, operation))
+            given = zip(message.graph.input, operation.inputs[1:], strict=False)
+            total += _folded_inside(message, {value.name for value, index in given if index in known})
         if known.issuperset(operation.inputs):
             known.update(operation.outputs)
             total += sum(_size(model, index, dimensions[index]) for index in operation.outputs)
@@ -54,16 +56,16 @@ def _size(model: ResolvedModel, index: int, dimensions: Dimensions) -> int:
     return min(LARGEST_FOLDED_BYTES, element.itemsize * prod(dimensions))
 
 
-def _folded_inside(message: ModelProto) -> int:
-    """Return the bytes of the results of the nodes in a message that read constants only."""
+def _folded_inside(message: ModelProto, constants: set[str]) -> int:
+    """Return the bytes of the results of the nodes in a message that read constants only, those inputs among them."""
     if len(message.graph.node) < 2:
-        return 0  # it reads the operation's inputs
+        return 0  # its results are those of the operation
     try:
         graph = onnx.shape_inference.infer_shapes(message).graph
     except onnx.shape_inference.InferenceError:
         graph = message.graph
     kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
-    known, total = {"", *(tensor.name for tensor in graph.initializer)}, 0
+    known, total = {"", *constants, *(tensor.name for tensor in graph.initializer)}, 0
     for node in graph.node:
         if known.issuperset(node.input):
             known.update(node.output)

@@ -16,6 +16,7 @@ from nnhal_devices.cpu_acc.graph import DEFAULT_OPSETS
 from nnhal_devices.cpu_acc.runtime_words import words_of
 from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, session_options
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal_devices.message_dimensions import contradiction
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _LEAST_OPSET = 7
@@ -168,6 +169,8 @@ def _supported(model: ResolvedModel, operation: Operation, opset: int) -> Suppor
     if declared != given:
         got, allowed = (f"{inputs} inputs and {outputs} outputs" for inputs, outputs in (given, declared))
         return Unsupported("OP", got, allowed, "as many as the message has")
+    if difference := contradiction(message, model.model.main, operation):
+        return Unsupported("SHAPE", difference, "operands like those of the message's graph")
     objection = _objection(message, opset)
     return Unsupported("OP", objection, "what ONNX Runtime takes") if objection else SUPPORTED
 

@@ -12,6 +12,7 @@ from nnhal.operations import (
     fully_connected,
     gather,
     grouped_conv_2d,
+    instance_normalization,
     local_response_normalization,
     mean,
     mirror_pad,
@@ -43,6 +44,9 @@ _MOVABLE = _MAIN | {I32}
 # Float16 is computed in float32, which is more precise. If the last bit decides between two answers, the answer may
 # differ.
 _DISCRETE = frozenset({F32, I32}) | _QUANT8
+
+_FAR = 1024
+"""The largest radius over an unknown number of channels: ONNX Runtime takes memory for all of it."""
 
 Check = Callable[[OperationContext], Support]
 
@@ -77,6 +81,13 @@ def _fixed(op: OperationContext) -> Support:
     if 0 in dimensions:
         return Unsupported("DYN_SHAPE", describe(dimensions), "known dimensions")
     return SUPPORTED
+
+
+def _normalized(op: OperationContext) -> Support:
+    epsilon = op.real(instance_normalization.Input.EPSILON)
+    if not epsilon >= 0:
+        return Unsupported("KERNEL", f"epsilon {epsilon}", "0 or more", "the root of a negative variance is undefined")
+    return _fixed(op)
 
 
 def _window(window_of: Callable[[OperationContext], Window]) -> Check:
@@ -154,10 +165,14 @@ def _slope(op: OperationContext) -> Support:
 
 
 def _neighbours(op: OperationContext) -> Support:
-    rank = len(op.ranked(0))
+    dimensions = op.ranked(0)
+    rank = len(dimensions)
     axis = axis_of(op, op.integer(local_response_normalization.Input.AXIS, default=-1), rank)
     if rank != 4 or axis not in (1, 3):
         return Unsupported("SHAPE", f"axis {axis} of {rank}", "axis 1 or 3 of 4")
+    radius = op.integer(local_response_normalization.Input.RADIUS)
+    if not dimensions[axis] and radius > _FAR:
+        return Unsupported("DYN_SHAPE", f"radius {radius} over an unknown number of channels", f"at most {_FAR}")
     alpha, beta = (
         op.real(index) for index in (local_response_normalization.Input.ALPHA, local_response_normalization.Input.BETA)
     )
@@ -207,7 +222,7 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.GREATER_EQUAL: _COMPARED,
     OperationType.GROUPED_CONV_2D: LoweringRule(check=_window(grouped_conv_2d.window_of)),
     OperationType.HARD_SWISH: LoweringRule(),
-    OperationType.INSTANCE_NORMALIZATION: LoweringRule(_FLOATS, check=_fixed),
+    OperationType.INSTANCE_NORMALIZATION: LoweringRule(_FLOATS, check=_normalized),
     OperationType.L2_NORMALIZATION: LoweringRule(),
     OperationType.L2_POOL_2D: LoweringRule(_FLOATS, check=_pooling),
     OperationType.LESS: _COMPARED,

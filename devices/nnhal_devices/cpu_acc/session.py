@@ -79,7 +79,7 @@ def create_session(
     return OnnxSession(session, tuple(values.values()))
 
 
-class Runs:
+class StoppableRuns:
     """The runs of one binding of a session, one at a time. The host can stop them."""
 
     def __init__(self) -> None:

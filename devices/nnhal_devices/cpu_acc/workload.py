@@ -19,7 +19,7 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import Dimensions, is_extension
 from nnhal_devices.cpu_acc.elements import memory_type
 from nnhal_devices.cpu_acc.graph import LoweredGraph
-from nnhal_devices.cpu_acc.session import OnnxSession, Runs
+from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
 
@@ -90,7 +90,7 @@ class BoundSession:
     def __init__(
         self, session: OnnxSession, binding: IOBinding, arguments: tuple[Argument, ...], outcome: Outcome
     ) -> None:
-        self._runs = Runs()
+        self._runs = StoppableRuns()
         self._run: Callable[[RunOptions], None] = partial(session.runtime.run_with_iobinding, binding)
         self._kept = (session, arguments)
         self._outcome = outcome
@@ -114,7 +114,7 @@ class DataDependentSession:
         outputs: Sequence[Argument],
     ) -> None:
         self._session = session
-        self._runs = Runs()
+        self._runs = StoppableRuns()
         self._run: Callable[[RunOptions], None] = partial(session.runtime.run_with_iobinding, binding)
         self._binding = binding
         self._names = names
@@ -145,7 +145,7 @@ class ValueSession:
         outputs: Sequence[Argument],
     ) -> None:
         self._session = session
-        self._runs = Runs()
+        self._runs = StoppableRuns()
         self._names = list(names)
         self._types = types
         self._inputs = inputs

@@ -14,9 +14,10 @@ from nnhal.errors import HalError, general_failure
 from nnhal.exhaustion import lack_of
 from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of, tensor_in_another_file
 from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
-from nnhal.types import ErrorStatus, Model, Operand
+from nnhal.types import ErrorStatus, Model, Operand, Operation, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
 from nnhal_devices.driver import SUPPORTED, Control, Support, Unsupported
+from nnhal_devices.message_dimensions import contradiction
 
 if TYPE_CHECKING:
     from onnx import TypeProto
@@ -29,7 +30,7 @@ def element_type(model: Model, code: int) -> np.dtype[np.generic]:
     return BASE_TYPES[code] if number is None else ELEMENT_TYPES.get(number, np.dtype(np.uint8))
 
 
-def support_run(message: Array | None) -> Support:
+def support_run(message: Array | None, graph: Subgraph, operation: Operation) -> Support:
     """Whether the evaluator supports an operation. ``message`` is its first input, None if that is no constant."""
     if message is None:
         return Unsupported("OP", "a first input that is no constant MESSAGE", "a message")
@@ -37,6 +38,8 @@ def support_run(message: Array | None) -> Support:
         _evaluator(message.tobytes())
     except Exception as error:  # it may raise anything
         return Unsupported("OP", str(error), "what ONNX's reference evaluator has")
+    if difference := contradiction(message.tobytes(), graph, operation):
+        return Unsupported("SHAPE", difference, "operands like those of the message's graph")
     return SUPPORTED
 
 

@@ -30,7 +30,8 @@ def _support(model: ResolvedModel, subgraph: int, operation: Operation, known: d
     if is_extension(operation.type):
         if number_of(model.model, operation.type) != RUN:
             return Unsupported("OP", f"operation {operation.type:#x} of an extension", f"RUN of {NAME}")
-        return support_run(model.constants[subgraph].get(operation.inputs[0]) if operation.inputs else None)
+        message = model.constants[subgraph].get(operation.inputs[0]) if operation.inputs else None
+        return support_run(message, graph, operation)
     if operation.type in CONTROL_FLOW:
         operands = [graph.operands[index] for index in operation.inputs]
         references = [o.location.offset for o in operands if o.lifetime == OperandLifeTime.SUBGRAPH]

@@ -88,9 +88,40 @@ def save(
         _log.info("a compilation was not cached", reason=repr(error))
 
 
-def load(files: CacheFiles, version: str, deadline_ns: int) -> tuple[Model, PrepareOptions]:
+class EntryHeader(NamedTuple):
+    """What the first file of an entry says of it."""
+
+    digest: bytes
+    lengths: EntryLengths
+    sizes: list[int]
+    """The bytes of each file."""
+
+    @property
+    def byte_size(self) -> int:
+        """The bytes of all files."""
+        return sum(self.sizes)
+
+
+def read_header(files: CacheFiles) -> EntryHeader:
+    """Read how long an entry is. Raises GENERAL_FAILURE if there is none, or the files have other lengths."""
+    descriptors = (*files.model, *files.data)
+    try:
+        sizes = [_size(descriptor) for descriptor in descriptors]
+        magic, digest, *numbers = _HEADER.unpack(_read(descriptors[0], 0, _HEADER.size))
+    except OSError as error:
+        general_failure(f"a cache file cannot be read: {error.strerror}")
+    lengths = EntryLengths(*numbers)
+    expected = _HEADER.size + sum(lengths)
+    if magic != _MAGIC or sum(sizes) != expected or expected > _MAX_BYTES:
+        general_failure(
+            f"the cache files have {sum(sizes)} bytes, and no header of an entry as long, of at most {_MAX_BYTES} bytes"
+        )
+    return EntryHeader(digest, lengths, sizes)
+
+
+def load(files: CacheFiles, header: EntryHeader, version: str, deadline_ns: int) -> tuple[Model, PrepareOptions]:
     """Read a model, not validated yet. Raises GENERAL_FAILURE if the entry is incomplete or another one."""
-    digest, lengths, contents = _read_all((*files.model, *files.data))
+    digest, lengths, contents = header.digest, header.lengths, _contents(files, header)
     if digest != _digest(files.token, version, lengths, contents):
         general_failure("the cache files do not hold what this driver saved under this token")
     structure, values = _joined(contents, len(files.model), lengths.model)
@@ -190,31 +221,21 @@ def _write(descriptor: Descriptor, content: bytes, offset: int) -> None:
         view, offset = view[count:], offset + count
 
 
-def _read_all(descriptors: Sequence[Descriptor]) -> tuple[bytes, EntryLengths, list[bytes]]:
-    """Read an entry: its digest, the lengths of its parts, and the content of each file behind the header.
+def _contents(files: CacheFiles, header: EntryHeader) -> list[bytes]:
+    """Read the content of each file behind the header. Raises GENERAL_FAILURE.
 
     Every byte is read once, since files may change at any moment, and only as many as the header announces, since files
-    may be as long as the file system allows. Raises GENERAL_FAILURE.
+    may be as long as the file system allows.
     """
+    descriptors = (*files.model, *files.data)
+    starts = [_HEADER.size] + [0] * (len(descriptors) - 1)
     try:
-        sizes = [_size(descriptor) for descriptor in descriptors]
-        header = _read(descriptors[0], 0, _HEADER.size)
-        magic, digest, *numbers = _HEADER.unpack(header)
-        lengths = EntryLengths(*numbers)
-        expected = _HEADER.size + sum(lengths)
-        if magic != _MAGIC or sum(sizes) != expected or expected > _MAX_BYTES:
-            general_failure(
-                f"the cache files have {sum(sizes)} bytes, and no header of an entry as long, "
-                f"of at most {_MAX_BYTES} bytes"
-            )
-        starts = [_HEADER.size] + [0] * (len(descriptors) - 1)
-        contents = [
+        return [
             _read(descriptor, start, size - start)
-            for descriptor, start, size in zip(descriptors, starts, sizes, strict=True)
+            for descriptor, start, size in zip(descriptors, starts, header.sizes, strict=True)
         ]
     except OSError as error:
         general_failure(f"a cache file cannot be read: {error.strerror}")
-    return digest, lengths, contents
 
 
 def _size(descriptor: Descriptor) -> int:

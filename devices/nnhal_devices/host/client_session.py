@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from nnhal.memory import CopyBudget
 from nnhal_devices.backend import BackendContext
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.callback import FencedExecutionCallback
@@ -23,15 +24,17 @@ from nnhal_hosting.sessions import Ownership, Sessions
 class ClientSession(Ownership):
     """The HAL's objects of one session, by handle. A device buffer's handle is its token as well."""
 
-    def __init__(self, session: Session, context: BackendContext | None = None) -> None:
-        """``context`` is notified of the session's networks."""
+    def __init__(
+        self, session: Session, context: BackendContext | None = None, copies: CopyBudget | None = None
+    ) -> None:
+        """``context`` is notified of the session's networks; ``copies`` limits copies of constants."""
         self.launched = Launches()
         self.interrupt = Interrupt()
         self._runners = threading.Lock()
         self._run_channels: dict[int, RunChannel] = {}
         self._stages: dict[int, list[int]] = {}
         session.on_close(self.interrupt.end)
-        self.models = SessionModels(session.descriptors.get)
+        self.models = SessionModels(session.descriptors.get, copies)
         session.on_close(self.models.close)
         self.networks = Networks(context)
         session.on_close(self.networks.close)

@@ -189,6 +189,7 @@ class Execution:
         except HalError:
             if self.uses is not None:
                 self.uses.spoil()
+            self._renew_if_cancelled(control)
             raise
         try:
             if prepared.memory_manager is not None:
@@ -198,8 +199,7 @@ class Execution:
             return self._run_in_device_memory(self.uses, control, started)
         finally:
             scheduler.leave(self)
-            if control.cancelled:
-                self._unbounded = Control(NO_DEADLINE, self._loop_timeout_ns)  # it may have been that of all runs
+            self._renew_if_cancelled(control)
 
     def enqueue_held(self, deadline_ns: int) -> Conclude:
         """Enqueue a run on an asynchronous device, while it is held, and return what concludes it after a sync.
@@ -241,6 +241,11 @@ class Execution:
             if argument.data is not None and not is_extension(code) and not fully_specified(code, argument.dimensions):
                 known = describe(argument.dimensions)
                 invalid_argument(f"output {number} has dimensions {known}; a fenced execution needs all of them")
+
+    def _renew_if_cancelled(self, control: Control) -> None:
+        """Have the next run not end because this one was cancelled: runs without a deadline share their limits."""
+        if control.cancelled:
+            self._unbounded = Control(NO_DEADLINE, self._loop_timeout_ns)
 
     def _bounded(self, deadline_ns: int) -> Control:
         if deadline_ns < NO_DEADLINE:

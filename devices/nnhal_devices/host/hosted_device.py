@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions import element_sizes
-from nnhal.memory import MemoryGuard, faults_admitted
+from nnhal.memory import CopyBudget, MemoryGuard, faults_admitted
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import (
     CACHE_TOKEN_BYTES,
@@ -87,6 +87,8 @@ class HostedDevice:
         self.memory = DeviceMemoryBudget(
             settings.buffer_bytes, driver.backend.memory or HostMemory(driver.memory.alignment)
         )
+        self.copies = CopyBudget(settings.model_bytes, "NNHAL_DEVICE_MODEL_BYTES")
+        """What is copied of clients' files, and constants that prepared models hold."""
         self.counters = Counters(driver.backend.memory is not None and driver.backend.transfer_costs.is_wire)
 
     @property
@@ -144,9 +146,11 @@ class HostedDevice:
 
         def prepare() -> PreparedModel:
             require_ahead(deadline_ns)
-            model, options = cache.load(files, self.driver.version, deadline_ns)
+            header = cache.read_header(files)
+            with self.copies.charged(2 * header.byte_size, "reading the cache files, of which some is copied,"):
+                model, options = cache.load(files, header, self.driver.version, deadline_ns)
             try:
-                return self._prepare(ValidModel.of(model), options, owner)
+                return self._prepare(ValidModel.of(model, self.copies), options, owner)
             except HalError as error:
                 if error.status != ErrorStatus.INVALID_ARGUMENT:
                     raise
@@ -175,7 +179,7 @@ class HostedDevice:
         # Threads that a library starts now, it will run in later, over guarded memory perhaps.
         with faults_admitted() if self._guard is not None else nullcontext():
             workload = self.driver.prepare(resolved, options)
-        return PreparedModel(
+        prepared = PreparedModel(
             resolved,
             workload,
             options.priority,
@@ -187,6 +191,8 @@ class HostedDevice:
             element_sizes(model.model, self.driver.extensions),
             self._guard,
         )
+        self.copies.charge_for(prepared, len(model.model.operand_values), "the model's constants")
+        return prepared
 
     def _support(self, model: ValidModel) -> Sequence[Support]:
         return model.support(self._ask)

@@ -23,7 +23,7 @@ from functools import cached_property
 
 from nnhal.codec import model_from_wire
 from nnhal.codec.memory import Resolve, memory_from_wire
-from nnhal.memory import cannot_change, read_pools, validate_pool
+from nnhal.memory import CopyBudget, cannot_change, read_pools, validate_pool
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model, OperandLifeTime
 from nnhal.v1 import model_pb2
@@ -50,22 +50,23 @@ class _Kept:
 class ValidModel:
     """A model that has been validated, for one call."""
 
-    def __init__(self, model: Model, kept: _Kept | None = None) -> None:
+    def __init__(self, model: Model, kept: _Kept | None = None, copies: CopyBudget | None = None) -> None:
         self.model = model
         self._kept = kept
+        self._copies = copies
 
     @classmethod
-    def of(cls, model: Model) -> ValidModel:
+    def of(cls, model: Model, copies: CopyBudget | None = None) -> ValidModel:
         """Validate a model. Raises INVALID_ARGUMENT, and as ``resolved``."""
         validate_model(model)
-        valid = cls(model)
+        valid = cls(model, copies=copies)
         valid.require_consistency()
         return valid
 
     @cached_property
     def resolved(self) -> ResolvedModel:
         """The model with its constants. Raises GENERAL_FAILURE if a pool cannot be read."""
-        return resolve(self.model)
+        return resolve(self.model, self._copies)
 
     def support(self, ask: Callable[[ResolvedModel], Sequence[Support]]) -> Sequence[Support]:
         """The driver's answers; ``ask`` is called for them unless they are kept. Raises as ``ask`` and ``resolved``."""
@@ -100,9 +101,10 @@ class ValidModel:
 class SessionModels:
     """The models that one session has sent. The least recently used are dropped first. Safe to use from threads."""
 
-    def __init__(self, descriptor: Resolve) -> None:
-        """``descriptor`` returns a descriptor of the session by its number."""
+    def __init__(self, descriptor: Resolve, copies: CopyBudget | None = None) -> None:
+        """``descriptor`` returns a descriptor of the session by its number; ``copies`` limits copies of constants."""
         self._descriptor = descriptor
+        self._copies = copies
         self._lock = threading.Lock()
         self._models: OrderedDict[bytes, _Kept] | None = OrderedDict()
         self._bytes = 0
@@ -117,21 +119,21 @@ class SessionModels:
         """
         size = message.ByteSize()
         if size > MAX_BYTES:
-            return ValidModel.of(model_from_wire(message, self._descriptor))
+            return ValidModel.of(model_from_wire(message, self._descriptor), self._copies)
         digest = hashlib.sha256(message.SerializeToString(deterministic=True)).digest()
         kept = self._find(digest)
         if kept is None:
             model = model_from_wire(message, self._descriptor)
             validate_model(model)
             kept = _Kept(replace(model, pools=()), size)
-            valid = ValidModel(model, kept)
+            valid = ValidModel(model, kept, self._copies)
             valid.require_consistency()
             self._keep(digest, kept)
             return valid
         pools = tuple(memory_from_wire(pool, self._descriptor) for pool in message.pools)
         for index, pool in enumerate(pools):  # files change; what the message says of them does not
             validate_pool(pool, f"pool {index} of the model")
-        valid = ValidModel(replace(kept.model, pools=pools), kept)
+        valid = ValidModel(replace(kept.model, pools=pools), kept, self._copies)
         valid.require_consistency()
         return valid
 
@@ -158,9 +160,9 @@ class SessionModels:
                 self._bytes -= dropped.size
 
 
-def resolve(model: Model) -> ResolvedModel:
-    """Resolve the constants of a validated model. Raises GENERAL_FAILURE if a pool cannot be read."""
-    return ResolvedModel(model, inline_constants(model, read_pools(model.pools, _pools_of_constants(model))))
+def resolve(model: Model, copies: CopyBudget | None = None) -> ResolvedModel:
+    """Resolve the constants of a validated model. Raises as ``read_pools``."""
+    return ResolvedModel(model, inline_constants(model, read_pools(model.pools, _pools_of_constants(model), copies)))
 
 
 def _pools_of_constants(model: Model) -> set[int]:

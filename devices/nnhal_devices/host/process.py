@@ -74,13 +74,13 @@ def host(
     whom its ``oversight`` knows.
     """
     device = HostedDevice(driver, settings, guard)
-    clients = ClientSessions(lambda session: ClientSession(session, driver.backend.context))
+    clients = ClientSessions(lambda session: ClientSession(session, driver.backend.context, device.copies))
     limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     poller = Poller(settings.spin_us * 1000)
     process = ServerProcess(
         endpoint, clients.opened, limits, settings.calls, settings.allowed_uids, poller, oversight.keys
     )
-    process.outlast(Watchdog(device.scheduler, settings.stop_seconds, title_of))
+    process.outlast(Watchdog(device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of))
     rpc = process.rpc
     device_pb2_grpc.add_DeviceServiceServicer_to_server(DeviceServicer(device, clients), rpc)
     prepared_model_pb2_grpc.add_PreparedModelServiceServicer_to_server(

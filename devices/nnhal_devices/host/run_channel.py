@@ -10,8 +10,8 @@ import time
 from functools import partial
 
 from nnhal.errors import HalError
-from nnhal.link import Channel, ProtocolError
-from nnhal.types import ErrorStatus, RunUsage
+from nnhal.link import Channel, ChannelClosedError, ProtocolError
+from nnhal.types import RunUsage
 from nnhal_devices.host.burst_messages import encode_answer, encode_error, encode_refusal
 from nnhal_devices.host.execution import Execution, Wanted
 from nnhal_devices.host.run_calls import RunCalls
@@ -73,15 +73,15 @@ class RunChannel:
         self._offers.withdraw(self._handle)
 
     def _answer(self, channel: Channel, is_wanted: Wanted, message: bytes) -> bytes:
-        """Answer one call. Raises ProtocolError if the message is malformed."""
+        """Answer one call. Raises ProtocolError if the message is malformed, ChannelClosedError after ``close``."""
         started = time.perf_counter_ns()
         try:
             deadline_ns = self._calls.deadline_of(message)
             # A call that was sent before the channel was closed may still be read after it.
             if self._channel is not channel:
-                raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the execution has been released")
+                raise ChannelClosedError("the run channel has been closed")
             answer = encode_answer(*self._execution.run(deadline_ns, is_wanted))
-        except ProtocolError:
+        except (ChannelClosedError, ProtocolError):
             raise
         except HalError as error:
             answer, failed = encode_error(error.status, error.message), True

@@ -2,7 +2,7 @@
 
 A device has workers, and each runs one execution at a time. An execution runs in the thread that brought it, once it is
 admitted. Clients take turns. Among one client's executions the higher priority goes first, then the earlier deadline,
-then the earlier arrival.
+then the earlier arrival. An execution that takes long while others wait hands its worker on, and goes on beside them.
 
 What runs, what waits and what is in the command queue is noted here as well: for the watchdog, and for operators, who
 can cancel it.
@@ -23,6 +23,8 @@ from nnhal_devices.driver import CANCELLED, Control
 from nnhal_devices.host.clock import now_ns
 
 _NEVER = (1 << 63) - 1
+_MOST_RELIEVED = 64
+"""Executions that may run beside those of the workers: each has a thread, and a share of the processors."""
 
 
 class Admissible(Protocol):
@@ -90,6 +92,8 @@ class Scheduler:
         self._running: dict[Admissible, tuple[int, int, Control]] = {}
         """Since when each runs, its number, and its limits."""
         self._queues: OrderedDict[object, list[_Waiter]] = OrderedDict()
+        self._relieved: set[Admissible] = set()
+        """The executions that run beside those that have got their workers."""
         self._enqueued: dict[int, Admission] = {}
         self.wakes = threading.Event()
         """Set while executions are looked after. What looks after them clears it when there are none."""
@@ -131,22 +135,28 @@ class Scheduler:
             general_failure(control.reason)
 
     def leave(self, execution: Admissible) -> None:
-        """Hand the worker to the next execution."""
+        """Hand the worker to the next execution, unless it has been handed on already."""
         with self._lock:
             now = perf_counter_ns()
             self._busy_ns += now - self._running.pop(execution)[0]
             self.ended += 1
-            if not self._queues:
+            if self._relieved and execution in self._relieved:
+                self._relieved.remove(execution)
+            elif self._queues:
+                self._admit_next(now)
+            else:
                 self._free += 1
-                return
-            client, queue = next(iter(self._queues.items()))
-            waiter = min(queue, key=_rank)
-            self._dequeue(waiter)
-            if queue:
-                self._queues.move_to_end(client)
-            self._running[waiter.execution] = now, waiter.arrived, waiter.control
-            waiter.admitted = True
-            waiter.woken.set()
+
+    def relieve(self, longest_ns: int) -> None:
+        """Hand on the workers of executions that have run for longer, if others wait: these run beside them."""
+        with self._lock:
+            now = perf_counter_ns()
+            for execution, (since, _, _) in list(self._running.items()):
+                if not self._queues or len(self._relieved) == _MOST_RELIEVED:
+                    return
+                if now - since > longest_ns and execution not in self._relieved:
+                    self._relieved.add(execution)
+                    self._admit_next(now)
 
     def cancel(self, number: int, reason: str = CANCELLED) -> bool | None:
         """Cancel an execution by its number: return True if it has ended, False if it ends once its driver looks.
@@ -235,6 +245,17 @@ class Scheduler:
         if not execution.is_reserved:
             self.require_open()
         return self._free + self.workers > 0
+
+    def _admit_next(self, now: int) -> None:
+        """Give a worker to the execution whose turn it is; there is one. The lock is held."""
+        client, queue = next(iter(self._queues.items()))
+        waiter = min(queue, key=_rank)
+        self._dequeue(waiter)
+        if queue:
+            self._queues.move_to_end(client)
+        self._running[waiter.execution] = now, waiter.arrived, waiter.control
+        waiter.admitted = True
+        waiter.woken.set()
 
     def _waiters(self) -> list[_Waiter]:
         return [waiter for queue in self._queues.values() for waiter in queue]

@@ -42,6 +42,12 @@ class DeviceSettings(ProcessSettings):
     buffer_bytes: int = Field(default=4 << 30, ge=0, le=MOST_BYTES)
     """Memory that buffers of all clients together may take."""
 
+    turn_seconds: float = Field(default=5.0, gt=0, le=86_400)
+    """How long an execution may have others wait for its worker; then the next one runs beside it."""
+
+    model_bytes: int = Field(default=8 << 30, ge=0, le=MOST_BYTES)
+    """Memory that constants of prepared models and copies of files, all clients' together, may take."""
+
     stop_seconds: float = Field(default=10.0, gt=0, le=86_400)
     """How long after it should have ended an execution may go on; then the process ends, since its driver hangs."""
 

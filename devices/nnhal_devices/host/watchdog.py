@@ -3,7 +3,8 @@
 Most drivers look at the limits of a run themselves, between operations. The watchdog does what they cannot do: it stops
 a library that computes for long, and it notices that a client has left. If a driver does not end an execution that
 should have ended some time ago, the watchdog ends the process, as the last resort: what supervises the process starts
-it again. An execution that has no deadline, and that nobody wants to end, may take as long as it likes.
+it again. An execution that has no deadline, and that nobody wants to end, may take as long as it likes, but others do
+not wait for it for ever.
 """
 
 from __future__ import annotations
@@ -41,15 +42,18 @@ class Watchdog:
         self,
         scheduler: Scheduler,
         patience: float,
+        turn: float,
         describe: Callable[[Admissible], str] = repr,
         last_resort: Callable[[], object] = end_process,
     ) -> None:
         """``patience`` is how many seconds after it should have ended an execution may go on.
 
-        ``describe`` names an execution in the log. ``last_resort`` is called if one does not end in that time.
+        ``turn`` is for how many seconds one may have others wait for its worker. ``describe`` names an execution in the
+        log. ``last_resort`` is called if one does not end in time.
         """
         self._scheduler = scheduler
         self._patience = patience
+        self._turn_ns = int(turn * 1e9)
         self._describe = describe
         self._last_resort = last_resort
         self._late: dict[int, float] = {}
@@ -92,6 +96,7 @@ class Watchdog:
 
     def _look(self, passed: float) -> bool:
         """Look after ``passed`` seconds; return whether there are executions."""
+        self._scheduler.relieve(self._turn_ns)
         running, waiting = self._scheduler.admissions()
         for number, execution, control, _ in (*running, *waiting):
             if not control.cancelled and (reason := execution.unwanted):

@@ -16,6 +16,7 @@ from nnhal.types import ExtensionNameAndPrefix, FusedActivation, Operand, Operan
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_frontends.builder import ModelBuilder
 from nnhal_frontends.errors import UnsupportedNode
+from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, OnnxQuantization, TensorInfo
 from nnhal_frontends.onnx.widths import INDEX_RESULTS, widening
 from nnhal_frontends.operation_builder import ACTIVATIONS, OperationBuilder
@@ -60,6 +61,12 @@ class OnnxGraphBuilder:
         self.uses, self._outputs = self.graph.uses(), frozenset(self.graph.outputs.values())
         nodes = [node for node in self.graph.nodes if node.domain != NAME]
         self._of_the_hal = frozenset(name for node in nodes for name in (*node.inputs, *node.outputs))
+
+    @classmethod
+    def within(cls, limits: ImportLimits, graph: OnnxGraph, extension: bool = False) -> OnnxGraphBuilder:
+        """Return a builder whose nodes may make constants of their own within limits."""
+        names = ExtensionNameAndPrefix(NAME, PREFIX)
+        return cls(graph, extension, ModelBuilder(extension=names, room=limits.folded_bytes))
 
     def input(self, name: str) -> int:
         """Add the operand of an input of the model. Raises ValueError if the HAL lacks its element type."""

@@ -44,14 +44,14 @@ def import_onnx(
     """
     if not extension:
         source = read_graph(model, shapes, limits=limits)
-        return _converted(source, prepare_graph(simplified(source, limits), None, limits))
+        return _converted(source, prepare_graph(simplified(source, limits), None, limits), limits)
     screen(model, limits)
     source = read_graph(_raised(model), shapes, lenient=True, limits=limits)
     if not as_one:
         imported = _with_extension(source, limits)
         if imported is not None:
             return imported
-    builder = OnnxGraphBuilder(whole(source), extension=True)
+    builder = OnnxGraphBuilder.within(limits, whole(source), extension=True)
     _add_inputs(builder)
     try:
         add_extension_operation(builder, builder.graph.nodes[0])
@@ -91,8 +91,8 @@ def prepare_graph(
     return with_own_outputs(graph)
 
 
-def _converted(source: OnnxGraph, graph: OnnxGraph) -> ImportedModel:
-    builder = OnnxGraphBuilder(graph)
+def _converted(source: OnnxGraph, graph: OnnxGraph, limits: ImportLimits) -> ImportedModel:
+    builder = OnnxGraphBuilder.within(limits, graph)
     _add_inputs(builder)
     for node in graph.nodes:
         _convert(builder, node)
@@ -118,7 +118,7 @@ def _with_extension(source: OnnxGraph, limits: ImportLimits) -> ImportedModel | 
         except _CONTRADICTIONS:
             return None
         else:
-            builder = OnnxGraphBuilder(graph, extension=True)
+            builder = OnnxGraphBuilder.within(limits, graph, extension=True)
             _add_inputs(builder)
             refused = set()
             for node in graph.nodes:

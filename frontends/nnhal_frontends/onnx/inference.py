@@ -9,6 +9,7 @@ from onnx.shape_inference import InferenceError, infer_shapes
 
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.onnx.inference_bounds import InferenceBounds
+from nnhal_frontends.onnx.screening import MAX_RANK
 
 _MOST_ROUNDS = 8
 """Rounds of inference; each finds ranks that the one before it needed."""
@@ -78,7 +79,7 @@ def _add_ranks(graph: onnx.GraphProto) -> bool:
     found = False
     for node in graph.node:
         target = node.input[1] if node.op_type == "Reshape" and len(node.input) > 1 else ""
-        result = infos.get(node.output[0]) if target in lengths else None
+        result = infos.get(node.output[0]) if lengths.get(target, MAX_RANK + 1) <= MAX_RANK else None
         if result is not None and not result.HasField("shape"):
             result.shape.Clear()
             for _ in range(lengths[target]):

@@ -12,6 +12,7 @@ from nnhal.types.layout import byte_size, describe
 from nnhal.types.memory import NOWHERE
 from nnhal.validation import validate_model
 from nnhal_frontends.builder import ModelBuilder, ReferencedSubgraph
+from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import InvalidModel, UnsupportedInput
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
@@ -27,7 +28,7 @@ AFTER = "/after"
 """The suffix of the name of a variable as an output."""
 
 
-def import_tflite(content: bytes, limits: ImportLimits = DEFAULT_LIMITS) -> ImportedModel:
+def import_tflite(content: ModelContent, limits: ImportLimits = DEFAULT_LIMITS) -> ImportedModel:
     """Import the first subgraph of a TFLite file, and those that it refers to.
 
     Nodes are named by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the initial shape of an

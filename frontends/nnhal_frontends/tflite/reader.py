@@ -13,6 +13,7 @@ import tflite
 from tflite import BuiltinOperator, BuiltinOptions
 
 from nnhal.arrays import Bytes
+from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.tflite.graph import (
@@ -31,7 +32,7 @@ _WIDEST = 8
 """Bytes of the largest scalar."""
 
 
-def read_graphs(content: bytes, limits: ImportLimits = DEFAULT_LIMITS) -> tuple[TfliteGraph, ...]:
+def read_graphs(content: ModelContent, limits: ImportLimits = DEFAULT_LIMITS) -> tuple[TfliteGraph, ...]:
     """Return the subgraphs of a TFLite file, of which the first is main. Constants are views of ``content``.
 
     Raises InvalidModel if the file is malformed.
@@ -53,7 +54,7 @@ def read_graphs(content: bytes, limits: ImportLimits = DEFAULT_LIMITS) -> tuple[
 class _Reader:
     """One pass over a file. A file that is shorter than the sum of its vectors is refused."""
 
-    def __init__(self, content: bytes, limits: ImportLimits) -> None:
+    def __init__(self, content: ModelContent, limits: ImportLimits) -> None:
         self._content = content
         self._nodes_left = limits.nodes
         self._limits = limits
@@ -211,7 +212,7 @@ def _with_empty_constants(
     )
 
 
-def _own_table(content: bytes, position: int) -> bytes:
+def _own_table(content: ModelContent, position: int) -> bytes:
     """Copy one table, behind its field offsets, so that its scalars can be read without checking bounds."""
     (distance,) = struct.unpack_from("<i", content, position)
     fields = position - distance

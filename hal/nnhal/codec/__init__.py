@@ -13,7 +13,7 @@ from nnhal.codec.capabilities import (
 from nnhal.codec.errors import abort_status, error_from_rpc
 from nnhal.codec.memory import Issue, Resolve, memory_from_wire, memory_to_wire
 from nnhal.codec.model import model_from_wire, model_to_wire
-from nnhal.codec.nanoseconds import nanoseconds
+from nnhal.codec.nanoseconds import deadline_after, nanoseconds
 from nnhal.codec.request import (
     config_from_wire,
     config_to_wire,
@@ -40,6 +40,7 @@ __all__ = [
     "config_to_wire",
     "copies_from_wire",
     "copies_to_wire",
+    "deadline_after",
     "error_from_rpc",
     "extensions_from_wire",
     "extensions_to_wire",

@@ -1,6 +1,14 @@
 """The link: passes descriptors and channels between processes. Its messages are in proto/nnhal/v1/link.proto."""
 
-from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_pair
+from nnhal.link.channel import Channel, ChannelClosedError, NoDescriptorError, ProtocolError, channel_pair
 from nnhal.link.client import SESSION_METADATA, Link
 
-__all__ = ["SESSION_METADATA", "Channel", "ChannelClosedError", "Link", "ProtocolError", "channel_pair"]
+__all__ = [
+    "SESSION_METADATA",
+    "Channel",
+    "ChannelClosedError",
+    "Link",
+    "NoDescriptorError",
+    "ProtocolError",
+    "channel_pair",
+]

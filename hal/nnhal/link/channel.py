@@ -28,6 +28,10 @@ class ProtocolError(NnhalError):
     """The other side has violated the protocol."""
 
 
+class NoDescriptorError(ProtocolError):
+    """A message has lost its descriptors: this process had no room for them."""
+
+
 class Channel:
     """One end of a channel. One thread may send while another one receives.
 
@@ -125,6 +129,8 @@ class Channel:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
             for number in array.array("i", data[: len(data) - len(data) % _DESCRIPTOR_BYTES])
         ]
+        if flags & socket.MSG_CTRUNC and len(descriptors) < MAX_DESCRIPTORS_PER_MESSAGE:
+            raise NoDescriptorError("the process has no descriptor left for those that came with the message")
         if flags & socket.MSG_CTRUNC:
             raise ProtocolError(f"the message has more than {MAX_DESCRIPTORS_PER_MESSAGE} descriptors")
         return self._checked(message), descriptors

@@ -2,6 +2,7 @@
 
 from nnhal.memory.arena import Lifetime, plan_arena
 from nnhal.memory.ashmem import create_ashmem, create_read_only, is_tmpfs
+from nnhal.memory.copy_budget import CopyBudget
 from nnhal.memory.file_identity import FileIdentity, identity_of, is_regular, seals_of
 from nnhal.memory.guard import GuardedRegion, MemoryGuard, faults_admitted
 from nnhal.memory.hardware_buffer import BufferDescription, create_blob, create_hardware_buffer, describe_buffer
@@ -20,6 +21,7 @@ from nnhal.memory.pool import (
 
 __all__ = [
     "BufferDescription",
+    "CopyBudget",
     "FileIdentity",
     "FilePool",
     "GuardedPool",

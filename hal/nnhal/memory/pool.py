@@ -11,7 +11,8 @@ import contextlib
 import mmap
 import os
 import stat
-from collections.abc import Collection, Sequence
+import weakref
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from nnhal.arrays import Bytes
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.exhaustion import host_failure
 from nnhal.memory.ashmem import cannot_shrink, is_read_only
+from nnhal.memory.copy_budget import CopyBudget
 from nnhal.memory.file_identity import FileIdentity, identity_of
 from nnhal.memory.guard import GuardedRegion, MemoryGuard
 from nnhal.memory.hardware_buffer import describe_buffer, is_blob
@@ -35,7 +37,7 @@ def validate_pool(memory: Memory, place: str) -> int:
             invalid_argument(f"{place} is ashmem of {memory.size} bytes, expected more than 0")
         if not cannot_shrink(memory.descriptor):
             invalid_argument(
-                f"{place} is ashmem that is not a memfd of ordinary pages, sealed against shrinking (F_SEAL_SHRINK)"
+                f"{place} is ashmem that is not a memfd sealed against shrinking (F_SEAL_SHRINK), of ordinary pages"
             )
         _require_length(memory.descriptor.fileno(), memory.size, place)
         return memory.size
@@ -86,6 +88,7 @@ class MappedPool:
 
     def __init__(self, region: Region) -> None:
         self.identity = region.identity
+        self._region = region
         self._bytes = region.bytes()
         self.writable = self._bytes.flags.writeable
 
@@ -106,6 +109,15 @@ class MappedPool:
         """Overwrite a range."""
         self._bytes[offset : offset + len(data)] = data
 
+    def when_unmapped(self, callback: Callable[[], object]) -> Callable[[], object]:
+        """Call back once, when the last view of the memory is gone, or when what is returned is called before.
+
+        The call may come from the garbage collector: in any thread, and while that holds any lock.
+        """
+        finalizer = weakref.finalize(self._region, callback)
+        finalizer.atexit = False
+        return finalizer
+
 
 class FilePool:
     """A pool that is read and written by system calls because its file may shrink."""
@@ -121,9 +133,11 @@ class FilePool:
         """The file. Raises OSError."""
         return identity_of(self._descriptor.fileno())
 
-    def read(self, offset: int, length: int) -> Bytes:
-        """Return a copy of a range. Raises GENERAL_FAILURE if the file cannot be read or has been truncated."""
-        data = np.empty(length, np.uint8)
+    def read(self, offset: int, length: int, data: Bytes | None = None) -> Bytes:
+        """Return a copy of a range, in ``data`` if it is given. Raises GENERAL_FAILURE if the file cannot be read or
+        has been truncated.
+        """
+        data = np.empty(length, np.uint8) if data is None else data
         view = data.data
         done = 0
         try:
@@ -201,14 +215,25 @@ def _open_file(memory: MappableFile, writable: bool, guard: MemoryGuard | None) 
     return FilePool(memory, writable)
 
 
-def read_pools(pools: Sequence[Memory], used: Collection[int] | None = None) -> dict[int, Bytes]:
+def read_pools(
+    pools: Sequence[Memory], used: Collection[int] | None = None, copies: CopyBudget | None = None
+) -> dict[int, Bytes]:
     """Return the bytes of a model's pools, read-only, by index; only of the pools in ``used`` if it is given.
 
-    A file that may shrink is read once, since constants must not change or vanish while they are used. Raises
-    GENERAL_FAILURE if a pool cannot be read.
+    A file that may shrink is read once, since constants must not change or vanish while they are used, and counts among
+    ``copies`` as long as it is used. Raises GENERAL_FAILURE if a pool cannot be read, RESOURCE_EXHAUSTED_TRANSIENT if
+    it does not fit the budget.
     """
     contents = {}
     for index in range(len(pools)) if used is None else used:
         pool = open_pool(pools[index], writable=False)
-        contents[index] = pool.read(0, pool.size) if isinstance(pool, FilePool) else pool.view(0, pool.size)
+        if isinstance(pool, FilePool):
+            copy = (
+                None
+                if copies is None
+                else copies.allocate(pool.size, f"a copy of pool {index}, whose file may shrink,")
+            )
+            contents[index] = pool.read(0, pool.size, copy)
+        else:
+            contents[index] = pool.view(0, pool.size)
     return contents

@@ -14,7 +14,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType, OperationType
-from nnhal.types.layout import Dimensions, is_scalar
+from nnhal.types.layout import MAX_RANK, Dimensions, is_scalar
 
 
 class UnknownYet(Exception):  # noqa: N818 - a state of knowledge, not an error
@@ -115,8 +115,11 @@ class OperationContext:
         return bool(self.value(index)) if self.has(index) else default
 
     def integers(self, index: int) -> tuple[int, ...]:
-        """Return the values of a TENSOR_INT32, flattened. Raises UnknownYet."""
-        return tuple(int(v) for v in np.ravel(self.value(index)))
+        """Return the values of a TENSOR_INT32, flattened: at most two for each axis. Raises UnknownYet."""
+        values = np.ravel(self.value(index))
+        if values.size > 2 * MAX_RANK:
+            invalid_argument(f"{self.input_name(index)} has {values.size} elements, expected at most {2 * MAX_RANK}")
+        return tuple(int(v) for v in values)
 
     def input_name(self, index: int, names: type[IntEnum] | None = None) -> str:
         """Name an input for messages: ``operation 3 (SOFTMAX): input 1 (beta)``."""

@@ -5,8 +5,9 @@ IBurst: executions of one prepared model with as little overhead between them as
 
 A burst has a channel: a connected SOCK_SEQPACKET socket that the client takes from the link. On it each datagram to the
 device is one BurstCall, and the device answers it with one BurstAnswer before the next call. The service below is the
-same burst for clients that do not use the channel. Closing the channel releases the burst. A datagram that is no BurstCall
-is answered with INVALID_ARGUMENT, and ends the channel.
+same burst for clients that do not use the channel. Closing the channel releases the burst, and ends an execution that is
+under way. If the client has shut down only its own direction, that execution is still answered. A datagram that is no
+BurstCall is answered with INVALID_ARGUMENT, and ends the channel.
 """
 
 from collections import abc as _abc

@@ -308,7 +308,7 @@ class OpenLaunchChannelResponse(_message.Message):
     CHANNEL_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
     channel_descriptor_id: _builtins.int
     """A descriptor to be taken from the link: a connected SOCK_SEQPACKET socket. After it is closed nothing more is launched;
-    executions that have been launched continue.
+    executions that have been launched continue until they end, or the session does.
     """
     def __init__(
         self,

@@ -282,7 +282,7 @@ class Drop(_message.Message):
     DESCRIPTOR_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The ids of PutDone; unknown ids are ignored."""
+        """The ids of PutDone, and of descriptors that were not taken; unknown ids are ignored."""
 
     def __init__(
         self,

@@ -28,6 +28,8 @@ _OWN_THREADS = 2
 _STRANGERS = 4
 """Calls without a session that are served at a time: most of them ask for health."""
 _REFUSERS = 2
+_STREAM_SECONDS = 1.0
+"""What a stream begins with is short, and a call without it must not take the place of one."""
 if TYPE_CHECKING:
     _Interceptor = grpc.ServerInterceptor[Any, Any]
     _Handler = grpc.RpcMethodHandler[Any, Any]
@@ -53,18 +55,16 @@ class CallAdmission(_Interceptor):
         self,
         limits: CallLimits,
         token_key: str,
-        prefix: str,
         endless: Collection[str] = (),
         is_aside: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """``token_key`` is the metadata that names a call's session, ``prefix`` what the names of settings begin with.
+        """``token_key`` is the metadata that names a call's session.
 
         Methods in ``endless`` are streams that end with their clients. Methods of which ``is_aside`` is true are served
         while a session's other calls wait.
         """
         self._limits = limits
         self._token_key = token_key
-        self._prefix = prefix
         self._endless = frozenset(endless)
         self._is_aside = is_aside
         self._threads = CallThreads(limits.threads)
@@ -73,7 +73,7 @@ class CallAdmission(_Interceptor):
         self._lock = threading.Lock()
         self._shares: dict[str, _Share] = {}
         self._strangers = Lane(_STRANGERS, _STRANGERS, may_share=False, newest_first=True)
-        self._streams = Lane(limits.streams, limits.streams, may_share=False)
+        self._streams = Lane(limits.streams, limits.streams, may_share=False, patience=_STREAM_SECONDS)
         self._refusals = Lane(_REFUSERS, _REFUSERS, may_share=False)
 
     def opened(self, token: str) -> None:
@@ -125,10 +125,10 @@ class CallAdmission(_Interceptor):
 
     def _named(self, setting: str) -> str:
         """The name of a limit's setting, if it has one, to add to a sentence."""
-        return f" ({self._prefix}{setting})" if self._prefix else ""
+        return f" ({self._limits.prefix}{setting})" if self._limits.prefix else ""
 
     def _laned(self, method: str, handler: _Handler, lane: Lane, refusal: str) -> _Handler:
-        call = WaitingCall(lambda: None, refusal)
+        call = WaitingCall(_nothing, refusal)
         name = method.rpartition("/")[2]
 
         def unary(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
@@ -207,6 +207,11 @@ class _Entrance(ThreadPoolExecutor):
             future.set_exception(error)
         finally:
             self._calls.received(self._call)
+            self._call.work = _nothing  # it refers to the request, and in a circle to this object
+
+
+def _nothing() -> None:
+    """Serve a call that has been served."""
 
 
 def _behaviour(handler: _Handler) -> Any:

@@ -42,6 +42,8 @@ class Lane:
     """Whether it may have other threads too."""
     newest_first: bool = False
     """Whether the newest of the waiting calls is served first."""
+    patience: float | None = None
+    """Seconds that a call's message may take, if it is less than elsewhere."""
     waiting: deque[WaitingCall] = field(default_factory=deque)
     running: int = 0
     receiving: int = 0

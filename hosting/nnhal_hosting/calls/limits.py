@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SERVER_OPTIONS = (
-    ("grpc.http2.bdp_probe", 0),
-    ("grpc.http2.lookahead_bytes", 16 << 10),
-    ("grpc.max_metadata_size", 16 << 10),
-    ("grpc.server_handshake_timeout_ms", 10_000),
-)
-"""gRPC reads ahead of a call that nobody serves yet: as much as the network could carry meanwhile, which was a megabyte
-of each on the same host. Now it is 16 KiB, which makes large messages no slower: their rest is asked for at once."""
+_READ_AHEAD_BYTES = 16 << 10
+
+
+def read_ahead_options(size: int = _READ_AHEAD_BYTES) -> tuple[tuple[str, int], ...]:
+    """The options of gRPC's server by which it reads that many bytes of a call that nobody serves yet.
+
+    Otherwise it reads as much as the network could carry meanwhile, which was a megabyte of each call on the same host.
+    Large messages are no slower there: their rest is asked for at once.
+    """
+    return (
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", size),
+        ("grpc.server_handshake_timeout_ms", 10_000),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,8 @@ class CallLimits:
     """Streams that are open at a time: watches of health, and reflection."""
     connection_calls: int = 256
     """Calls of one connection that are open at a time; its client keeps back more."""
+    read_ahead_bytes: int = _READ_AHEAD_BYTES
+    """Bytes of the message of a call that waits to be served."""
     message_bytes: int = 128 << 20
     """Bytes of one message."""
     memory_bytes: int = 512 << 20
@@ -41,5 +49,5 @@ class CallLimits:
         return (
             ("grpc.max_receive_message_length", self.message_bytes),
             ("grpc.max_concurrent_streams", self.connection_calls),
-            *SERVER_OPTIONS,
+            *read_ahead_options(self.read_ahead_bytes),
         )

@@ -78,5 +78,8 @@ class StallWatch:
     def _patience(self, call: WaitingCall) -> float:
         """In the lane of clients that cannot be told apart, a call without its message must not keep others out."""
         lane = call.lane
-        is_wanted = lane is not None and lane.newest_first and bool(lane.waiting)
-        return _LOOK_SECONDS if is_wanted else self._seconds
+        if lane is None:
+            return self._seconds
+        if lane.newest_first and lane.waiting:
+            return _LOOK_SECONDS
+        return self._seconds if lane.patience is None else min(lane.patience, self._seconds)

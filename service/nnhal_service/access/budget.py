@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
 
 from nnhal_hosting.shared_numbers import LocalNumber, SharedNumber
@@ -15,13 +16,15 @@ FREE_COPIES = 1 << 19
 class RequestMemoryBudget:
     """Bytes that requests share. Safe to use from several threads."""
 
-    __slots__ = ("_held", "_limit", "_lock")
+    __slots__ = ("_held", "_limit", "_lock", "reclaim")
 
     def __init__(self, limit: int = 0, held: SharedNumber | None = None) -> None:
         """``limit`` is in bytes; 0 for no limit. ``held`` are the bytes, if other processes share the budget."""
         self._limit = limit
         self._lock = threading.Lock()
         self._held = LocalNumber() if held is None else held
+        self.reclaim: Callable[[], bool] = lambda: False
+        """Gives back bytes that are kept for later; False if there are none. Called when bytes are short."""
 
     @property
     def held(self) -> int:
@@ -41,13 +44,15 @@ class RequestMemoryBudget:
 
     def take(self, size: int, already: int) -> None:
         """Take bytes for a request that holds ``already`` others. Raises RESOURCE_EXHAUSTED, and then takes none."""
-        with self._lock:
-            self._held.add(size)
-            held = self._held.total if self._limit else 0
-            if held <= self._limit:
-                return
-            self._held.add(-size)
-        raise self._refusal(already + size, held - size - already)
+        while True:
+            with self._lock:
+                self._held.add(size)
+                held = self._held.total if self._limit else 0
+                if held <= self._limit:
+                    return
+                self._held.add(-size)
+            if size + already > self._limit or not self.reclaim():
+                raise self._refusal(already + size, held - size - already)
 
     def give_back(self, size: int) -> None:
         """Undo ``take``."""

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from nnhal.errors import HalError
 from nnhal.memory import create_ashmem, create_blob
-from nnhal.types import ErrorStatus, Memory
+from nnhal.types import Memory
 from nnhal_service.fallback.edges import ASHMEM, HARDWARE_BUFFER_BLOB
 from nnhal_service.fallback.memory import FallbackLayout
+from nnhal_service.unloaded import UnloadedError
 
 _ALLOCATORS: Mapping[str, Callable[[int], Memory]] = {ASHMEM: create_ashmem, HARDWARE_BUFFER_BLOB: create_blob}
 """Malloc-like and dma-buf-like memory. Mappings begin at a page, so that alignment of the offsets is enough."""
@@ -40,11 +40,11 @@ class FallbackMemoryManager:
     def acquire(self) -> FallbackMemory:
         """Return an instance that is not in use.
 
-        Raises HalError(DEVICE_UNAVAILABLE) if the model has been unloaded, OSError if memory cannot be allocated.
+        Raises UnloadedError, and OSError if memory cannot be allocated.
         """
         with self._lock:
             if self._free is None:
-                raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+                raise UnloadedError
             if self._free:
                 return self._free.pop()
             self._allocated += 1

@@ -27,7 +27,7 @@ from nnhal_service.front_workers.run_log import RemoteRecorder
 from nnhal_service.front_workers.settings import RemoteLogSettings, RemoteTraceSettings
 from nnhal_service.front_workers.shared_memory import RemoteSharedMemory
 from nnhal_service.front_workers.traces import RemoteTracer
-from nnhal_service.fronts import FrontBackends, grpc_front, http_front
+from nnhal_service.fronts import FrontBackends, grpc_front, http_front, instance_memory_of
 from nnhal_service.observability import RequestLog, RuntimeLogSettings, metrics_options
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.observability.traces.tracer import TraceRules
@@ -73,6 +73,8 @@ class FrontWorkerProcess:
             self._repository = RemoteRepository(self._framework, self._serve, self._metrics, drain_seconds)
             self._repository.drain(start.drains)
             numbers = NumberTable(start.numbers, start.workers + 1)
+            budget = RequestMemoryBudget(settings.request_memory, numbers.number(REQUEST_BYTES, start.column))
+            self._instance_memory = instance_memory_of(budget)
             backends = FrontBackends(
                 start.server,
                 self._repository,
@@ -80,7 +82,7 @@ class FrontWorkerProcess:
                 RemoteLogSettings(self._framework),
                 RemoteSharedMemory(self._framework) if settings.allow_client_shm else None,
                 guard_of(settings, RemoteRates(self._framework) if settings.rate_limit else None),
-                RequestMemoryBudget(settings.request_memory, numbers.number(REQUEST_BYTES, start.column)),
+                budget,
                 self._loop,
                 tls_of(settings),
             )
@@ -160,4 +162,5 @@ class FrontWorkerProcess:
             self._loop,
             self._observers,
             [self._tracer, self._run_log],
+            memory=self._instance_memory,
         )

@@ -18,6 +18,7 @@ from nnhal_service.runtime import PreparedPlan, RunReport, TensorBinding
 from nnhal_service.runtime.run.cancellation import Cancellation, require_wanted
 from nnhal_service.runtime.run.context import DRAIN_SECONDS
 from nnhal_service.serving.errors import ServingError
+from nnhal_service.unloaded import UnloadedError
 
 
 class RemoteModel:
@@ -76,8 +77,7 @@ class RemoteBoundModel:
         try:
             require_wanted(cancellation)
             started = time.perf_counter_ns()
-            sent = exchange.start(deadline_ns)
-            if sent:
+            if sent := exchange.start(deadline_ns):
                 return DirectRun(self, exchange, started, sent, deadline_ns, cancellation)
         except BaseException:
             self.leave()
@@ -137,7 +137,7 @@ class RemoteBoundModel:
             general_failure("the binding is running already; one run at a time is allowed")
         if self._closing:
             self.leave()
-            general_failure("the model has been unloaded")
+            raise UnloadedError
 
     def _release(self) -> None:
         """Release it, once; the lock stays taken, so that nothing runs any more."""
@@ -204,13 +204,19 @@ class DirectRun:
         self._deadline_ns = deadline_ns
         self._cancellation = cancellation
         self._error: NnhalError | None = None
+        if cancellation is not None:
+            cancellation.on_cancel(self._stop)
+
+    def _stop(self) -> None:
+        """Have the device end it. The run channel ends with it."""
+        self.exchange.channel.end_sending()
 
     def finish(self) -> RunReport | None:
         bound = self._bound
         try:
             received = self.exchange.finish()
         except NnhalError as error:
-            if not isinstance(error, HalError):
+            if self._was_stopped() or not isinstance(error, HalError):
                 bound.disconnect()
             self._error = error
             return None
@@ -218,14 +224,25 @@ class DirectRun:
             bound.leave()
             raise
         report = RunReport(time.perf_counter_ns() - self._started_ns, self._sent + received)
+        if self._was_stopped():
+            bound.disconnect()
         bound.leave()
         return report
+
+    def _was_stopped(self) -> bool:
+        """Forget the cancellation of the run, which has ended; return whether it was cancelled."""
+        cancellation = self._cancellation
+        if cancellation is None:
+            return False
+        cancellation.forget(self._stop)
+        return cancellation.cancelled
 
     def recover(self) -> RunReport:
         error, self._error = self._error, None
         if error is None:
             raise TypeError("only a run that has failed can be recovered")
         try:
+            require_wanted(self._cancellation)
             if isinstance(error, HalError) and not self.exchange.may_fall_back:
                 raise error
             return self._bound.run_again(self._deadline_ns, self._cancellation)

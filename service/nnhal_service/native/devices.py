@@ -6,6 +6,7 @@ import grpc
 
 from nnhal.codec import extensions_to_wire
 from nnhal.errors import NnhalError, invalid_argument
+from nnhal.memory import CopyBudget
 from nnhal.types import Model
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -24,6 +25,7 @@ class FleetServicer:
 
     _fleet: Fleet
     _sessions: NativeSessions
+    _copies: CopyBudget
 
     @answers
     def ListDevices(self, request: wire.ListDevicesRequest, context: grpc.ServicerContext) -> wire.ListDevicesResponse:
@@ -34,7 +36,7 @@ class FleetServicer:
         self, request: wire.FrameworkServiceGetSupportedOperationsRequest, context: grpc.ServicerContext
     ) -> wire.FrameworkServiceGetSupportedOperationsResponse:
         session = self._sessions.of(context)
-        given = hal_model_from_wire(request.model, session.descriptors.get)
+        given = hal_model_from_wire(request.model, session.descriptors.get, self._copies)
         if not request.devices or len(set(request.devices)) < len(request.devices):
             invalid_argument(f"got devices {list(request.devices)}, expected at least one and none twice")
         answered = [_supported(self._member(name), given.model) for name in request.devices]

@@ -9,7 +9,7 @@ from hashlib import sha256
 import numpy as np
 
 from nnhal.codec import Resolve, model_from_wire
-from nnhal.memory import read_pools
+from nnhal.memory import CopyBudget, read_pools
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES
@@ -27,10 +27,10 @@ class HalModel:
     order: tuple[int, ...]
 
 
-def hal_model_from_wire(message: model_pb2.Model, resolve: Resolve) -> HalModel:
+def hal_model_from_wire(message: model_pb2.Model, resolve: Resolve, copies: CopyBudget | None = None) -> HalModel:
     """Decode and validate a model, as devices will see it. The client may list operations in any order.
 
-    Raises INVALID_ARGUMENT.
+    Raises INVALID_ARGUMENT, and as ``read_pools`` if constants cannot be read or do not fit ``copies``.
     """
     model = model_from_wire(message, resolve)
     order = _execution_order(model.main)
@@ -40,7 +40,7 @@ def hal_model_from_wire(message: model_pb2.Model, resolve: Resolve) -> HalModel:
         referenced=tuple(_ordered(graph, _execution_order(graph)) for graph in model.referenced),
     )
     validate_model(model)
-    resolved = ResolvedModel(model, inline_constants(model, read_pools(model.pools)))
+    resolved = ResolvedModel(model, inline_constants(model, read_pools(model.pools, copies=copies)))
     validate_dimensions(resolved)
     return HalModel(without_trailing_defaults(resolved), order)
 

@@ -9,7 +9,7 @@ import grpc
 
 from nnhal.codec import memory_from_wire, memory_to_wire
 from nnhal.codec.bounds import MAX_ROLES, at_most
-from nnhal.errors import invalid_argument
+from nnhal.errors import NnhalError, invalid_argument
 from nnhal.types import Memory
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_hosting.rpc import answers
@@ -28,11 +28,18 @@ class MemoryServicer:
         self, request: wire.AllocateMemoryRequest, context: grpc.ServicerContext
     ) -> wire.AllocateMemoryResponse:
         session = self._sessions.of(context)
+        asked = at_most(MAX_ROLES, request.roles, "roles")
+        models = [session.model(role.model) for role in asked]
         roles = [
-            ModelRole(session.model(role.model).original, role.is_output, role.index, role.probability)
-            for role in at_most(MAX_ROLES, request.roles, "roles")
+            ModelRole(model.original, role.is_output, role.index, role.probability)
+            for model, role in zip(models, asked, strict=True)
         ]
-        memory = allocate(roles, tuple(request.dimensions))
+        try:
+            memory = allocate(roles, tuple(request.dimensions))
+        except NnhalError as error:
+            for model in models:
+                model.require_loaded(error)
+            raise
         with ExitStack() as undo:
             handle = session.own_memory(memory, undo)
             answer = wire.AllocateMemoryResponse(memory=handle, device=memory.device)

@@ -12,7 +12,11 @@ import grpc
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import invalid_argument
+from nnhal.memory import CopyBudget, Region
+from nnhal.memory.ashmem import is_read_only
 from nnhal.v1 import framework_pb2 as wire
+from nnhal_frontends import ImportLimits
+from nnhal_frontends.content import ModelContent
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import (
     cache_token_from_wire,
@@ -33,6 +37,8 @@ from nnhal_service.serving import ClientModelRuns, ServedModel
 
 _MAX_MODEL_BYTES = 2**31 - 1
 """What one protobuf message or flatbuffer can hold, and so one model file."""
+_LOAD_FACTOR = 3
+"""Copies of a model file in memory while it is loaded: its bytes, its message, and its constants in a pool."""
 
 
 class ServedModels(Protocol):
@@ -49,8 +55,10 @@ class ModelServicer:
     _sessions: NativeSessions
     _models: ServedModels | None
     _cache_directory: str
+    _import_limits: ImportLimits
     _runs: ClientModelRuns | None
     _note: Note
+    _copies: CopyBudget
 
     @answers
     def LoadModel(self, request: wire.LoadModelRequest, context: grpc.ServicerContext) -> wire.LoadModelResponse:
@@ -60,7 +68,9 @@ class ModelServicer:
         if request.HasField("model"):
             model = self._load_hal_model(session, request)
         else:
-            model = self._load_file(_read(session.descriptors.get(request.descriptor_id)), request)
+            file = session.descriptors.get(request.descriptor_id)
+            with self._copies.charged(_LOAD_FACTOR * _size(file), "loading the model file"):
+                model = self._load_file(_content(file), request)
         self._watch(model, request.name, session)
         return wire.LoadModelResponse(model=_add(session, request.name, model))
 
@@ -107,19 +117,21 @@ class ModelServicer:
             model.watch(self._runs.of(name, session.client))
         model.on_replanned(partial(note_replanned, self._note, name))
 
-    def _load_file(self, content: bytes, request: wire.LoadModelRequest) -> LoadedModel:
+    def _load_file(self, content: ModelContent, request: wire.LoadModelRequest) -> LoadedModel:
         cache = self._cache(cache_token_from_wire(request))
         options, model_format = options_from_wire(request), format_from_wire(request.format)
         with refused_as_hal():
             shapes = dimensions_from_wire(request.input_dimensions)
-            return load_model(content, self._fleet, request.devices, options, model_format, cache, shapes)
+            return load_model(
+                content, self._fleet, request.devices, options, model_format, cache, self._import_limits, shapes
+            )
 
     def _load_hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> LoadedModel:
         if request.descriptor_id:
             invalid_argument("got a model and a file, expected one of them")
         if request.input_dimensions:
             invalid_argument("got dimensions of inputs for a model of the HAL, which gives its own")
-        given = hal_model_from_wire(request.model, session.descriptors.get)
+        given = hal_model_from_wire(request.model, session.descriptors.get, self._copies)
         cache = self._cache(cache_token_from_wire(request))
         cache = cache and cache.of_content(content_of(request.model, given))
         options = options_from_wire(request)
@@ -146,12 +158,24 @@ def _add(session: NativeSession, name: str, model: LoadedModel) -> wire.ModelInf
     return described
 
 
-def _read(descriptor: Descriptor) -> bytes:
-    """Read a model file that a client has handed over. Raises INVALID_ARGUMENT."""
+def _size(descriptor: Descriptor) -> int:
+    """The bytes of a model file that a client has handed over. Raises INVALID_ARGUMENT."""
     try:
         size = os.fstat(descriptor.fileno()).st_size
-        if not 0 < size <= _MAX_MODEL_BYTES:
-            invalid_argument(f"a model file of {size} bytes, expected 1 to {_MAX_MODEL_BYTES}")
-        return os.pread(descriptor.fileno(), size, 0)
     except OSError as error:
         invalid_argument(f"the model file cannot be read: {error.strerror}")
+    if not 0 < size <= _MAX_MODEL_BYTES:
+        invalid_argument(f"a model file of {size} bytes, expected 1 to {_MAX_MODEL_BYTES}")
+    return size
+
+
+def _content(descriptor: Descriptor) -> ModelContent:
+    """A model file's content: in place if it can no longer change, otherwise as it is now. Raises INVALID_ARGUMENT."""
+    size = _size(descriptor)
+    try:
+        if is_read_only(descriptor):
+            return Region(descriptor, size, writable=False)
+        return os.pread(descriptor.fileno(), size, 0)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it has another size by now"
+        invalid_argument(f"the model file cannot be read: {reason}")

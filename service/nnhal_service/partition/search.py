@@ -32,6 +32,8 @@ from nnhal_service.partition.problem import Problem, ProblemValue
 
 _PASSED = 16
 """The fields of values that are no longer read are dropped when there are this many of them."""
+_MOST_COMPARED = 64
+"""Values or readers that a bound looks at one by one; beyond that it is taken to be higher, which loses nothing."""
 _SLACK = 1 + 1e-9
 """Sums of the same terms in another order differ by rounding, up to this factor."""
 
@@ -160,9 +162,12 @@ class _Round:
         for number, needs in enumerate(problem.needs):
             for producer in needs:
                 self._consumers[producer].append(number)
+        # The last comes first, as the likeliest not to be done.
+        self._needs = [sorted(needs, reverse=True) for needs in problem.needs]
         self._base_ns = [self._with_exports(number) for number in range(len(problem.reads))]
         self._least_ns = [min(figures) for figures in self._base_ns]
-        self._tables = {id(value.edge_ns): _Table.of(value) for value in problem.values.values()}
+        alike = {id(value.edge_ns): value for value in problem.values.values()}  # those of one size share their costs
+        self._tables = {key: _Table.of(value) for key, value in alike.items()}
         self._bits = 1 + max((max(table.origins) for table in self._tables.values()), default=0).bit_length()
         self._field = (1 << self._bits) - 1
         self._operands = list(problem.values)
@@ -236,6 +241,8 @@ class _Round:
             devices = [device for device, figure in enumerate(self._base_ns[operation]) if figure < inf]
             allowed = [device for device in devices if taken[device] < self._choices]
             left_out = left_out or allowed != devices
+            if not allowed and left_out and min(taken) >= self._choices:
+                break  # no device takes another, however many are ready
             if allowed:
                 transition = self._transition(front, operation, following)
                 moves += [(transition, device) for device in allowed]
@@ -276,10 +283,11 @@ class _Round:
             base, mask = base + 1, mask >> 1
         target = following.get((base, mask))
         if target is None:
-            ready = [number for number in front.ready if number != operation]
+            ready = front.ready.copy()
+            ready.remove(operation)
             target = _Front(base, mask, ready, max(0.0, front.rest_ns - self._least_ns[operation]))
             for number in self._consumers[operation]:
-                if all(map(target.has_done, problem.needs[number])):
+                if all(map(target.has_done, self._needs[number])):
                     insort(ready, number)
             following[base, mask] = target
         return _Transition(
@@ -322,6 +330,8 @@ class _Round:
             total = self._problem.step_ns[theirs.device]
             codes &= self._sources
         different = codes ^ theirs.codes
+        if different.bit_count() > _MOST_COMPARED:
+            return inf
         while different:
             place = ((different & -different).bit_length() - 1) // self._bits
             shift = self._bits * place
@@ -329,7 +339,8 @@ class _Round:
             code, wanted = codes >> shift & self._field, theirs.codes >> shift & self._field
             value = self._problem.values[self._operands[self._first + place]]
             if code >> 1 != wanted >> 1:
-                left = sum(not front.has_done(number) for number in value.readers)
+                readers = value.readers
+                left = len(readers) if len(readers) > _MOST_COMPARED else sum(not front.has_done(n) for n in readers)
                 total += left * self._tables[id(value.edge_ns)].excess[code >> 1][wanted >> 1]
             if wanted & 1 and not code & 1:
                 total += value.edge_ns[code >> 1][theirs.device]

@@ -10,8 +10,8 @@ from typing import Generic, NoReturn
 from nnhal.errors import HalError, TransportError
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import ErrorStatus
-from nnhal_frontends import ModelFormat
-from nnhal_frontends.errors import FrontendError
+from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat
+from nnhal_frontends.errors import FrontendError, UnreadableModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
 from nnhal_service.repository.completion import complete
@@ -39,9 +39,15 @@ _log = get_logger(__name__)
 
 
 class Opener(Generic[S]):
-    """Loads versions on a fleet. ``serve`` makes the served models; compilations are kept in ``cache_directory``."""
+    """Loads versions on a fleet. ``serve`` makes the served models; compilations are kept in ``cache_directory``.
 
-    def __init__(self, fleet: Fleet, serve: Serve[S], cache_directory: str = "") -> None:
+    ``limits`` are those of importing a file.
+    """
+
+    def __init__(
+        self, fleet: Fleet, serve: Serve[S], cache_directory: str = "", limits: ImportLimits = DEFAULT_LIMITS
+    ) -> None:
+        self._limits = limits
         self._fleet = fleet
         self._serve = serve
         self._cache_directory = cache_directory
@@ -66,6 +72,7 @@ class Opener(Generic[S]):
             placement.options,
             _FORMATS[PurePosixPath(file).suffix],
             self._cache(placement.cache_token),
+            self._limits,
         )
         undo.callback(loaded.close)
         inputs, outputs = inputs_of(loaded.prepared), outputs_of(loaded.prepared)
@@ -146,6 +153,8 @@ def _named(name: str, version: int) -> Generator[None]:
     except ServingError as error:
         raise _failed(name, version, error.kind, error.message) from error
     except (FrontendError, PlacementError) as error:
+        if isinstance(error, UnreadableModel):
+            _log.warning("a reader has failed in a model", model=name, version=version, exc_info=error)
         raise _failed(name, version, ErrorKind.INVALID_ARGUMENT, str(error)) from error
     except HalError as error:
         raise _failed(name, version, _KINDS.get(error.status, ErrorKind.INTERNAL), error.message) from error

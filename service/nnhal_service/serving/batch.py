@@ -118,6 +118,9 @@ class QueuedRequest(Ticket):
         """
         self.output_places = {}
         try:
+            for tensor in self.arrays:
+                if isinstance(tensor, PlacedTensor):
+                    self.request.copying(tensor.nbytes)
             self.arrays = [to_array(tensor) for tensor in self.arrays]
         except ServingError as error:
             self.error = error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
@@ -25,12 +25,14 @@ from nnhal_service.runtime.run.deadlines import run_by_deadline
 from nnhal_service.serving.bound import OUTPUT, BindableModel, InstanceRun
 from nnhal_service.serving.client_memory import ClientRegion, PlacedTensor, TensorData
 from nnhal_service.serving.exchange_watch import ExchangeWatch
+from nnhal_service.serving.instance_memory import InstanceMemory
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.placement import PlannedRun
 from nnhal_service.serving.placing import NO_PLACES, Places
 
 Shapes = tuple[Dimensions, ...]
 """The dimensions of all inputs, in the model's order."""
+NOT_COUNTED = InstanceMemory()
 
 
 class Instance:
@@ -50,17 +52,23 @@ class Instance:
         measure: bool,
         priority: Priority | None,
         places: Places = NO_PLACES,
+        memory: InstanceMemory = NOT_COUNTED,
     ) -> None:
         """``room`` gives the bytes for outputs of unknown dimensions. If ``measure``, runs report what their steps
         took. ``priority`` is the priority of its runs, None for the model's own. ``places`` are in memory of clients.
+        Its own memory counts in ``memory``.
 
-        Raises HalError if a device refuses, TransportError if a device is gone, OSError if memory is exhausted.
+        Raises HalError if a device refuses, TransportError if a device is gone, OSError if memory is exhausted, and
+        RESOURCE_EXHAUSTED if it may take no more.
         """
         self.shapes = shapes
         self.room = room
         self.measures = measure
         self.priority = priority
         self.places = places
+        self.counted_bytes = 0
+        """The bytes that count in ``memory`` until they are unmapped."""
+        self._uncount: Callable[[], object] = lambda: None
         self.is_spent = False
         """Whether it must not run again: a device has perhaps lost the memory of a client that it had mapped."""
         self._outputs = tuple(outputs)
@@ -79,10 +87,12 @@ class Instance:
         for index, (name, place) in enumerate(placed.items()):
             locations[name] = DataLocation(index, 0, place.byte_size)
         if own:
-            pool, memory = _allocated(size, model.memory_kind)
+            self.counted_bytes = memory.take(size)
+            pool, allocated = _allocated(size, model.memory_kind, partial(memory.give_back, self.counted_bytes))
+            self._uncount = memory.until_unmapped(pool, self.counted_bytes)
             for name in own:
                 locations[name] = replace(locations[name], pool_index=len(pools))
-            pools.append(memory)
+            pools.append(allocated)
             self._pool = pool
         self._offsets = [locations[OUTPUT + t.name].offset for t in outputs]
         self.inputs = [
@@ -156,6 +166,11 @@ class Instance:
         """Release it on the devices once its run has ended. Views of its memory stay valid."""
         self._bound.close()
 
+    def count_no_more(self) -> None:
+        """Give its memory back to the limit now, since it is closed in a moment."""
+        self.counted_bytes = 0
+        self._uncount()
+
     def abandon(self) -> None:
         """Release it when its run ends, without waiting for that."""
         self._bound.close(0)
@@ -167,9 +182,13 @@ class Instance:
         return report
 
 
-def _allocated(size: int, kind: str) -> tuple[MappedPool, Memory]:
-    memory: Memory = create_ashmem(size, "nnhal-serving") if kind == ASHMEM else create_blob(size)
-    pool = open_pool(memory, writable=True)
+def _allocated(size: int, kind: str, failed: Callable[[], None]) -> tuple[MappedPool, Memory]:
+    try:
+        memory: Memory = create_ashmem(size, "nnhal-serving") if kind == ASHMEM else create_blob(size)
+        pool = open_pool(memory, writable=True)
+    except BaseException:
+        failed()
+        raise
     if not isinstance(pool, MappedPool):
         raise TypeError(f"{kind} is mapped")
     return pool, memory
@@ -187,9 +206,13 @@ class InstancePool:
         kept: int,
         measure: bool,
         loop: ServingLoop,
+        memory: InstanceMemory = NOT_COUNTED,
     ) -> None:
-        """``kept`` is how many instances may wait for their next use; those used longest ago are released."""
+        """``kept`` is how many instances may wait for their next use; those used longest ago are released. All count in
+        ``memory``, for which they are released earlier if it is short.
+        """
         self._loop = loop
+        self._memory = memory
         self._model = model
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
@@ -201,6 +224,23 @@ class InstancePool:
         self._closed = False
         self._watched: set[ClientRegion] = set()
         self._room: dict[str, int] = {}
+        memory.add(self)
+
+    @property
+    def idle_bytes(self) -> int:
+        """The counted bytes of the instances that are kept."""
+        return sum([instance.counted_bytes for instance in list(self._idle)])
+
+    def release_oldest(self) -> bool:
+        """Release the instance that was used longest ago, of those kept that count; False if there is none."""
+        with self._lock:
+            oldest = next((instance for instance in self._idle if instance.counted_bytes), None)
+            if oldest is None:
+                return False
+            self._idle.remove(oldest)
+        oldest.count_no_more()
+        self._loop.wait_for(oldest.close, copy_context())
+        return True
 
     def idle(
         self,
@@ -251,6 +291,7 @@ class InstancePool:
             measure or self._measure,
             priority,
             places,
+            self._memory,
         )
         self._watch(places)
         return make() if deadline_ns == NO_DEADLINE else run_by_deadline(lambda _: make(), deadline_ns, self.give_back)

@@ -16,7 +16,8 @@ from nnhal_service.serving.batcher import Batcher
 from nnhal_service.serving.bound import BindableModel
 from nnhal_service.serving.config import Priorities, ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError, serving_error
-from nnhal_service.serving.instance import InstancePool
+from nnhal_service.serving.instance import NOT_COUNTED, InstancePool
+from nnhal_service.serving.instance_memory import InstanceMemory
 from nnhal_service.serving.live_requests import LiveRequests
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP, LoopRunner, bytes_of
@@ -54,9 +55,10 @@ class RequestServer:
         observers: Sequence[Observer] = (),
         samplers: Sequence[Sampler] = (),
         measure: bool = False,
+        memory: InstanceMemory = NOT_COUNTED,
     ) -> None:
         """If ``measure``, each run reports its steps, which takes time; else the bytes that devices copy are those of
-        the plan. ``samplers`` are further observers.
+        the plan. ``samplers`` are further observers. Instances count in ``memory``.
 
         Raises INVALID_ARGUMENT if the configuration wants no instances.
         """
@@ -78,6 +80,7 @@ class RequestServer:
             max(_LEAST_KEPT, 2 * config.instances),
             measure,
             loop,
+            memory,
         )
         priorities = Priorities(config, model.priority)
         self._live = LiveRequests(name, version, priorities, model.priority)

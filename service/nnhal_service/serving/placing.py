@@ -75,7 +75,12 @@ class Placing:
         )
 
     def read(self, request: InferenceRequest) -> InferenceRequest:
-        """The request with those inputs read. Raises INVALID_ARGUMENT if a file has become too short."""
+        """The request with those inputs read. Raises INVALID_ARGUMENT if a file has become too short, and
+        RESOURCE_EXHAUSTED if requests may hold no more.
+        """
+        for name, tensor in request.inputs.items():
+            if isinstance(tensor, PlacedTensor) and not self._stays(name, tensor):
+                request.copying(tensor.nbytes)
         inputs = {
             name: tensor if isinstance(tensor, PlacedTensor) and self._stays(name, tensor) else to_array(tensor)
             for name, tensor in request.inputs.items()

@@ -9,6 +9,8 @@ from nnhal_service.serving.bound import BindableLoadedModel
 from nnhal_service.serving.client_runs import ClientRuns
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.ended_run import RunKeeper
+from nnhal_service.serving.instance import NOT_COUNTED
+from nnhal_service.serving.instance_memory import InstanceMemory
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.model import RequestServer
 from nnhal_service.serving.observer import Observer, Sampler
@@ -32,6 +34,7 @@ class ServedModel(RequestServer):
         measure: bool = False,
         register: ServedModelRegister[ServedModel] | None = None,
         keeper: RunKeeper | None = None,
+        memory: InstanceMemory = NOT_COUNTED,
     ) -> None:
         """Takes ``loaded`` over: it is closed with the served model. ``register`` knows the model until then. The
         ``keeper`` is told of runs of native clients. The rest is as RequestServer has it.
@@ -42,7 +45,7 @@ class ServedModel(RequestServer):
         signature = ModelSignature.of(name, loaded.original, config.max_batch_size)
         self.bindable = BindableLoadedModel(loaded)
         """The model, to be bound to memory."""
-        super().__init__(name, version, signature, self.bindable, config, loop, observers, samplers, measure)
+        super().__init__(name, version, signature, self.bindable, config, loop, observers, samplers, measure, memory)
         self._loaded = loaded
         self._client_runs = ClientRuns(
             name, version, config.max_batch_size > 0, self._statistics, self._observers, keeper

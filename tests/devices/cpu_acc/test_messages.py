@@ -22,7 +22,8 @@ from nnhal.types import (
 )
 from nnhal_devices.cpu_acc.messages import MessageError, decode, opsets_of
 from nnhal_devices.cpu_acc.support import supported_operations
-from nnhal_devices.driver import SUPPORTED, Unsupported
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.driver import SUPPORTED, DriverOptions, Unsupported
 
 F32 = OperandType.TENSOR_FLOAT32
 
@@ -97,3 +98,16 @@ def test_elements_that_onnx_packs_are_declined() -> None:
     (answer,) = supported_operations(model(content, operand_code(22)))
     assert isinstance(answer, Unsupported)
     assert answer.code == "DTYPE"
+
+
+def test_a_message_cannot_have_a_device_read_files() -> None:
+    proto = onnx.ModelProto.FromString(message(helper.make_node("Add", ["x", "k"], ["y"]), 21))
+    tensor = onnx.TensorProto(name="k", data_type=1, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="passwords")
+    proto.graph.initializer.append(tensor)
+    (answer,) = supported_operations(model(proto.SerializeToString()))
+    assert isinstance(answer, Unsupported)
+    assert answer.got == "the values of tensor 'k' lie in another file"
+    (answer,) = CpuRef(DriverOptions()).supported_operations(model(proto.SerializeToString()))
+    assert isinstance(answer, Unsupported)
+    assert "the values of tensor 'k' lie in another file" in answer.got

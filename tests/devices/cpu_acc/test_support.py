@@ -84,6 +84,26 @@ def test_indices_that_onnx_takes_otherwise(operation: OperationType, parameters:
     assert _reason(single(operation, F32, [(3, 2)], parameters)).code == "SHAPE"
 
 
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [(0.0, 0.5), (-1.0, 0.5), (float("nan"), 0.5), (0.5, 0.0), (0.5, float("inf"))]
+)
+def test_a_local_response_normalization_that_onnx_runtime_refuses(alpha: float, beta: float) -> None:
+    parameters = [2, 9.0, alpha, beta, -1]
+    assert _reason(single(OperationType.LOCAL_RESPONSE_NORMALIZATION, F32, [(2, 9, 4, 7)], parameters)).code == "KERNEL"
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, float("nan")])
+def test_an_instance_normalization_with_the_root_of_a_negative_number(epsilon: float) -> None:
+    parameters = [1.0, 0.0, epsilon, False]
+    assert _reason(single(OperationType.INSTANCE_NORMALIZATION, F32, [(2, 5, 4, 3)], parameters)).code == "KERNEL"
+
+
+def test_a_radius_without_limit_over_an_unknown_number_of_channels() -> None:
+    parameters = [2**31 - 1, 9.0, 0.5, 0.5, -1]
+    model = single(OperationType.LOCAL_RESPONSE_NORMALIZATION, F32, [(2, 9, 4, 0)], parameters)
+    assert _reason(model).code == "DYN_SHAPE"
+
+
 def test_an_operation_that_cannot_be_valid() -> None:
     reason = _reason(single(OperationType.ADD, F32, [(2,), (3,)], [0], like(F32, (3,))))
     assert reason.code == "OP"

@@ -13,9 +13,12 @@ from nnhal.types import ErrorStatus, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import DONE, Argument, Control, DriverOptions, Outcome, PrepareOptions, Workload
+from nnhal_devices.host.models import resolve
 from tests.support.agreement import like, random
+from tests.support.endless import endless_model
 from tests.support.models import Recipe, memory_of
 from tests.support.refusals import FAILURE, refusal
+from tests.support.waiting import wait_until
 
 
 def _prepare(model: ResolvedModel) -> Workload:
@@ -152,3 +155,26 @@ def test_bindings_of_one_workload_run_side_by_side() -> None:
     for thread in threads:
         thread.join()
     np.testing.assert_array_equal(results, np.multiply(values, 2))
+
+
+def test_a_run_that_is_stopped_says_why_and_harms_no_later_run() -> None:
+    model, result = endless_model(), np.zeros(1, np.float32)
+    workload = _prepare(resolve(model))
+    bound = workload.bind([memory_of(_floats(1.0))], [memory_of(result)])
+    for reason in ("somebody wants it", "somebody else wants it"):
+        control = Control()
+        ending = threading.Thread(target=_end, args=(control, reason))
+        ending.start()
+        with pytest.raises(HalError, match=reason):
+            bound.run(control)
+        ending.join()
+        control.interrupt()  # too late: the run has ended
+    with pytest.raises(HalError, match="the deadline passed"):
+        bound.run(Control(deadline_ns=1))
+
+
+def _end(control: Control, reason: str) -> None:
+    """End a run once it can be stopped."""
+    wait_until(lambda: control.stop is not None, "the run has begun")
+    control.cancel(reason)
+    control.interrupt()

@@ -24,7 +24,7 @@ from nnhal_devices.ethos_u.machine.part_program import PartProgram
 from tests.support.agreement import random
 from tests.support.ethos_u import examples, needs_networks, network, padded_convolution
 from tests.support.models import memory_of, run_on
-from tests.support.npu import TYPES
+from tests.support.npu import TYPES, VALID, convolution
 
 CHECKED = EthosU(DriverOptions(extra={"checked": "true"}))
 
@@ -49,6 +49,12 @@ def assert_equal_to_the_reference(driver: EthosU, model: ResolvedModel) -> None:
 @pytest.mark.parametrize("name", examples(Q8A))
 def test_results_are_those_of_the_reference(name: str, code: OperandType) -> None:
     assert_equal_to_the_reference(CHECKED, examples(code)[name])
+
+
+@pytest.mark.parametrize("stride", [4, 300, 2**31 - 1])
+def test_any_stride_is_right_along_an_axis_with_one_window(stride: int) -> None:
+    model = convolution(Q8A, (3, 3, 3, 2), [VALID, stride, stride, 0], image=(1, 3, 3, 2))
+    assert_equal_to_the_reference(EthosU(DriverOptions()), model)
 
 
 def test_a_padding_that_becomes_the_convolutions_own() -> None:

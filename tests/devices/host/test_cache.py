@@ -19,6 +19,7 @@ from nnhal.types import (
     NO_DEADLINE,
     ExecutionConfig,
     ExecutionPreference,
+    Model,
     NumberOfCacheFiles,
     Operand,
     OperandType,
@@ -29,7 +30,7 @@ from nnhal.v1 import device_pb2
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Argument, BoundWorkload, PrepareOptions
 from nnhal_devices.host import cache
-from nnhal_devices.host.cache import CacheFiles, EntryLengths, load, save
+from nnhal_devices.host.cache import CacheFiles, EntryLengths, read_header, save
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.models import ValidModel, resolve
@@ -44,6 +45,11 @@ HEADER_BYTES = 72
 GIB = 1 << 30
 OPTIONS = PrepareOptions(ExecutionPreference.SUSTAINED_SPEED, Priority.HIGH)
 COUNTS = [counts for counts in product((0, 1, 2, 32), repeat=2) if counts != (0, 0)]
+
+
+def load(files: CacheFiles, version: str, deadline_ns: int) -> tuple[Model, PrepareOptions]:
+    """Read an entry as a device does."""
+    return cache.load(files, read_header(files), version, deadline_ns)
 
 
 def opened(entry: Entry, flags: int = os.O_RDWR) -> CacheFiles:

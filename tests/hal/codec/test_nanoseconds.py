@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from nnhal.codec import nanoseconds
+from nnhal.codec import deadline_after, nanoseconds
 from nnhal.v1 import (
     backend_pb2,
     buffer_pb2,
@@ -67,3 +68,10 @@ def test_what_is_absent_is_none_and_0_is_0() -> None:
     assert nanoseconds(burst_pb2.BurstRun(execution=1), "deadline_ns") == -1
     assert nanoseconds(burst_pb2.BurstRun(execution=1, deadline_ns=0), "deadline_ns") == 0
     assert nanoseconds(burst_pb2.BurstRun.FromString(b"\x10\x05"), "deadline_ns") == 5
+
+
+@pytest.mark.parametrize(
+    ("remaining_ns", "deadline_ns"), [(-1, -1), (-(2**63), -1), (0, 1000), (5, 1005), (2**63 - 1, 2**63 - 1)]
+)
+def test_a_time_that_is_left_is_a_deadline_that_a_message_can_hold(remaining_ns: int, deadline_ns: int) -> None:
+    assert deadline_after(1000, remaining_ns) == deadline_ns

@@ -82,6 +82,14 @@ def test_results_of_too_many_bytes_or_axes_are_refused() -> None:
     )
 
 
+def test_more_parameters_than_any_rank_needs_are_refused() -> None:
+    words = r"operation 0 \(FILL\): input 0 has 65 elements, expected at most 64"
+    recipe = Recipe()
+    inputs = [recipe.constant(I32, [1] * 65), recipe.constant(OperandType.FLOAT32, 0.5)]
+    model = recipe.build(recipe.operation(OperationType.FILL, inputs, FLOATS))
+    refusal(lambda: validate_dimensions(model), INVALID, words)
+
+
 @pytest.mark.parametrize("index", [-1, 3])
 def test_a_constant_index_outside_its_axis_is_refused(index: int) -> None:
     recipe = Recipe()

@@ -20,8 +20,8 @@ from nnhal_service.repository.warmup import warmup_requests
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.queue import RequestQueue, Ticket
 from tests.support.extremes import Extreme, extremes, numeric_fields
-from tests.support.memory_limit import memory_limit
 from tests.support.plain_words import require_plain
+from tests.support.process_limits import memory_limit
 
 SPARE = 1 << 30
 TENSORS = [ModelTensor("x", wire.TYPE_FP32, (UNKNOWN, 3)), ModelTensor("s", wire.TYPE_STRING, (UNKNOWN, UNKNOWN))]

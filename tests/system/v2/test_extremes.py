@@ -17,8 +17,8 @@ from nnhal.inference import grpc_service_pb2 as wire
 from tests.support.extremes import extremes
 from tests.support.front_door import Devices, Served, front_door
 from tests.support.json_extremes import json_extremes
-from tests.support.memory_limit import memory_limit, peak_bytes
 from tests.support.plain_words import require_plain
+from tests.support.process_limits import memory_limit, peak_bytes
 from tests.support.served_models import write_models
 from tests.support.v2 import SERVICE, call, floats, raw_request
 from tests.support.well_formed import answer

@@ -10,6 +10,7 @@ from google.protobuf import json_format, text_format
 from nnhal.inference import model_config_pb2
 
 _ENDINGS = (".onnx", ".tflite")
+_LONGEST_CONFIG = 1 << 20
 _CONFIG_ENDINGS = (".pbtxt", ".json")
 
 GivenFile = tuple[str, bytes]
@@ -32,6 +33,8 @@ def config_json(name: str, content: bytes) -> str:
     ending = PurePath(name).suffix.lower()
     if ending not in _CONFIG_ENDINGS:
         raise ValueError(f"configuration {name!r}, expected a name that ends with {' or '.join(_CONFIG_ENDINGS)}")
+    if len(content) > _LONGEST_CONFIG:
+        raise ValueError(f"configuration {name!r} has {len(content)} bytes, expected {_LONGEST_CONFIG} at the most")
     try:
         text = content.decode()
         if ending == ".json":
@@ -40,4 +43,6 @@ def config_json(name: str, content: bytes) -> str:
         message = text_format.Parse(text, model_config_pb2.ModelConfig())
     except (ValueError, text_format.ParseError) as error:
         raise ValueError(f"configuration {name!r}: {error}") from error
+    except RecursionError as error:
+        raise ValueError(f"configuration {name!r} is nested too deeply") from error
     return json_format.MessageToJson(message, preserving_proto_field_name=True)

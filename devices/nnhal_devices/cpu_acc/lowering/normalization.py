@@ -21,11 +21,16 @@ def l2_normalization(to: Emitter) -> None:
 
 
 def local_response_normalization(to: Emitter) -> None:
-    """Over channels. ONNX's alpha applies to the mean of the squares, the HAL's to their sum."""
-    rank = len(to.op.ranked(local_response.Input.INPUT))
+    """Over channels. ONNX's alpha applies to the mean of the squares, the HAL's to their sum.
+
+    A radius beyond all channels means as much as one that reaches the last. ONNX Runtime takes memory for all of it.
+    """
+    given = to.op.ranked(local_response.Input.INPUT)
+    rank = len(given)
     axis = axis_of(to.op, to.op.integer(local_response.Input.AXIS, default=-1), rank)
     layout = Layout.MOVED if axis == rank - 1 else Layout.GIVEN
-    size = 2 * to.op.integer(local_response.Input.RADIUS) + 1
+    radius = to.op.integer(local_response.Input.RADIUS)
+    size = 2 * (min(radius, given[axis] - 1) if given[axis] else radius) + 1
     result = to.graph.add(
         "LRN",
         to.real(local_response.Input.INPUT, layout),

@@ -8,11 +8,10 @@ from math import prod
 from typing import NamedTuple
 
 from nnhal.arrays import Bytes
-from nnhal.codec import nanoseconds
+from nnhal.codec import deadline_after, nanoseconds
 from nnhal.codec.bounds import MAX_ARGUMENTS, at_most
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.types import (
-    NO_DEADLINE,
     DataLocation,
     ExecutionConfig,
     ExecutionResult,
@@ -125,7 +124,7 @@ class FarExecution:
         ``remaining_ns`` are counted from ``received_ns`` on. Raises NnhalError.
         """
         began = now_ns()
-        deadline = NO_DEADLINE if remaining_ns < 0 else received_ns + remaining_ns
+        deadline = deadline_after(received_ns, remaining_ns)
         burst = self._prepared.borrow_burst()
         try:
             outcome = burst.run(self._remote, deadline)

@@ -7,17 +7,24 @@ from types import TracebackType
 
 import grpc
 
-from nnhal.v1 import wire_pb2_grpc
+from nnhal.v1 import wire_pb2, wire_pb2_grpc
 from nnhal_devices.host.wire.door import WireDoor
 from nnhal_devices.host.wire.limits import WireLimits
 from nnhal_devices.host.wire.own_device import OwnDevice
 from nnhal_devices.host.wire.servicer import WireServicer
-from nnhal_devices.wire.protocol import KEEPALIVE_OPTIONS
+from nnhal_devices.wire.protocol import CHUNK_BYTES, KEEPALIVE_OPTIONS, SESSION_TOKEN_METADATA
 from nnhal_hosting.access import TcpListener
+from nnhal_hosting.calls import CallAdmission, CallLimits
 
 _GRACE_SECONDS = 2.0
-_WAITING_CALLS = 256
-"""Calls that may wait for a thread; beyond them, calls end with RESOURCE_EXHAUSTED."""
+_SERVICE = f"/{wire_pb2.DESCRIPTOR.services_by_name['WireService'].full_name}"
+_OPEN = f"{_SERVICE}/OpenSession"
+_ASIDE = (f"{_SERVICE}/CancelRun", f"{_SERVICE}/Probe")
+_CONNECTION_CALLS = 64
+_STALLED_SECONDS = 300.0
+"""Networks may be slow."""
+_OPENING = 16
+"""Calls that open a session beyond the limit: they are told which limit it is."""
 
 
 class WireServer:
@@ -25,17 +32,26 @@ class WireServer:
 
     def __init__(self, own: OwnDevice, door: WireDoor, limits: WireLimits, threads: int) -> None:
         """Listen; ``threads`` calls are served at a time. Raises OSError if the address cannot be used."""
-        self._servicer = WireServicer(own, door, limits)
-        self._pool = ThreadPoolExecutor(limits.sessions + threads, thread_name_prefix="wire")
+        calls = CallLimits(
+            threads=threads,
+            streams=limits.sessions + _OPENING,
+            connection_calls=_CONNECTION_CALLS,
+            read_ahead_bytes=CHUNK_BYTES,  # the next chunk travels while one is taken
+            message_bytes=limits.message_bytes,
+            memory_bytes=limits.sessions * limits.message_bytes,
+            stalled_secs=_STALLED_SECONDS,
+        )
+        self._admission = CallAdmission(calls, SESSION_TOKEN_METADATA, (_OPEN,), _ASIDE.__contains__)
+        self._servicer = WireServicer(own, door, limits, self._admission)
         self._server = grpc.server(
-            self._pool,
+            ThreadPoolExecutor(1),  # for no call: the admission has threads for all
+            interceptors=[self._admission],
             options=(
-                ("grpc.max_receive_message_length", limits.message_bytes),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", 0),
+                *calls.options,
                 *KEEPALIVE_OPTIONS,
             ),
-            maximum_concurrent_rpcs=limits.sessions + threads + _WAITING_CALLS,
         )
         wire_pb2_grpc.add_WireServiceServicer_to_server(self._servicer, self._server)
         address = door.listener.address
@@ -59,4 +75,4 @@ class WireServer:
         stopped = self._server.stop(_GRACE_SECONDS)
         self._servicer.close()
         stopped.wait()
-        self._pool.shutdown()
+        self._admission.close()

@@ -22,6 +22,7 @@ from nnhal_devices.host.wire.packs import MissingConstantsError
 from nnhal_devices.host.wire.session import FarSession
 from nnhal_devices.wire.chunks import chunks_of, joined
 from nnhal_devices.wire.protocol import CHUNK_BYTES, PROTOCOL_VERSION, SESSION_TOKEN_METADATA
+from nnhal_hosting.calls import CallAdmission
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import abort, defect
 
@@ -63,8 +64,10 @@ def _streams(
 class WireServicer(wire_pb2_grpc.WireServiceServicer):
     """The sessions of a wire, and what is asked in each."""
 
-    def __init__(self, own: OwnDevice, door: WireDoor, limits: WireLimits) -> None:
+    def __init__(self, own: OwnDevice, door: WireDoor, limits: WireLimits, admission: CallAdmission) -> None:
+        """``admission`` serves the calls of each session, which it is told of."""
         self._own = own
+        self._admission = admission
         self._door = door
         self._limits = limits
         self._kept = KeptConstants(limits.constant_bytes)
@@ -97,6 +100,7 @@ class WireServicer(wire_pb2_grpc.WireServiceServicer):
             finally:
                 with self._lock:
                     self._sessions.pop(session.token, None)
+                self._admission.closed(session.token)
                 session.close()
                 _log.info("a session of the wire ended", client=session.name)
         finally:
@@ -106,6 +110,7 @@ class WireServicer(wire_pb2_grpc.WireServiceServicer):
     def _serve(self, session: FarSession, context: grpc.ServicerContext) -> Iterator[wire.OpenSessionResponse]:
         with self._lock:
             self._sessions[session.token] = session
+        self._admission.opened(session.token)
         if not context.add_callback(session.ended.set):
             return
         _log.info("a session of the wire began", client=session.name)

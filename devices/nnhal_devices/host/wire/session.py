@@ -6,12 +6,12 @@ import secrets
 import threading
 from collections.abc import Iterator
 
-from nnhal.codec import nanoseconds
+from nnhal.codec import deadline_after, nanoseconds
 from nnhal.errors import invalid_argument
 from nnhal.remote.calls import Calls
 from nnhal.remote.preparation import prepared_handle
 from nnhal.remote.prepared_model import RemotePreparedModel
-from nnhal.types import CACHE_TOKEN_BYTES, NO_DEADLINE
+from nnhal.types import CACHE_TOKEN_BYTES
 from nnhal.v1 import backend_pb2, backend_pb2_grpc, device_pb2, device_pb2_grpc
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.host.wire.constants import KeptConstants, Uploads
@@ -70,7 +70,7 @@ class FarSession:
         config = device_pb2.PrepareModelConfig(
             preference=request.preference,
             priority=request.priority,
-            deadline_ns=NO_DEADLINE if remaining_ns < 0 else received_ns + remaining_ns,
+            deadline_ns=deadline_after(received_ns, remaining_ns),
             cache_token=bytes(CACHE_TOKEN_BYTES),
         )
         message = device_pb2.PrepareModelWithConfigRequest(model=self._packs.model(request.model), config=config)

@@ -7,11 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 
-from nnhal.errors import HalError, NnhalError
-from nnhal.types import ErrorStatus
+from nnhal.errors import NnhalError
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.unloaded import UnloadedError
 
 _LOOK_SECONDS = 0.05
 """Between two checks for missing devices."""
@@ -48,7 +48,7 @@ class ActivePlan:
         """Hold the current plan, or the original, until ``drop``. Raises DEVICE_UNAVAILABLE once unloaded."""
         with self._lock:
             if self._closed:
-                raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+                raise UnloadedError
             plan = self.original if is_original else self.current
             self._users[plan] += 1
             return plan

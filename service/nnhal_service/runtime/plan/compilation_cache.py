@@ -24,6 +24,7 @@ from nnhal.types import (
     Priority,
     TokenValuePair,
 )
+from nnhal_frontends.content import ModelContent
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Step
 from nnhal_service.runtime.devices.fleet import FleetMember
@@ -43,7 +44,7 @@ class CacheDirectory:
         """The same directory with another token, for a model that the application's token does not distinguish."""
         return replace(self, token=_digest([self.token, name.encode()]))
 
-    def of_content(self, content: bytes) -> CacheDirectory:
+    def of_content(self, content: ModelContent) -> CacheDirectory:
         """The same directory with a token that covers the model file: other users of it may choose equal tokens."""
         return self.of_variant(sha256(content).hexdigest())
 

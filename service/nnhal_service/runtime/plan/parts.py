@@ -11,6 +11,7 @@ from nnhal.errors import HalError, NnhalError
 from nnhal.remote import RemoteDevice, RemotePreparedModel
 from nnhal.types import ErrorStatus, NetworkEvent
 from nnhal_service.runtime.devices.fleet import FleetMember
+from nnhal_service.unloaded import UnloadedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class Parts:
                 place[number] = part
                 return part
         part.prepared.release()
-        raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+        raise UnloadedError
 
 
 class Announcements:

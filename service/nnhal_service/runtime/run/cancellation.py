@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from nnhal.errors import NnhalError
+from nnhal.remote import RemoteBurst, RemoteExecution
+from nnhal.remote.burst import BurstOutcome
+from nnhal.remote.prepared_model import RemotePreparedModel
+from nnhal.types import ExecutionConfig, Request
+
+T = TypeVar("T")
 
 
 class Cancellation:
@@ -80,3 +88,98 @@ def require_wanted(cancellation: Cancellation | None) -> None:
     """Raise CancelledRunError if the run has been cancelled; call it before a step begins."""
     if cancellation is not None and cancellation.cancelled:
         raise CancelledRunError
+
+
+class StoppableBurst:
+    """A burst of a prepared model. A run that is cancelled ends as soon as its device can end it.
+
+    To end a run is to end the channel of its burst, so that the next run needs another burst.
+    """
+
+    def __init__(self, prepared: RemotePreparedModel) -> None:
+        """Raises HalError if the device refuses, TransportError if it is gone."""
+        self._prepared = prepared
+        self._burst = prepared.configure_execution_burst()
+        self._closed_bytes = 0
+        self._runs = 0
+        self._watched: tuple[Cancellation, Callable[[], None]] | None = None
+
+    @property
+    def socket_bytes(self) -> int:
+        """Bytes that went to the device and back so far."""
+        return self._closed_bytes + self._burst.socket_bytes
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether ``start`` does no more than send a message."""
+        return not self._burst.is_stopped
+
+    def start(self, execution: RemoteExecution, deadline_ns: int, cancellation: Cancellation | None) -> None:
+        """Begin a run. Raises as RemoteBurst does, and then there is nothing to finish."""
+        self._watch(cancellation)
+        try:
+            self._burst.start(execution, deadline_ns)
+        except BaseException:
+            self._watch_no_more()
+            raise
+
+    def fileno(self) -> int:
+        """The descriptor that can be read when the run that was started has ended."""
+        return self._burst.fileno()
+
+    def finish(self, execution: RemoteExecution) -> BurstOutcome:
+        """Wait for the end of a run that was started. Raises as RemoteBurst does, and CancelledRunError."""
+        return self._ended(partial(self._burst.finish, execution))
+
+    def run(self, execution: RemoteExecution, deadline_ns: int, cancellation: Cancellation | None) -> BurstOutcome:
+        """Run a reusable execution. Raises as ``finish`` does."""
+        self.start(execution, deadline_ns, cancellation)
+        return self.finish(execution)
+
+    def execute(
+        self, request: Request, config: ExecutionConfig, deadline_ns: int, cancellation: Cancellation | None
+    ) -> BurstOutcome:
+        """Execute a request. Raises as ``finish`` does."""
+        self._watch(cancellation)
+        return self._ended(partial(self._burst.execute, request, config=config, deadline_ns=deadline_ns))
+
+    def close(self) -> None:
+        """Release the burst."""
+        self._burst.close()
+
+    def _watch(self, cancellation: Cancellation | None) -> None:
+        if self._burst.is_stopped:
+            self._renew()
+        self._runs += 1
+        if cancellation is not None:
+            stop = partial(self._stop, self._runs, self._burst)
+            self._watched = cancellation, stop
+            cancellation.on_cancel(stop)
+
+    def _stop(self, run: int, burst: RemoteBurst) -> None:
+        if run == self._runs:  # a cancellation may come late
+            burst.stop()
+
+    def _ended(self, result: Callable[[], T]) -> T:
+        try:
+            return result()
+        except NnhalError as error:
+            if self._watch_no_more():
+                raise CancelledRunError from error
+            raise
+        finally:
+            self._watch_no_more()
+
+    def _watch_no_more(self) -> bool:
+        """Forget the cancellation of the run, which has ended; return whether it was cancelled."""
+        watched, self._watched = self._watched, None
+        if watched is None:
+            return False
+        cancellation, stop = watched
+        cancellation.forget(stop)
+        return cancellation.cancelled
+
+    def _renew(self) -> None:
+        self._closed_bytes += self._burst.socket_bytes
+        self._burst.close()
+        self._burst = self._prepared.configure_execution_burst()

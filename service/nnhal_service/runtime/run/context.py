@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.fence import Fence
@@ -24,13 +22,16 @@ from nnhal_service.runtime.run.launched_run import LaunchedRun, LaunchMethods, s
 from nnhal_service.runtime.run.ledger import Ledgers
 from nnhal_service.runtime.run.reports import OutputReport, RunReport, RunWatcher
 from nnhal_service.runtime.run.run_channel import DirectRuns, RunChannelEnd
+from nnhal_service.runtime.run.run_state import Begun, ContextMemories, RunInFlight, release_frames
 from nnhal_service.runtime.run.steps import OneExchange, Outcome
 from nnhal_service.runtime.run.weak_calls import weakly
+from nnhal_service.unloaded import UnloadedError
 
 DRAIN_SECONDS = 5.0
 """How long closing waits for a run in flight. A longer one is cancelled."""
 _STOP_SECONDS = 2.0
 """How long closing then waits for the cancelled run. A longer one releases the context at its end."""
+_MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
 _REPLAN_SECONDS = 5.0
 """How long a run that has failed waits for a plan without the device that is gone."""
 _log = get_logger(__name__)
@@ -59,7 +60,7 @@ class ExecutionContext:
         Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
         """
         self._busy = threading.Lock()
-        self._closing = self._closed = False
+        self._closing = self._closed = self._is_unloaded = False
         self._inputs, self._pools, self._way = inputs, pools, way
         self._measure = measure_timing
         self._config = ExecutionConfig(measure_timing, loop_timeout_duration_ns, hints.values, hints.extension_names)
@@ -122,7 +123,7 @@ class ExecutionContext:
             return self._run(attempt, deadline_ns, attempt)
         except CancelledRunError as error:
             if self._closing:
-                raise _unloaded() from error
+                raise self._over() from error
             raise
         finally:
             self._leave()
@@ -160,10 +161,15 @@ class ExecutionContext:
         cancellation = self._current = Cancellation()
         try:
             ways = self._ways(cancellation)
-        except BaseException:
+        except BaseException as error:
             self._launched_ended()
+            self._raise_unloaded(error)
             raise
-        return start_launched_run(ways, fences, deadline_ns, duration_ns, cancellation)
+        try:
+            return start_launched_run(ways, fences, deadline_ns, duration_ns, cancellation)
+        except NnhalError as error:
+            self._raise_unloaded(error)
+            raise
 
     @property
     def running(self) -> RunInFlight | None:
@@ -264,6 +270,11 @@ class ExecutionContext:
         finally:
             self._busy.release()
 
+    def unload(self, drain_seconds: float) -> None:
+        """Release it since its model is unloaded, which runs say that fail from now on; see ``close``."""
+        self._is_unloaded = True
+        self.close(drain_seconds)
+
     def _enter(self) -> None:
         """Begin a run, by the plan in force. Raises GENERAL_FAILURE if another run has not ended."""
         self._occupy()
@@ -279,10 +290,12 @@ class ExecutionContext:
     def _occupy(self) -> None:
         """Keep others from running. Raises HalError if another run has not ended, or the context is closed."""
         if not self._busy.acquire(blocking=False):
+            if self._is_unloaded:
+                raise UnloadedError
             general_failure("the binding is running already; one run at a time is allowed")
         if self._closing:
             self._leave()
-            raise _unloaded()
+            raise self._over()
 
     def _is_current(self) -> bool:
         """Whether what is bound is to run: it is the plan in force, or there is a reason to stay with it."""
@@ -381,6 +394,7 @@ class ExecutionContext:
             lambda deadline_ns: self._run(lambda deadline_ns: bound.run(deadline_ns, cancellation), deadline_ns),
             on_cpu if bound.prepared.parts.may_fall_back else None,
             self._launched_ended,
+            self._explained,
         )
 
     def _run(
@@ -388,7 +402,7 @@ class ExecutionContext:
         attempt: Callable[[int], Outcome],
         deadline_ns: int = NO_DEADLINE,
         again: Callable[[int], Outcome] | None = None,
-        begun: _Begun | None = None,
+        begun: Begun | None = None,
     ) -> RunReport:
         """Report an attempt, or if it fails what comes of trying it ``again`` by another plan that is then in force."""
         begun = begun or self._begin()
@@ -406,6 +420,7 @@ class ExecutionContext:
                 bound.engine.fell_back, bound.engine.failed_devices = True, missing
         except BaseException as error:
             self._note_failed(error, begun)
+            self._raise_unloaded(error)
             raise
         return self._report(outcome, begun)
 
@@ -422,17 +437,37 @@ class ExecutionContext:
             self._follow()
         return self._bound.prepared is not failed
 
-    def _begin(self) -> _Begun:
-        instant = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measure else -1
-        return _Begun(instant, time.perf_counter_ns(), self._bound.socket_bytes)
+    def _over(self) -> HalError:
+        """Why it runs no more."""
+        if self._is_unloaded:
+            return UnloadedError()
+        return HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the binding has been released")
 
-    def _note_failed(self, error: BaseException, begun: _Begun) -> None:
-        _release_frames(error)
+    def _explained(self, error: NnhalError) -> NnhalError:
+        """The error of a run: UnloadedError if the model has been unloaded, which devices say in other words."""
+        if not self._is_unloaded or (isinstance(error, HalError) and error.status in _MISSED):
+            return error
+        is_final = isinstance(error, FINAL_ERRORS) and not isinstance(error, CancelledRunError)
+        return error if is_final else UnloadedError()
+
+    def _raise_unloaded(self, error: BaseException) -> None:
+        """Raise what explains an error, if that is another one."""
+        if self._is_unloaded and isinstance(error, NnhalError):
+            explained = self._explained(error)
+            if explained is not error:
+                raise explained from error
+
+    def _begin(self) -> Begun:
+        instant = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measure else -1
+        return Begun(instant, time.perf_counter_ns(), self._bound.socket_bytes)
+
+    def _note_failed(self, error: BaseException, begun: Begun) -> None:
+        release_frames(error)
         self._used.note_failed()
         if self._watcher is not None:
             self._watcher.failed(self, time.perf_counter_ns() - begun.started_ns, error)
 
-    def _report(self, outcome: Outcome, begun: _Begun) -> RunReport:
+    def _report(self, outcome: Outcome, begun: Begun) -> RunReport:
         """Note that a run has succeeded."""
         bound, used, watcher = self._bound, self._used, self._watcher
         reports, outputs = outcome
@@ -461,37 +496,6 @@ class ExecutionContext:
             self._watcher.ran_directly(self, usage)
 
 
-class ContextMemories(NamedTuple):
-    """The memory of a context."""
-
-    pools: Sequence[Memory]
-    """Those of the client."""
-    arena: Sequence[Memory]
-    """Those of the values between steps."""
-
-
-class RunInFlight(NamedTuple):
-    """A run that has not ended."""
-
-    since_ns: int
-    """When it was called, by CLOCK_MONOTONIC."""
-    deadline_ns: int
-    """An instant of CLOCK_BOOTTIME; NO_DEADLINE if it has none."""
-    is_launched: bool
-    """Whether it was launched: it may wait for fences."""
-
-
-class _Begun(NamedTuple):
-    """What is known of a run when it begins."""
-
-    instant_ns: int
-    """An instant of CLOCK_BOOTTIME; -1 unless the context measures."""
-    started_ns: int
-    """An instant of the performance counter."""
-    socket_bytes: int
-    """Bytes that had gone to devices and back before."""
-
-
 class StartedRun:
     """A run that a device has begun. It must be finished; until then its context runs nothing else.
 
@@ -503,7 +507,7 @@ class StartedRun:
         self,
         context: ExecutionContext,
         exchange: OneExchange,
-        begun: _Begun,
+        begun: Begun,
         deadline_ns: int,
         cancellation: Cancellation | None,
     ) -> None:
@@ -544,7 +548,7 @@ class StartedRun:
         self._error = None
         if error is None:
             raise TypeError("only a run that has failed can be recovered")
-        # What makes the attempt must not hold the error any more when that is raised again: see _release_frames.
+        # What makes the attempt must not hold the error any more when that is raised again: see release_frames.
         held = [error]
         del error
         try:
@@ -556,21 +560,3 @@ class StartedRun:
             )
         finally:
             context._leave()
-
-
-def _unloaded() -> HalError:
-    return HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
-
-
-def _release_frames(error: BaseException) -> None:
-    """Clear the frames of an error and of its causes, so that they hold no memory of the run.
-
-    An error that a function has received and raises again is held by that function's frame, which the error holds: the
-    cycle would keep the memory of the run until the next garbage collection.
-    """
-    known: set[int] = set()
-    follow: BaseException | None = error
-    while follow is not None and id(follow) not in known:
-        known.add(id(follow))
-        traceback.clear_frames(follow.__traceback__)
-        follow = follow.__cause__ or follow.__context__

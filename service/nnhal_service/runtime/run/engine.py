@@ -21,11 +21,10 @@ from nnhal_service.runtime.memory.slots import Slot
 from nnhal_service.runtime.memory.values import Values
 from nnhal_service.runtime.plan.parts import Part
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
-from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, require_wanted
+from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, StoppableBurst, require_wanted
 from nnhal_service.runtime.run.deadlines import has_passed
 from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError
 from nnhal_service.runtime.run.steps import step_report
-from nnhal_service.runtime.run.stoppable_burst import StoppableBurst
 from nnhal_service.runtime.run.walk import LoopTimeoutError, loop_timeout, walk
 
 _MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)

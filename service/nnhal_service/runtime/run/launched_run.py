@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from nnhal.descriptor import Descriptor
@@ -56,6 +56,8 @@ class LaunchMethods:
     """Runs the whole model on the CPU after an error; None if fallback is not allowed."""
     ended: Callable[[], None]
     """Called once, when the run no longer uses the plan's memory."""
+    explained: Callable[[NnhalError], NnhalError] = lambda error: error
+    """What the caller is told of an error."""
 
 
 class LaunchedRun:
@@ -223,6 +225,8 @@ def _in_thread(run: LaunchedRun, ways: LaunchMethods, limits: _Limits, work: Cal
         except Exception as error:
             _log.exception("a launched run failed")
             ending = Ending(error=defect(error))
+        if ending.error is not None:
+            ending = replace(ending, error=ways.explained(ending.error))
         run.end(ending)
 
     threading.Thread(target=by_its_deadline, name="launched-run", daemon=True).start()

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from nnhal.errors import HalError
-from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, Hints, Memory
+from nnhal.errors import HalError, NnhalError
+from nnhal.types import NO_DEADLINE, NO_HINTS, Hints, Memory
 from nnhal.types.layout import Dimensions
-from nnhal_frontends import ModelFormat, import_model
+from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, import_model
+from nnhal_frontends.content import ModelContent
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Options, PlacementError
@@ -26,6 +27,7 @@ from nnhal_service.runtime.run.context import DRAIN_SECONDS, ExecutionContext
 from nnhal_service.runtime.run.dimensioned_binding import DimensionedBinding, PlannedBinding, bound_dimensions
 from nnhal_service.runtime.run.reports import RunWatcher
 from nnhal_service.runtime.run.weak_calls import weakly, weakly_with
+from nnhal_service.unloaded import UnloadedError
 
 _log = get_logger(__name__)
 COUNT_SECONDS = 2.0
@@ -85,7 +87,7 @@ class LoadedModel:
         share._owner, share._watcher, share._dimensioned = self, watcher, self._dimensioned
         with self._lock:
             if self._contexts is None:
-                raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+                raise UnloadedError
             self._shares.add(share)
         return share
 
@@ -147,6 +149,11 @@ class LoadedModel:
         for plans in self._all_plans:
             plans.settle(seconds)
 
+    def require_loaded(self, error: NnhalError) -> None:
+        """Raise UnloadedError if it has been unloaded: a device may have said so in other words, by ``error``."""
+        if self._contexts is None and not isinstance(error, UnloadedError):
+            raise UnloadedError from error
+
     @property
     def is_share(self) -> bool:
         """Whether it is a share of another loaded model."""
@@ -185,26 +192,30 @@ class LoadedModel:
         A model with open dimensions runs by a plan for those that are bound. If there is none yet, it is prepared now;
         if not ``prepares``, after some runs, which are by the plan for open dimensions.
         ``loop_timeout_duration_ns`` bounds one activation of a WHILE: -1 is the default, and the HAL's maximum holds.
-        Raises HalError, or TransportError if a device is gone.
+        Raises HalError, UnloadedError among them, or TransportError if a device is gone.
         """
         way = self._way_to_dimensions(inputs, outputs)
         planned = way.planned() if way is not None and (prepares or way.is_there) else None
-        context = ExecutionContext(
-            planned or PlannedBinding(self._plans, outputs),
-            inputs,
-            pools,
-            measure_timing,
-            loop_timeout_duration_ns,
-            hints,
-            self._watcher,
-            None if planned or prepares else way,
-        )
+        try:
+            context = ExecutionContext(
+                planned or PlannedBinding(self._plans, outputs),
+                inputs,
+                pools,
+                measure_timing,
+                loop_timeout_duration_ns,
+                hints,
+                self._watcher,
+                None if planned or prepares else way,
+            )
+        except NnhalError as error:
+            self.require_loaded(error)
+            raise
         with self._lock:
             if self._contexts is not None:
                 self._contexts.add(context)
                 return context
         context.close()
-        raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+        raise UnloadedError
 
     def _way_to_dimensions(
         self, inputs: Sequence[TensorBinding], outputs: Sequence[TensorBinding]
@@ -259,7 +270,7 @@ class LoadedModel:
         for share in shares:
             share._close(until)
         for context in contexts:
-            context.close(max(0.0, until - time.monotonic()))
+            context.unload(max(0.0, until - time.monotonic()))
         if self._owner is None:
             self._plans.close()
             if self._dimensioned is not None:
@@ -270,15 +281,16 @@ class LoadedModel:
 
 
 def load_model(
-    content: bytes,
+    content: ModelContent,
     fleet: Fleet,
     devices: Sequence[str],
     options: Options,
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     cache: CacheDirectory | None = None,
+    limits: ImportLimits = DEFAULT_LIMITS,
     shapes: Mapping[str, Dimensions] | None = None,
 ) -> LoadedModel:
-    """Import a model file and prepare it on the named devices, or on all if none are named.
+    """Import a model file within limits, and prepare it on the named devices, or on all if none are named.
 
     Without ``format`` the content decides. ``shapes`` fixes dimensions of inputs that the file leaves open. If some
     stay open, plans for certain dimensions are made when these are bound. Compilations are cached in ``cache``, in
@@ -301,9 +313,9 @@ def load_model(
         variant = cache and cache.of_variant(str(sorted(dimensions.items())))
         # A deadline was for loading.
         later = replace(options, deadline_ns=NO_DEADLINE)
-        return prepare(import_model(content, format, shapes=dimensions), fleet, devices, later, variant)
+        return prepare(import_model(content, format, limits=limits, shapes=dimensions), fleet, devices, later, variant)
 
-    imported = import_model(content, format, shapes=shapes)
+    imported = import_model(content, format, limits=limits, shapes=shapes)
     for warning in imported.warnings:
         _log.warning("a model file contradicts itself", reason=warning)
     try:
@@ -312,7 +324,7 @@ def load_model(
         # A model with operations of the extension may run as a whole even if its parts cannot.
         if not imported.model.extension_name_to_prefix:
             raise
-        whole = import_model(content, format, as_one=True, shapes=shapes)
+        whole = import_model(content, format, as_one=True, limits=limits, shapes=shapes)
         with suppress(HalError, PlacementError):
             return prepared(whole, cache and cache.of_variant("as one"))
         raise

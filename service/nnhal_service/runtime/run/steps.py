@@ -13,9 +13,8 @@ from nnhal.reports import StepReport
 from nnhal.types import ExecutionConfig, Request
 from nnhal_service.fallback import Side
 from nnhal_service.runtime.plan.parts import Part
-from nnhal_service.runtime.run.cancellation import Cancellation, require_wanted
+from nnhal_service.runtime.run.cancellation import Cancellation, StoppableBurst, require_wanted
 from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError
-from nnhal_service.runtime.run.stoppable_burst import StoppableBurst
 
 Outcome = tuple[list[StepReport], list[OutputReport]]
 """Reports of the steps, if they are measured or only some of them ran, and reports of outputs."""

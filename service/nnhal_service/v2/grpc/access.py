@@ -22,6 +22,11 @@ _SETTINGS: Mapping[str, type[wire.TraceSettingRequest | wire.LogSettingsRequest]
 """Calls that change settings, or only read them if the request has none."""
 
 
+def changes_settings(method: str) -> bool:
+    """Whether a call of this full name changes settings, or reads them, as its message says."""
+    return method in _SETTINGS
+
+
 def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
     """The same call, which ends if the guard refuses it; a stream is checked once, when it is opened.
 

@@ -22,9 +22,10 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from nnhal.inference import grpc_service_pb2, model_config_pb2
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.v2.grpc.access import guarded
+from nnhal_service.v2.grpc.access import changes_settings, guarded
 from nnhal_service.v2.grpc.calls import Call, Context, OpenLimit, ended
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
+from nnhal_service.v2.grpc.receptions import Receptions
 from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
 from nnhal_service.v2.grpc.statuses import abort, answer_for
 
@@ -42,10 +43,12 @@ def inference_handlers(
     calls: OpenLimit,
     streams: OpenLimit,
     guard: Guard,
+    receptions: Receptions,
 ) -> Handlers:
     """All calls of inference.GRPCInferenceService, made from its descriptor.
 
-    ``threads`` run the calls that may wait; no inference does so.
+    ``threads`` run the calls that may wait; no inference does so. Messages are received by ``receptions``, once the
+    guard has admitted their calls.
     """
     infer = servicer.infer_calls(loop)
     unary: dict[str, Call[bytes, bytes]] = {"ModelInfer": infer.infer}
@@ -59,7 +62,7 @@ def inference_handlers(
                 else _in_thread(method.name, kind, behaviour, servicer, loop, threads)
             )
     handlers = {
-        name: grpc.unary_unary_rpc_method_handler(_guarded(name, calls.limited(call), guard))
+        name: grpc.stream_unary_rpc_method_handler(_received(name, calls.limited(call), guard, receptions))
         for name, call in unary.items()
     }
     stream = "ModelStreamInfer"
@@ -103,6 +106,13 @@ def reflection_handlers(streams: OpenLimit, guard: Guard) -> Handlers:
         ReflectionResponse.SerializeToString,
     )
     return grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {name: handler})
+
+
+def _received(name: str, call: Call[bytes, bytes], guard: Guard, receptions: Receptions) -> Call[Any, bytes]:
+    """The call, admitted before its message is received, unless the guard has to see the message."""
+    if changes_settings(f"/{SERVICE.full_name}/{name}"):
+        return receptions.received(_guarded(name, call, guard))
+    return _guarded(name, receptions.received(call), guard)
 
 
 def _guarded(name: str, call: Call[Any, Any], guard: Guard) -> Call[Any, Any]:

@@ -17,6 +17,7 @@ from types import TracebackType
 import grpc
 import grpc.aio
 
+from nnhal_hosting.calls.limits import read_ahead_options
 from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
@@ -24,6 +25,7 @@ from nnhal_service.v2.backend import ModelRepository
 from nnhal_service.v2.grpc.calls import OpenLimit
 from nnhal_service.v2.grpc.handlers import health_handlers, inference_handlers, reflection_handlers
 from nnhal_service.v2.grpc.health import ModelHealth
+from nnhal_service.v2.grpc.receptions import Receptions
 from nnhal_service.v2.grpc.servicer import InferenceServicer
 
 _UNIX = "unix:"
@@ -40,6 +42,10 @@ class GrpcLimits:
     """How many streams are open beside them."""
     watches: int = 1024
     """How many clients watch the health of something."""
+    receptions: int = 128
+    """How many messages of unary calls are received at a time; more calls wait."""
+    connection_calls: int = 1024
+    """How many calls of one connection are open at a time; its client keeps back more."""
     threads: int = 16
     """How many calls that may wait, such as loading a model, are served at a time; inferences need no thread."""
     message_bytes: int = -1
@@ -98,6 +104,8 @@ class GrpcFront:
         server = grpc.aio.server(
             options=(
                 ("grpc.max_receive_message_length", limits.message_bytes),
+                ("grpc.max_concurrent_streams", limits.connection_calls),
+                *read_ahead_options(),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", int(self._shares_ports)),
             )
@@ -105,7 +113,9 @@ class GrpcFront:
         calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
         server.add_generic_rpc_handlers(
             (
-                inference_handlers(servicer, self._loop, self._threads, calls, streams, guard),
+                inference_handlers(
+                    servicer, self._loop, self._threads, calls, streams, guard, Receptions(limits.receptions)
+                ),
                 health_handlers(self.health, OpenLimit(limits.watches, "watches of health")),
                 reflection_handlers(streams, guard),
             )

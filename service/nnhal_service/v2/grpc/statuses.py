@@ -41,10 +41,11 @@ def answer_for(error: Exception, method: str) -> ServingError:
         return ServingError(ErrorKind.INVALID_ARGUMENT, shortened(str(error)))
     if isinstance(error, DecodeError):
         return ServingError(ErrorKind.INVALID_ARGUMENT, f"the request is not a valid message of {method}")
-    _log.error("a call failed", method=method, exc_info=error)
     lack = lack_of(error)
     if lack:
+        _log.warning("a call failed", method=method, reason=lack)
         return ServingError(ErrorKind.RESOURCE_EXHAUSTED, f"the call failed: {lack}")
+    _log.error("a call failed", method=method, exc_info=error)
     return ServingError(ErrorKind.INTERNAL, "the call failed; the log of the server says why")
 
 

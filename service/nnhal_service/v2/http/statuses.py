@@ -44,10 +44,11 @@ def response_for(error: Exception, path: str) -> Response:
         return error_response(STATUS.get(error.kind, _BAD_REQUEST), error.message)
     if isinstance(error, TensorError):
         return error_response(_BAD_REQUEST, str(error))
-    _log.error("a request failed", path=path, exc_info=error)
     lack = lack_of(error)
     if lack:
+        _log.warning("a request failed", path=path, reason=lack)
         return error_response(STATUS[ErrorKind.RESOURCE_EXHAUSTED], f"the request failed: {lack}")
+    _log.error("a request failed", path=path, exc_info=error)
     return error_response(STATUS[ErrorKind.INTERNAL], "the request failed; the log of the server says why")
 
 

@@ -19,8 +19,10 @@ def test_vectors_of_length_one_or_zero(code: OperandType, scale: float, zero_poi
 
 
 @pytest.mark.parametrize("axis", [-1, 1])
-def test_neighbouring_channels(axis: int) -> None:
-    assert_single_agrees(OperationType.LOCAL_RESPONSE_NORMALIZATION, F32, [(2, 9, 4, 7)], [2, 9.0, 0.5, 0.75, axis])
+@pytest.mark.parametrize("radius", [2, 8, 2**31 - 1])
+def test_neighbouring_channels(axis: int, radius: int) -> None:
+    parameters = [radius, 9.0, 0.5, 0.75, axis]
+    assert_single_agrees(OperationType.LOCAL_RESPONSE_NORMALIZATION, F32, [(2, 9, 4, 7)], parameters)
 
 
 @pytest.mark.parametrize("channels_first", [False, True])

@@ -26,12 +26,12 @@ _SCALE_BYTES = 10
 
 def match_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match a convolution, which reads all channels for each of its own."""
-    del outputs
     window, given = conv_2d.window_of(op), shape_of(op, INPUT)
     require_channels_last(op, window.channels_first)
     reading = read_through(window, given, Everything(given.channels))
     constants = _constants(op, prod(op.dimensions(FILTER)[1:]))
-    return (Match(PartKind.CONVOLUTION, (reading,), kernel_of(window), constants, fused(window.activation)),)
+    kernel = kernel_of(window, outputs[0])
+    return (Match(PartKind.CONVOLUTION, (reading,), kernel, constants, fused(window.activation)),)
 
 
 def match_depthwise_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
@@ -44,7 +44,7 @@ def match_depthwise_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> t
         Match(
             PartKind.CONVOLUTION if shared else PartKind.DEPTHWISE,
             (read_through(window, given, channels),),
-            kernel_of(window),
+            kernel_of(window, outputs[0]),
             _constants(op, prod(op.dimensions(FILTER)[1:3])),
             fused(window.activation),
         ),

@@ -22,11 +22,11 @@ from nnhal_devices.ethos_u.cascader.graph.matchers.windows import kernel_of, rea
 
 def match_pooling(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match a pooling, which goes channel by channel."""
-    del outputs
     window, given = pooling.window_of(op), shape_of(op, pooling.Implicit.INPUT)
     require_channels_last(op, window.channels_first)
     reading = read_through(window, given, OneToOne(given.channels))
-    return (Match(PartKind.POOLING, (reading,), kernel_of(window), activation=fused(window.activation)),)
+    kernel = kernel_of(window, outputs[0])
+    return (Match(PartKind.POOLING, (reading,), kernel, activation=fused(window.activation)),)
 
 
 def match_mean(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:

@@ -20,7 +20,9 @@ def read_through(window: Window, given: Shape, channels: AxisAccess) -> Reading:
     return Reading(0, windowed(window.height, given.rows), windowed(window.width, given.columns), channels)
 
 
-def kernel_of(window: Window) -> Kernel:
-    """Return a window as a kernel."""
+def kernel_of(window: Window, output: Shape) -> Kernel:
+    """Return a window as a kernel. A stride means nothing along an axis with a single window, and is 1 there."""
     height, width = window.height, window.width
-    return Kernel(height.size, width.size, height.stride, width.stride, height.dilation, width.dilation)
+    down = height.stride if output.rows > 1 else 1
+    right = width.stride if output.columns > 1 else 1
+    return Kernel(height.size, width.size, down, right, height.dilation, width.dilation)

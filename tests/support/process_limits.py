@@ -1,10 +1,11 @@
-"""Limits on memory, so that what grows without bound fails early, and by itself."""
+"""Limits on what a process may have, so that what grows without bound fails early, and by itself."""
 
 from __future__ import annotations
 
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count, islice
 from pathlib import Path
 
 _KIBIBYTE = 1 << 10
@@ -21,6 +22,20 @@ def memory_limit(spare: int, pid: int = 0) -> Iterator[None]:
         yield
     finally:
         resource.prlimit(pid, resource.RLIMIT_AS, before)
+
+
+@contextmanager
+def descriptor_limit(spare: int, pid: int) -> Iterator[None]:
+    """Let a process have so many descriptors more than it has now, or more if others are closed meanwhile."""
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    _, highest = before
+    taken = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    free = (number for number in count() if number not in taken)  # a new descriptor has the lowest free number
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (next(islice(free, spare, None)), highest))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
 
 
 def peak_bytes(pid: int) -> int:

@@ -1,0 +1,9 @@
+"""What model files are imported from."""
+
+from __future__ import annotations
+
+import mmap
+from typing import TypeAlias
+
+ModelContent: TypeAlias = bytes | mmap.mmap
+"""The bytes of a model file: a copy, or the file in place if it can no longer change."""

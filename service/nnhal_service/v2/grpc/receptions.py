@@ -1,0 +1,110 @@
+"""Receiving the messages of unary calls: few at a time, so that their memory is bounded before anybody admits them.
+
+To gRPC such a call is a stream of requests, whose first message is asked for here. Of a call that waits for its turn,
+gRPC holds 16 KiB at most (``nnhal_hosting.calls.limits``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+
+import grpc
+
+from nnhal_service.v2.grpc.calls import Call, Context, O
+
+_PATIENCE_SECONDS = 1.0
+"""How long a message may take while other calls wait for their turn."""
+
+
+class Receptions:
+    """Bounds how many messages are received at a time. It belongs to the loop's thread.
+
+    A message that does not come keeps others waiting for a second, and then its call ends with RESOURCE_EXHAUSTED. As
+    long as nobody waits, it may take its time.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._receiving: dict[asyncio.Task[object], float] = {}
+        """When each task began to receive, in the order in which they did."""
+        self._ended: set[asyncio.Task[object]] = set()
+        """Tasks that are cancelled since others wait."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._look: asyncio.TimerHandle | None = None
+
+    def received(self, call: Call[bytes, O]) -> Call[object, O]:
+        """The same call, which receives its message first."""
+
+        async def with_message(_: object, context: Context) -> O:
+            data = await self._receive(context)
+            if not isinstance(data, bytes):
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a call without a request, expected one message")
+            return await call(data, context)
+
+        return with_message
+
+    async def _receive(self, context: Context) -> object:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        while len(self._receiving) >= self._limit:
+            await self._turn(loop)
+        self._receiving[task] = loop.time()
+        try:
+            return await context.read()
+        except asyncio.CancelledError:
+            if task not in self._ended:
+                raise
+            task.uncancel()
+        finally:
+            del self._receiving[task]
+            self._ended.discard(task)
+            self._let_next()
+        message = f"the message has not come within {_PATIENCE_SECONDS:.0f} s, while other calls wait to send theirs"
+        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
+
+    async def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait until a call has its message, or its client has left; later calls may be faster."""
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        self._watch(loop)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            with suppress(ValueError):
+                self._waiting.remove(turn)
+            if turn.done() and not turn.cancelled():
+                self._let_next()
+            raise
+
+    def _let_next(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look at the oldest reception when it has had its time."""
+        if self._look is None and self._receiving:
+            oldest = next(iter(self._receiving.values()))
+            self._look = loop.call_at(oldest + _PATIENCE_SECONDS, self._end_late, loop)
+
+    def _end_late(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._look = None
+        if not self._waiting:
+            return
+        late = [
+            task
+            for task, began in self._receiving.items()
+            if loop.time() - began >= _PATIENCE_SECONDS and task not in self._ended
+        ]
+        for task in late:
+            self._ended.add(task)
+            task.cancel()
+        if self._receiving and not late:
+            self._watch(loop)
+        elif self._receiving:
+            self._look = loop.call_later(_PATIENCE_SECONDS, self._end_late, loop)
