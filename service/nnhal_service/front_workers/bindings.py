@@ -34,7 +34,12 @@ class HeldBinding:
             running.cancel()
 
     def open_run_channel(self) -> BoundRunChannel | None:
-        """A new run channel; None if runs are more than one step, or the device has none or is gone."""
+        """A new run channel; None if runs are more than one step, or the device has none or is gone.
+
+        None too if the model leaves dimensions of outputs open that its plan knows: direct runs do not report them.
+        """
+        if self.bound.context.settled:
+            return None
         try:
             end = self.bound.context.open_run_channel()
         except NnhalError:  # runs through the framework will tell why
