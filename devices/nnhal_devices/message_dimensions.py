@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from nnhal.extensions.onnx import ELEMENT_TYPES
 from nnhal.types import Operation, Subgraph
 from nnhal.types.layout import Dimensions, combine, describe
 
@@ -55,6 +56,8 @@ def _dimensions(value: ValueInfoProto) -> Dimensions:
     tensor = value.type.tensor_type
     if value.type.WhichOneof("value") != "tensor_type" or not tensor.HasField("shape"):
         return ()
+    if tensor.elem_type not in ELEMENT_TYPES:  # such values pass as bytes
+        return ()
     return tuple(max(dim.dim_value, 0) for dim in tensor.shape.dim) or (1,)
 
 
@@ -69,7 +72,8 @@ def _results(proto: ModelProto, given: tuple[Dimensions, ...]) -> Iterable[Value
                 if length:
                     axis.dim_value = length
     for value in proto.graph.output:
-        value.type.tensor_type.ClearField("shape")
+        if value.type.WhichOneof("value") == "tensor_type":
+            value.type.tensor_type.ClearField("shape")
     try:
         return shape_inference.infer_shapes(proto).graph.output
     except Exception:  # it may raise anything about a message that runs nevertheless

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -90,7 +91,12 @@ def test_other_types_and_fewer_inputs_are_valid_where_the_operation_takes_them(
     session: WireDevice, model: Model
 ) -> None:
     for mutation in still_valid(model):
-        assert len(supported(session, mutation.model)) == len(model.main.operations), mutation.what
+        try:
+            answers = supported(session, mutation.model)
+        except HalError as error:  # with the type, the scale or the dimensions may have to change too
+            assert re.search("scale|dimensions", error.message), mutation.what
+        else:
+            assert len(answers) == len(model.main.operations), mutation.what
 
 
 def test_there_are_samples_for_every_family() -> None:

@@ -25,7 +25,7 @@ CLIENTS = 3
 KILLS = 100
 RPC_THREADS = 16
 """The size of a process's thread pool, whose threads start as they are needed."""
-LAG = KILLS // 4
+LAG = KILLS // 2
 """How many descriptors may wait for the next message or garbage collection to be closed."""
 GROWTH_BYTES = 10 << 20
 MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)

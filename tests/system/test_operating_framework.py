@@ -195,7 +195,7 @@ def test_a_native_run_is_seen_and_cancelled_before_its_next_step(
     finally:
         go_on(own_devices, "cpu_acc")
     error = refused(run.result)
-    assert error.status == ErrorStatus.GENERAL_FAILURE and "operator has cancelled" in error.message
+    assert error.status == ErrorStatus.GENERAL_FAILURE and "was cancelled" in error.message
     binding.run()
 
 

@@ -36,7 +36,8 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     for value in bare.graph.output:
-        value.type.tensor_type.ClearField("shape")
+        if value.type.WhichOneof("value") == "tensor_type":
+            value.type.tensor_type.ClearField("shape")
     try:
         inferred = _inferred(bare, bounds.may_propagate)
     except InferenceError as error:

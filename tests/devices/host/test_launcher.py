@@ -159,7 +159,7 @@ def test_without_a_fence_to_be_had_nothing_is_launched(
 
     with monkeypatch.context() as without_descriptors:
         without_descriptors.setattr(launching, "create_fence", none)
-        refusal(launch, EXHAUSTED, "Too many open files")
+        refusal(launch, EXHAUSTED, "the process has no descriptor left")
     assert len(client.launched) == 0
     launch().fence.wait()
 

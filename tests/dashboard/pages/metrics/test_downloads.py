@@ -28,6 +28,12 @@ def test_all_files_are_offered_and_no_other() -> None:
     assert "no file &#39;page.py&#39;" in browser().page("/metrics/files/page.py", 404)
 
 
+def test_the_files_are_those_of_deploy() -> None:
+    deploy = Path(__file__).parents[4] / "deploy"
+    for file in FILES.iterdir():
+        assert file.read_bytes() in [original.read_bytes() for original in deploy.rglob(file.name)]
+
+
 def test_prometheus_scrapes_the_framework_that_is_shown() -> None:
     answer = browser(metrics="127.0.0.1:9002").get("/metrics/files/prometheus.yml")
     assert answer.headers["content-disposition"] == 'attachment; filename="prometheus.yml"'

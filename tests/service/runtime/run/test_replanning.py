@@ -316,7 +316,7 @@ def test_closing_does_not_wait_for_ever_and_memory_is_not_reused_while_a_run_goe
         other = Bound(loaded)
         assert loaded.arena_bytes == 2 * arena
         site.npu.may_run.set()
-        refusal(lambda: running.result(30), ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+        refusal(lambda: running.result(30), ErrorStatus.DEVICE_UNAVAILABLE, "the binding has been released")
     assert Bound(loaded).devices() == [ACC, NPU]
     assert loaded.arena_bytes == 2 * arena
     assert other.devices() == [ACC, NPU]
