@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -27,6 +29,23 @@ class ImportedTensor:
     shape: tuple[int, ...]
 
 
+class SourceForm(Protocol):
+    """The operators of the user's file, of which the operations were made, as operations of an extension."""
+
+    @property
+    def extension(self) -> str:
+        """The name of the extension."""
+        ...
+
+    def model_of(self, step: Model, inputs: Sequence[int], outputs: Sequence[int]) -> Model | None:
+        """Return a step as one operation of the extension; None if the user's operators cannot compute just that.
+
+        ``inputs`` and ``outputs`` are the operands of the imported model that the step reads and writes, in the order
+        of the step's own.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedModel:
     """A HAL model, and how it relates to the user's model."""
@@ -44,6 +63,8 @@ class ImportedModel:
     """The user's name of each operand of main; empty if it has none."""
     warnings: tuple[str, ...] = ()
     """What the file declares and its operations contradict: what they compute counts."""
+    source: SourceForm | None = None
+    """The file's own form of the model; None if it has none that a device could take."""
 
     def resolved(self) -> ResolvedModel:
         """Return the HAL model with its constants, which stay in its pools, and with the user's names."""
