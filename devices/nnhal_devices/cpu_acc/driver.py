@@ -7,7 +7,7 @@ from typing import final
 
 import onnxruntime
 
-from nnhal.extensions.onnx import EXTENSION
+from nnhal.extensions.onnx import EXTENSION, NAME
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryRules
@@ -37,6 +37,7 @@ class CpuAcc:
         ROOFLINE.operation_ns,
         realisation="ONNX Runtime on this machine's CPU",
         operation_limits=operation_limits,
+        source_extension=NAME,
     )
 
     def __init__(self, options: DriverOptions, providers: Sequence[str] = CPU) -> None:

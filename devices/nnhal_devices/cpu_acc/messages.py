@@ -36,6 +36,11 @@ def is_run(model: Model, operation: Operation) -> bool:
     return number_of(model, operation.type) == RUN
 
 
+def is_one_run(model: Model) -> bool:
+    """Whether a model is one RUN, the nodes of which ONNX Runtime gets as they are."""
+    return len(model.main.operations) == 1 and is_run(model, model.main.operations[0])
+
+
 def message_of(model: ResolvedModel, operation: Operation) -> bytes:
     """The message of a RUN. Raises MessageError if its first input is none."""
     index = operation.inputs[0] if operation.inputs else -1
@@ -54,7 +59,7 @@ def opsets_of(model: ResolvedModel) -> dict[str, int]:
     operations = model.model.main.operations
     runs = [operation for operation in operations if is_run(model.model, operation)]
     signed = any(o.type == OperandType.TENSOR_QUANT8_ASYMM_SIGNED for o in model.model.main.operands)
-    only = runs and len(runs) == len(operations) and not signed
+    only = is_one_run(model.model) or (runs and len(runs) == len(operations) and not signed)
     found = {} if only else dict(DEFAULT_OPSETS)
     for operation in runs:
         for domain, version in _needs(decode(message_of(model, operation))).items():
