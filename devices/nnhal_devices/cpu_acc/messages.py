@@ -185,16 +185,33 @@ _REFUSALS: tuple[type[Exception], ...] = (*RUNTIME_ERRORS, MessageError)
 
 @lru_cache(maxsize=256)
 def _objection(message: bytes, opset: int) -> str:
-    """Why ONNX Runtime refuses a message; empty if it does not. Only a session of the message can tell."""
+    """Why ONNX Runtime refuses a message; empty if it does not. Only a session of the message can tell.
+
+    It may refuse it for its dimensions alone: a branch of If that is for others contradicts them. Then ``open_axes`` of
+    the graph helps.
+    """
     options = session_options(1)
     options.log_severity_level = _FATAL_ONLY  # the answer contains its message
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+
+    def refusal(proto: ModelProto) -> str:
+        try:
+            onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except _REFUSALS as error:
+            return words_of(error)
+        return ""
+
     try:
-        content = decode(message, opset).SerializeToString()
-        onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except _REFUSALS as error:
+        proto = decode(message, opset)
+    except MessageError as error:
         return words_of(error)
-    return ""
+    first = refusal(proto)
+    if not first:
+        return ""
+    for value in proto.graph.input:
+        for axis in value.type.tensor_type.shape.dim:
+            axis.Clear()
+    return refusal(proto) and first
 
 
 def _imports(proto: ModelProto) -> dict[str, int]:
