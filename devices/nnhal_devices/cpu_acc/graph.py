@@ -80,6 +80,8 @@ class LoweredGraph:
         self.message: GraphProto | None = None
         """The graph of a model that is one RUN: its nodes are taken as they are."""
         self.types: dict[int, TypeProto] = {}
+        self.open_axes = False
+        """Whether all lengths of inputs and outputs are left open, though they are known."""
         self.operands = model.model.main.operands
         self.dimensions = dimensions
         self.nodes: list[LoweredNode] = []

@@ -54,6 +54,8 @@ def _value(graph: LoweredGraph, name: str, operand: int) -> ValueInfoProto:
         return helper.make_value_info(name, graph.types[operand])
     element = graph.element_type(operand)
     dimensions = graph.dimensions[operand]
+    if graph.open_axes:
+        dimensions = (0,) * len(dimensions)
     shape = [length or f"{name}_axis{axis}" for axis, length in enumerate(dimensions)] if dimensions else None
     return helper.make_tensor_value_info(name, element, shape)
 

@@ -79,7 +79,7 @@ def _objections(messages: Mapping[int, bytes], opset: int) -> dict[int, str]:
         if len(group) > 1 and not _refusal(_joined(list(group.values())), opset):
             found |= dict.fromkeys(group, "")
         else:
-            found |= {digest: _refusal(proto, opset) for digest, proto in group.items()}
+            found |= {digest: _objection(proto, opset) for digest, proto in group.items()}
     for digest in asked:
         _known.add(digest, found[digest])
     return {number: found[digest] for number, digest in digests.items()}
@@ -94,6 +94,19 @@ def _groups(messages: Mapping[bytes, bytes]) -> list[dict[bytes, ModelProto]]:
         key = digest if alone else tuple(sorted(imports_of(proto).items()))
         groups.setdefault(key, {})[digest] = proto
     return list(groups.values())
+
+
+def _objection(proto: ModelProto, opset: int) -> str:
+    """As ``_refusal``. A message may be refused for its dimensions alone: a branch of If that is for others contradicts
+    them. Then ``open_axes`` of the graph helps.
+    """
+    first = _refusal(proto, opset)
+    if not first:
+        return ""
+    for value in proto.graph.input:
+        for axis in value.type.tensor_type.shape.dim:
+            axis.Clear()
+    return first if _refusal(proto, opset) else ""
 
 
 def _refusal(proto: ModelProto, opset: int) -> str:

@@ -103,9 +103,10 @@ def test_a_window_over_a_stream() -> None:
     file = FileWithVariables()
     file.initialise({"window": np.zeros((1, 8, 2), np.float32)})
     x, handle = file.input("x", floats(1, 2, 2)), file.handle("window")
+    begin, size = (file.constant(np.array(values, np.int32)) for values in ([0, 2, 0], [1, 6, 2]))
     kept = file.operator(
         "SLICE",
-        [file.read(handle, floats(1, 8, 2)), file.constant(np.array([0, 2, 0], np.int32)), file.constant(np.array([1, 6, 2], np.int32))],
+        [file.read(handle, floats(1, 8, 2)), begin, size],
         {"kept": floats(1, 6, 2)},
         ("SliceOptions", {}),
     )
