@@ -97,16 +97,18 @@ def _groups(messages: Mapping[bytes, bytes]) -> list[dict[bytes, ModelProto]]:
 
 
 def _objection(proto: ModelProto, opset: int) -> str:
-    """As ``_refusal``. A message may be refused for its dimensions alone: a branch of If that is for others contradicts
-    them. Then ``open_axes`` of the graph helps.
+    """Why ONNX Runtime refuses a message, which this changes; empty if it does not.
+
+    It may refuse it for its dimensions alone: a branch of If that is for others contradicts them. That is no objection,
+    since ``open_axes`` of the graph helps.
     """
-    first = _refusal(proto, opset)
-    if not first:
+    refusal = _refusal(proto, opset)
+    if not refusal:
         return ""
     for value in proto.graph.input:
         for axis in value.type.tensor_type.shape.dim:
             axis.Clear()
-    return first if _refusal(proto, opset) else ""
+    return _refusal(proto, opset) and refusal
 
 
 def _refusal(proto: ModelProto, opset: int) -> str:
