@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -45,6 +47,23 @@ class ImportedState:
         return self.before.name
 
 
+class SourceForm(Protocol):
+    """The operators of the user's file, of which the operations were made, as operations of an extension."""
+
+    @property
+    def extension(self) -> str:
+        """The name of the extension."""
+        ...
+
+    def model_of(self, step: Model, inputs: Sequence[int], outputs: Sequence[int]) -> Model | None:
+        """Return a step as one operation of the extension; None if the user's operators cannot compute just that.
+
+        ``inputs`` and ``outputs`` are the operands of the imported model that the step reads and writes, in the order
+        of the step's own.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedModel:
     """A HAL model, and how it relates to the user's model.
@@ -66,6 +85,8 @@ class ImportedModel:
     warnings: tuple[str, ...] = ()
     """What the file declares and its operations contradict: what they compute counts."""
     states: tuple[ImportedState, ...] = ()
+    source: SourceForm | None = None
+    """The file's own form of the model; None if it has none that a device could take."""
 
     @property
     def all_inputs(self) -> tuple[ImportedTensor, ...]:
