@@ -182,7 +182,7 @@ def _imported(source: OnnxGraph, builder: OnnxGraphBuilder, form: OnnxSource | N
         tuple(node.name for node in source.nodes if node.name not in used),
         tuple(builder.model.names),
         source.warnings,
-        form,
+        source=form,
     )
 
 
