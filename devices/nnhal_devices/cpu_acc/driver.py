@@ -17,6 +17,7 @@ from nnhal_devices.cpu_acc.costs import ROOFLINE
 from nnhal_devices.cpu_acc.folding import folds
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import lower
+from nnhal_devices.cpu_acc.messages import has_branches
 from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
@@ -63,7 +64,8 @@ class CpuAcc:
         try:
             return create_session(graph, self._threads, self._providers, may_fold)
         except HalError as error:
-            if graph.message is None or error.status != ErrorStatus.GENERAL_FAILURE:
+            branches = graph.message is not None and has_branches(graph.message)
+            if not branches or error.status != ErrorStatus.GENERAL_FAILURE:
                 raise
             graph.open_axes = True
             return create_session(graph, self._threads, self._providers, may_fold)
