@@ -11,6 +11,7 @@ from nnhal.extensions.onnx import EXTENSION
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryRules
+from nnhal_devices.cpu_acc.blocked import keep_blocked
 from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
 from nnhal_devices.cpu_acc.costs import ROOFLINE
 from nnhal_devices.cpu_acc.folding import folds
@@ -53,5 +54,7 @@ class CpuAcc:
         del options
         dimensions = propagate_dimensions(model)
         graph = lower(model, dimensions)
+        if tuple(self._providers) == CPU:
+            keep_blocked(graph)
         session = create_session(graph, self._threads, self._providers, folds(model, dimensions))
         return OnnxWorkload(model, graph, session)
