@@ -45,6 +45,8 @@ def operations_to_wire(sketch: SketchedPlan) -> Iterator[wire.OperationExplanati
             inputs=_values(sketch, subgraph, operation.inputs),
             outputs=_values(sketch, subgraph, operation.outputs),
             pin="" if pin is None else pin.match,
+            number=None if subgraph else sketch.origins[index],
+            added=not subgraph and sketch.origins[index] is None,
         )
 
 

@@ -9,6 +9,7 @@ from rich.table import Column, Table
 
 from nnhal.reports import LedgerEntry
 from nnhal_client.explanation import EdgeStory, Explanation
+from nnhal_pages.image_layouts import ADDED, layout_figure, layout_words
 from nnhal_pages.units import duration, median_of, place
 from nnhal_pages.wires import link_words, sent_words, whole_model_words, wire_total
 from nnhal_tools.terminal import Footnotes, Name, show_table
@@ -35,6 +36,8 @@ def show(explanation: Explanation, console: Console) -> None:
     )
     if sent := wire_total(explanation):
         console.print(f"wire: {sent}; constants were sent when the model was prepared")
+    if figure := layout_figure(explanation):
+        console.print(f"layout of images: {figure}; {layout_words(explanation)}", markup=False)
     if measured is not None:
         console.print(
             f"modelled {duration(explanation.modelled_ns)}; measured {duration(measured.duration_ns)} "
@@ -79,7 +82,7 @@ def _show_operations(explanation: Explanation, console: Console) -> None:
     for story in explanation.operations:
         numbers = [refusals.number(f"{device}: {reason}") for device, reason in story.refusals.items()]
         table.add_row(
-            Name(", ".join(story.nodes) or "-"),
+            Name(", ".join(story.nodes) or (ADDED if story.added else "-")),
             story.operation,
             story.device,
             str(story.step),

@@ -76,7 +76,7 @@ class ExecutionContext:
         self._direct_plan: PreparedPlan | None = None
         self._planned = planned
         try:
-            self._bindings = self._bindings_by(planned)
+            self._bindings = self._bindings_by(planned, planned.plans.original)
             for binding in (*inputs, *planned.outputs):
                 if binding.memory is not None:
                     binding.memory.require_alive()
@@ -344,7 +344,7 @@ class ExecutionContext:
         if planned is None:
             return
         try:
-            self._planned, self._bindings = planned, self._bindings_by(planned)
+            self._planned = planned
             bound, self._bound = self._bound, self._bind_to(planned.plans.hold())
         except (NnhalError, OSError) as error:
             _log.info("a binding does not take the plan for its dimensions", reason=str(error))
@@ -356,9 +356,9 @@ class ExecutionContext:
         before.plans.drop(bound.prepared)
         before.ended()
 
-    def _bindings_by(self, planned: PlannedBinding) -> Bindings:
-        """Raises INVALID_ARGUMENT unless each input and output is bound once."""
-        imported = planned.plans.original.imported
+    def _bindings_by(self, planned: PlannedBinding, plan: PreparedPlan) -> Bindings:
+        """What is bound, by the operands of a plan. Raises INVALID_ARGUMENT unless each tensor is bound once."""
+        imported = plan.imported
         return Bindings(
             bindings_of(imported.inputs, self._inputs, "input"),
             bindings_of(imported.outputs, planned.outputs, "output"),
@@ -371,7 +371,10 @@ class ExecutionContext:
     def _bind_to(self, plan: PreparedPlan) -> BoundPlan:
         """Bind a plan that the caller holds; the hold passes on to what is returned."""
         try:
-            return BoundPlan(plan, self._bindings)
+            bindings = self._bindings_by(self._planned, plan)
+            bound = BoundPlan(plan, bindings)
+            self._bindings = bindings
+            return bound
         except BaseException:
             self.plans.drop(plan)
             raise
