@@ -15,11 +15,14 @@ from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.tflite.builder import TfliteGraphBuilder
 from nnhal_frontends.tflite.graph import CUSTOM, TfliteGraph, TfliteOperator
 from nnhal_frontends.tflite.options import subgraphs_of
+from nnhal_frontends.tflite.variables import ASSIGN_VARIABLE, CALL_ONCE, READ_VARIABLE, VAR_HANDLE
 from nnhal_frontends.tflite.writer import WrittenSubgraph, write_model
 
 _CUSTOM = frozenset({"AudioSpectrogram", "Mfcc", "NumericVerify", "TFLite_Detection_PostProcess"})
 """The custom operators that LiteRT has."""
-_CONTROL = frozenset({"CALL_ONCE", "IF", "WHILE"})
+_IN_ORDER = frozenset({ASSIGN_VARIABLE, CALL_ONCE, READ_VARIABLE})
+"""Operators that depend on those of them before, though none of their tensors says so."""
+_OUTSIDE = frozenset({*_IN_ORDER, VAR_HANDLE, "IF", "WHILE"})
 _HANDLES = (TensorType.RESOURCE, TensorType.VARIANT)
 _SAME_SHAPE = frozenset(
     {
@@ -60,8 +63,12 @@ def units(graph: TfliteGraph, left: Collection[int]) -> list[Unit]:
     makers = {tensor: index for index, operator in enumerate(graph.operators) for tensor in operator.outputs}
     levels: list[int] = []
     groups = _Groups(len(graph.operators))
+    last = None
     for index, operator in enumerate(graph.operators):
         before = [makers[tensor] for tensor in operator.inputs if tensor in makers]
+        if operator.op_type in _IN_ORDER:
+            before += [] if last is None else [last]
+            last = index
         levels.append(max((levels[m] + ((m in left) != (index in left)) for m in before), default=0))
         for maker in before:
             if index in left and maker in left and levels[maker] == levels[index]:
@@ -124,8 +131,8 @@ def objection(graph: TfliteGraph, operator: TfliteOperator) -> str:
     if operator.op_type.startswith(CUSTOM):
         known = operator.op_type.removeprefix(CUSTOM) in _CUSTOM
         return "" if known else "a custom operator that LiteRT has not"
-    if operator.op_type in _CONTROL:
-        return "control flow"
+    if operator.op_type in _OUTSIDE:
+        return "control flow and variables are not left to the extension"
     tensors = [graph.tensors[i] for i in (*operator.inputs, *operator.outputs) if i is not None]
     for tensor in tensors:
         if tensor.code in _HANDLES:

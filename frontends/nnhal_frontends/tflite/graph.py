@@ -95,7 +95,7 @@ class TfliteOperator:
     options: bytes = NO_OPTIONS
     """A copy of the table of options, which contains all of its scalars."""
     vectors: tuple[OptionsVector, ...] = ()
-    """The vectors among the options of the few operators that have some."""
+    """The vectors and strings among the options of the few operators that have some."""
     version: int = 1
     custom: bytes = b""
     """The options of a custom operator."""
@@ -104,6 +104,11 @@ class TfliteOperator:
     def vector(self) -> tuple[int, ...]:
         """The integers of the only vector among the options; empty if there is none."""
         return tuple(np.frombuffer(self.vectors[0].content, np.int32).tolist()) if self.vectors else ()
+
+    @property
+    def text(self) -> str:
+        """The names among the options of VAR_HANDLE: those of the container, if it has one, and of the variable."""
+        return "/".join(vector.content.decode(errors="replace") for vector in self.vectors if vector.content)
 
     def options_as(self, kind: type[OptionsKind]) -> OptionsKind:
         """Return the options, or defaults if there are none. Raises InvalidModel if they are of another kind."""

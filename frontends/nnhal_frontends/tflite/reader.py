@@ -98,8 +98,8 @@ class _Reader:
         inputs, outputs = (self._numbers(found) for found in (source.InputsAsNumpy(), source.OutputsAsNumpy()))
         for what, indexes in (("inputs", inputs), ("outputs", outputs)):
             _require_indexes(indexes, len(tensors), f"the {what} of subgraph {number}")
-        if not outputs:
-            raise InvalidModel(f"subgraph {number} has no outputs")
+        if not outputs and not number:
+            raise InvalidModel("the file has no outputs")
         return TfliteGraph(_with_empty_constants(tensors, operators, inputs), operators, inputs, outputs)
 
     def _tables(self, length: int, get: Callable[[int], Any]) -> list[Any]:
