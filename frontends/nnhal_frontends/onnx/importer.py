@@ -14,7 +14,7 @@ from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.builder import NodeBuilder, OnnxGraphBuilder, with_own_outputs
 from nnhal_frontends.onnx.extension import add_extension_operation, set_aside, whole
 from nnhal_frontends.onnx.folding import fold_constants, remove_identities
-from nnhal_frontends.onnx.fusion import fuse
+from nnhal_frontends.onnx.fusion import fuse, fuse_shapes
 from nnhal_frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph
 from nnhal_frontends.onnx.ops import CONVERTERS
 from nnhal_frontends.onnx.qdq import contradicting, fold_quantization
@@ -93,7 +93,7 @@ def prepare_graph(
         known = CONVERTERS if graph.opset >= MIN_OPSET else ()
         left = {*leave, *contradicting(set_aside(graph, leave, known))}
         graph = set_aside(graph, left, known)
-    graph = fold_quantization(fuse(graph), _RULES, limits)
+    graph = fuse_shapes(fold_quantization(fuse(graph), _RULES, limits))
     return with_own_outputs(graph)
 
 
