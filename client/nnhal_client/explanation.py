@@ -30,6 +30,8 @@ class OperationStory:
     """The values that it writes."""
     pin: str = ""
     """What the pin matches that holds it on its device; empty if none does."""
+    has_open_dimensions: bool = False
+    """Whether a dimension of a value that it reads or writes is unknown: modelled times have 1 in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,7 @@ def explanation_from_wire(message: wire.ModelExplanation) -> Explanation:
                 tuple(o.inputs),
                 tuple(o.outputs),
                 o.pin,
+                o.has_open_dimensions,
             )
             for o in message.operations
         ),

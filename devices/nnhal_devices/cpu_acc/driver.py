@@ -12,6 +12,7 @@ from nnhal.extensions.onnx import EXTENSION, NAME
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryRules
+from nnhal_devices.cpu_acc.blocked import keep_blocked
 from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
 from nnhal_devices.cpu_acc.costs import ROOFLINE
 from nnhal_devices.cpu_acc.folding import folds
@@ -57,6 +58,8 @@ class CpuAcc:
         del options
         dimensions = propagate_dimensions(model)
         graph = lower(model, dimensions)
+        if graph.message is None and tuple(self._providers) == CPU:
+            keep_blocked(graph)
         return OnnxWorkload(model, graph, self._session(graph, folds(model, dimensions)))
 
     def _session(self, graph: LoweredGraph, may_fold: bool) -> OnnxSession:

@@ -122,6 +122,11 @@ class LoweredGraph:
         self.constants[name] = values
         return name
 
+    def drop_unread_constants(self) -> None:
+        """Remove the constants that no node reads. Other nodes have taken their place."""
+        read = {name for node in self.nodes for name in node.inputs}
+        self.constants = {name: values for name, values in self.constants.items() if name in read}
+
     def integers(self, values: Sequence[int]) -> str:
         """Add a constant vector, such as a shape, axes or paddings, and return its tensor."""
         return self.constant(np.array(values, np.int64))
@@ -132,6 +137,10 @@ class LoweredGraph:
         if self.message is not None and code == OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
             return TensorProto.INT8
         return memory_type(self.model.model, code)
+
+    def new_tensor(self) -> str:
+        """Return a name that no tensor has."""
+        return self._name()
 
     def is_constant(self, operand: int) -> bool:
         """Whether an operand is a constant."""

@@ -819,6 +819,7 @@ class OperationExplanation(_message.Message):
     INPUTS_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
     PIN_FIELD_NUMBER: _builtins.int
+    HAS_OPEN_DIMENSIONS_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
     """Its type, by its name in the HAL."""
     device: _builtins.str
@@ -829,6 +830,8 @@ class OperationExplanation(_message.Message):
     """Its modelled time on that device."""
     pin: _builtins.str
     """What the pin matches that holds it on its device; empty if none does."""
+    has_open_dimensions: _builtins.bool
+    """Whether a dimension of a value that it reads or writes is unknown. Modelled times then have 1 in its place."""
     @_builtins.property
     def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The names of the nodes in the model file that it stands for."""
@@ -862,10 +865,11 @@ class OperationExplanation(_message.Message):
         inputs: _abc.Iterable[_builtins.str] | None = ...,
         outputs: _abc.Iterable[_builtins.str] | None = ...,
         pin: _builtins.str = ...,
+        has_open_dimensions: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["costs", b"costs", "device", b"device", "inputs", b"inputs", "modelled_ns", b"modelled_ns", "nodes", b"nodes", "operation", b"operation", "outputs", b"outputs", "pin", b"pin", "refusals", b"refusals", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["costs", b"costs", "device", b"device", "has_open_dimensions", b"has_open_dimensions", "inputs", b"inputs", "modelled_ns", b"modelled_ns", "nodes", b"nodes", "operation", b"operation", "outputs", b"outputs", "pin", b"pin", "refusals", b"refusals", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

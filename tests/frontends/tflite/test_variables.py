@@ -103,12 +103,9 @@ def test_a_window_over_a_stream() -> None:
     file = FileWithVariables()
     file.initialise({"window": np.zeros((1, 8, 2), np.float32)})
     x, handle = file.input("x", floats(1, 2, 2)), file.handle("window")
-    kept = file.operator(
-        "SLICE",
-        [file.read(handle, floats(1, 8, 2)), file.constant(np.int32([0, 2, 0])), file.constant(np.int32([1, 6, 2]))],
-        {"kept": floats(1, 6, 2)},
-        ("SliceOptions", {}),
-    )
+    begin, size = (file.constant(np.array(values, np.int32)) for values in ([0, 2, 0], [1, 6, 2]))
+    window = file.read(handle, floats(1, 8, 2))
+    kept = file.operator("SLICE", [window, begin, size], {"kept": floats(1, 6, 2)}, ("SliceOptions", {}))
     (y,) = file.operator("CONCATENATION", [*kept, x], {"y": floats(1, 8, 2)}, ("ConcatenationOptions", {"Axis": 1}))
     file.assign(handle, y)
     check_steps(file.build(y), steps(6, 1, 2, 2))
@@ -127,7 +124,7 @@ def test_variables_of_other_types(spec: Spec) -> None:
 
 def filled(file: TfliteFile) -> int:
     """Ones, as zeros_like and ones_like of TensorFlow become."""
-    dims, value = file.constant(np.int32([3])), file.constant(np.float32(1))
+    dims, value = file.constant(np.array([3], np.int32)), file.constant(np.float32(1))
     return file.operator("FILL", [dims, value], {"filled": floats(3)}, ("FillOptions", {}))[0]
 
 
@@ -169,7 +166,7 @@ def test_first_values_that_cannot_be_computed_are_refused() -> None:
 
 def test_first_values_that_are_too_large_are_refused() -> None:
     def huge(file: TfliteFile) -> int:
-        dims, value = file.constant(np.int32([1 << 20, 1 << 10])), file.constant(np.float32(1))
+        dims, value = file.constant(np.array([1 << 20, 1 << 10], np.int32)), file.constant(np.float32(1))
         return file.operator("FILL", [dims, value], {"filled": floats(1 << 20, 1 << 10)}, ("FillOptions", {}))[0]
 
     file = FileWithVariables()

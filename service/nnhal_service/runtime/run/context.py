@@ -11,7 +11,7 @@ from nnhal.fence import Fence
 from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, ExecutionConfig, Hints, Memory, RunUsage
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.memory.bindings import Bindings, TensorBinding, UsedMemory, bindings_of
-from nnhal_service.runtime.memory.state import ModelState
+from nnhal_service.runtime.memory.state import CarriedState
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.bound_plan import BoundPlan
@@ -55,7 +55,7 @@ class ExecutionContext:
         hints: Hints = NO_HINTS,
         watcher: RunWatcher | None = None,
         way: DimensionedBinding | None = None,
-        state: ModelState | None = None,
+        state: CarriedState | None = None,
     ) -> None:
         """``watcher`` is told of every run. ``way`` leads to a plan for the dimensions that are bound. ``state`` is the
         state of a model that has one: the context keeps to its plan.
@@ -107,7 +107,7 @@ class ExecutionContext:
         return self._planned.settled
 
     @property
-    def state(self) -> ModelState | None:
+    def state(self) -> CarriedState | None:
         """The state of a model that has one."""
         return self._state
 
@@ -390,7 +390,7 @@ class ExecutionContext:
         before.plans.drop(bound.prepared)
         before.ended()
 
-    def _turns_of(self, state: ModelState) -> tuple[tuple[Bindings, BoundPlan], ...]:
+    def _turns_of(self, state: CarriedState) -> tuple[tuple[Bindings, BoundPlan], ...]:
         """What is bound for the two turns of a state, in which its buffers have changed their roles."""
         turns: list[tuple[Bindings, BoundPlan]] = []
         try:
@@ -405,7 +405,7 @@ class ExecutionContext:
             raise
         return tuple(turns)
 
-    def _bindings_by(self, planned: PlannedBinding, state: ModelState | None = None, turn: int = 0) -> Bindings:
+    def _bindings_by(self, planned: PlannedBinding, state: CarriedState | None = None, turn: int = 0) -> Bindings:
         """Raises INVALID_ARGUMENT unless each input and output is bound once."""
         imported = planned.plans.original.imported
         inputs = bindings_of(imported.inputs, self._inputs, "input")
