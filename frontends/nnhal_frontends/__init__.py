@@ -48,10 +48,10 @@ def import_model(
     """Import a model file. Without ``format``, the format follows from the content.
 
     ``shapes`` fixes the dimensions of inputs that the file leaves open. ``states`` are inputs and outputs that become
-    states, in known dimensions. ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it has no
-    effect on other formats. Raises FrontendError: InvalidModel if the file breaks the rules of its format, exceeds the
-    limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if the NN HAL cannot express the
-    model.
+    states, in known dimensions. ``as_one`` makes the model one operation of the extension of its format, nnhal.onnx or
+    nnhal.tflite; it has no effect on a TFLite model with variables. Raises FrontendError: InvalidModel if the file
+    breaks the rules of its format, exceeds the limits or contradicts the shapes or states, UnsupportedNode or
+    UnsupportedInput if neither HAL nor extension can express the model.
     """
     try:
         if states:
@@ -91,7 +91,7 @@ def _imported(
         # What reads a format is imported with the first model of that format.
         from nnhal_frontends.tflite import import_tflite
 
-        imported = import_tflite(content, limits)
+        imported = import_tflite(content, limits, as_one=as_one)
         return with_dimensions(imported, shapes) if shapes else imported
     from google.protobuf.message import DecodeError
     from onnx import ModelProto  # "import onnx" would name the subpackage here

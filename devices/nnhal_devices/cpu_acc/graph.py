@@ -138,10 +138,6 @@ class LoweredGraph:
             return TensorProto.INT8
         return memory_type(self.model.model, code)
 
-    def new_tensor(self) -> str:
-        """Return a name that no tensor has."""
-        return self._name()
-
     def is_constant(self, operand: int) -> bool:
         """Whether an operand is a constant."""
         return operand in self.model.constants[0]

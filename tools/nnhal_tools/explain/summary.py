@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from nnhal_client.explanation import Explanation, OperationStory
+from nnhal_pages.image_layouts import layout_figure, layout_words
 from nnhal_pages.units import duration, median_of
 from nnhal_pages.wires import whole_model_words, wire_total
 
@@ -74,6 +75,8 @@ def _costs(explanation: Explanation) -> Iterator[str]:
     )
     if sent := wire_total(explanation):
         yield f"wire: {sent}; constants were sent when the model was prepared"
+    if figure := layout_figure(explanation):
+        yield f"layout of images: {figure}; {layout_words(explanation)}"
     measured = explanation.measured
     yield f"modelled {time_of(explanation.modelled_ns)}" + (
         f"; measured {duration(measured.duration_ns)} ({median_of(measured)}), {measured.copied_bytes:,} bytes copied "

@@ -14,7 +14,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import ended_in_words
 from nnhal_tools.stress.messages import Message, ProgressEvent, SessionEnding, decode
-from nnhal_tools.stress.report import StressFinding, StressReport
+from nnhal_tools.stress.report import CUT_OFF, StressFinding, StressReport
 
 _THREADS = (2, 3)
 _KILLED = 0.5
@@ -22,7 +22,6 @@ _KILLED = 0.5
 _LIFE_SECONDS = (0.02, 5.0)
 """Range of the time from a session's readiness to its kill."""
 _STEPS = (20, 400)
-_CUT_OFF = "CUT OFF"
 _PRINTED_BYTES = 16_000
 """How much a violation tells of what a process printed before it ended."""
 
@@ -117,7 +116,7 @@ class StressClient:
         status = self._process.wait()
         for doing in self._doing.values():
             if doing.action:
-                self._report.count(doing.action, _CUT_OFF)
+                self._report.count(doing.action, CUT_OFF)
         asked_too_late = self._over and status == -signal.SIGTERM  # its signal handlers were gone already
         if not self.killed and not (self._over and status == 0) and not asked_too_late:
             self._find_all(f"the session's process {ended_in_words(status)}{self._last_words()}")
