@@ -305,7 +305,9 @@ class FrontDoor:
             self._tracer,
             asked,
             self._records,
+            self._instance_memory,
         )
+        self._budget.tell_others = workers.reclaim
         recordings = self._records.recordings
         recordings.changed = lambda: workers.record(recordings.recorded)
         return workers

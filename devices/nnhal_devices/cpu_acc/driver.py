@@ -7,16 +7,18 @@ from typing import final
 
 import onnxruntime
 
-from nnhal.extensions.onnx import EXTENSION
+from nnhal.errors import HalError
+from nnhal.extensions.onnx import EXTENSION, NAME
 from nnhal.resolved import ResolvedModel, propagate_dimensions
-from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
+from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_acc.blocked import keep_blocked
 from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
 from nnhal_devices.cpu_acc.costs import ROOFLINE
 from nnhal_devices.cpu_acc.folding import folds
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import lower
-from nnhal_devices.cpu_acc.session import CPU, create_session
+from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
@@ -38,6 +40,7 @@ class CpuAcc:
         ROOFLINE.operation_ns,
         realisation="ONNX Runtime on this machine's CPU",
         operation_limits=operation_limits,
+        source_extension=NAME,
     )
 
     def __init__(self, options: DriverOptions, providers: Sequence[str] = CPU) -> None:
@@ -56,5 +59,14 @@ class CpuAcc:
         graph = lower(model, dimensions)
         if tuple(self._providers) == CPU:
             keep_blocked(graph)
-        session = create_session(graph, self._threads, self._providers, folds(model, dimensions))
-        return OnnxWorkload(model, graph, session)
+        return OnnxWorkload(model, graph, self._session(graph, folds(model, dimensions)))
+
+    def _session(self, graph: LoweredGraph, may_fold: bool) -> OnnxSession:
+        """Compile a graph; with open axes if ONNX Runtime refuses the message for its dimensions, as branches may."""
+        try:
+            return create_session(graph, self._threads, self._providers, may_fold)
+        except HalError as error:
+            if graph.message is None or error.status != ErrorStatus.GENERAL_FAILURE:
+                raise
+            graph.open_axes = True
+            return create_session(graph, self._threads, self._providers, may_fold)

@@ -31,12 +31,19 @@ class WorkerDesk:
     """
 
     def __init__(
-        self, repository: Repository[ServedModel], metrics: RequestMetrics, start: Callable[[], WorkerStart]
+        self,
+        repository: Repository[ServedModel],
+        metrics: RequestMetrics,
+        start: Callable[[], WorkerStart],
+        reclaim: Callable[[], None],
     ) -> None:
-        """``metrics`` take what the worker has counted beside its models' statistics."""
+        """``metrics`` take what the worker has counted beside its models' statistics. ``start`` and ``reclaim`` are
+        those of ModelDesk.
+        """
         self._repository = repository
         self._metrics = metrics
         self.start = start
+        self.reclaim = reclaim
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._leases: dict[int, Lease[ServedModel]] = {}

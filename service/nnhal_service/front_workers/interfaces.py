@@ -122,6 +122,9 @@ class ModelDesk(Protocol):
     def count(self, counts: WorkerCounts) -> None:
         """Add what the worker has counted."""
 
+    def reclaim(self) -> None:
+        """Begin to have all processes give back the memory that they keep for later requests, which is short here."""
+
     def bind(
         self,
         lease: int,
@@ -173,6 +176,9 @@ class FrontDuties(Protocol):
 
     def cancel_request(self, number: int) -> bool | None:
         """Cancel a request, as ``LiveRequests.cancel`` does."""
+
+    def reclaim(self) -> None:
+        """Give back the memory that is kept for later requests."""
 
     def trace_changed(self, rules: TraceRules) -> None:
         """The settings of traces have changed."""

@@ -49,7 +49,9 @@ class FrontWorkerProcess:
     def __init__(self, channel: Descriptor) -> None:
         """Takes ``channel`` over. Raises ServingError if the framework is gone, OSError if a port cannot be used."""
         self._health: ModelHealth | None = None
-        self._stopped = threading.Event()
+        self._stops = False
+        self._must_report = threading.Event()
+        self._is_short = False
         self._fronts: list[AbstractContextManager[object]] = []
         with ExitStack() as undo:
             duties = Workers(_MOST_DUTIES, "front-duty")
@@ -75,6 +77,7 @@ class FrontWorkerProcess:
             numbers = NumberTable(start.numbers, start.workers + 1)
             budget = RequestMemoryBudget(settings.request_memory, numbers.number(REQUEST_BYTES, start.column))
             self._instance_memory = instance_memory_of(budget)
+            budget.tell_others = self._note_shortage
             backends = FrontBackends(
                 start.server,
                 self._repository,
@@ -103,7 +106,7 @@ class FrontWorkerProcess:
             undo.callback(self._repository.close)
             for front in self._fronts:
                 undo.enter_context(front)
-            undo.callback(self._stopped.set)
+            undo.callback(self._stop_reporting)
             threading.Thread(target=self._keep_reporting, name="front-report", daemon=True).start()
             self._undo = undo.pop_all()
         return self
@@ -140,15 +143,32 @@ class FrontWorkerProcess:
         found = (requests.cancel(number) for requests in self._repository.live())
         return next((was_waiting for was_waiting in found if was_waiting is not None), None)
 
+    def reclaim(self) -> None:
+        self._instance_memory.reclaim_all()
+
     def trace_changed(self, rules: TraceRules) -> None:
         self._tracer.adopt(rules)
 
     def _keep_reporting(self) -> None:
         """Report from time to time, so that little is lost if the process is killed."""
         with suppress(ServingError):  # the framework is gone
-            while not self._stopped.wait(_REPORT_SECONDS):
+            while not self._stops:
+                self._must_report.wait(_REPORT_SECONDS)
+                self._must_report.clear()
+                if self._is_short:
+                    self._is_short = False
+                    self._framework.ask(ModelDesk.reclaim)
                 if self._repository.has_counted:
                     self._repository.report()
+
+    def _stop_reporting(self) -> None:
+        self._stops = True
+        self._must_report.set()
+
+    def _note_shortage(self) -> None:
+        """Have other processes give back memory. May be called in the loop, so that another thread asks."""
+        self._is_short = True
+        self._must_report.set()
 
     def _serve(self, opened: OpenedVersion) -> RequestServer:
         signature = ModelSignature(opened.name, opened.inputs, opened.outputs, opened.serving.max_batch_size)

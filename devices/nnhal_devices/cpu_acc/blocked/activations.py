@@ -50,7 +50,7 @@ def _slopes(graph: LoweredGraph, node: LoweredNode, channels: int) -> list[Lower
     """x + (1 - slope) * max(-x, 0), of which ONNX Runtime makes two convolutions: the sum is a part of the second."""
     given, slopes = node.inputs[0], graph.constants[node.inputs[1]]
     negated = _carrier(graph, node, given, np.full(channels, -1.0))
-    positive = LoweredNode("Relu", list(negated.outputs), [graph.new_tensor()], {}, node.place)
+    positive = LoweredNode("Relu", list(negated.outputs), [graph.name()], {}, node.place)
     scaled = _carrier(graph, node, positive.outputs[0], np.broadcast_to(1.0 - slopes.reshape(-1), (channels,)))
     added = LoweredNode("Add", [given, scaled.outputs[0]], node.outputs, {}, node.place)
     return [negated, positive, scaled, added]
@@ -60,7 +60,7 @@ def _carrier(graph: LoweredGraph, node: LoweredNode, given: str, factors: np.nda
     """A convolution that multiplies each channel by a factor."""
     channels = len(factors)
     weights = graph.constant(factors.astype(np.float32).reshape(channels, 1, 1, 1))
-    return LoweredNode("Conv", [given, weights], [graph.new_tensor()], {"group": channels}, node.place)
+    return LoweredNode("Conv", [given, weights], [graph.name()], {"group": channels}, node.place)
 
 
 def _scalar(graph: LoweredGraph, name: str) -> str:

@@ -68,7 +68,7 @@ class _Alignment:
             name = node.outputs[0]
             channels = self.images.channels.get(name, 0)
             if self._widths.get(name, 0) > channels and (name in graph.outputs or self._strangers(name)):
-                wide = node.outputs[0] = graph.new_tensor()
+                wide = node.outputs[0] = graph.name()
                 for reader in self.images.readers[name]:
                     if self._accepts(reader, name):
                         reader.inputs = [wide if each == name else each for each in reader.inputs]

@@ -43,7 +43,7 @@ def _split(graph: LoweredGraph, images: Images, node: LoweredNode, block: int) -
     sums = np.zeros((made, padded, 1, 1), np.float32)
     sums[:, :terms, 0, 0] = np.repeat(np.eye(made), height * width, axis=1)
     window = {key: node.attributes[key] for key in _WINDOW if key in node.attributes}
-    first, second = graph.new_tensor(), graph.new_tensor()
+    first, second = graph.name(), graph.name()
     return [
         LoweredNode("Conv", [node.inputs[0], graph.constant(products)], [first], {}, node.place),
         LoweredNode("Conv", [first, graph.constant(moves)], [second], {**window, "group": padded}, node.place),
