@@ -51,8 +51,8 @@ def import_model(
     ``shapes`` fixes the dimensions of inputs that the file leaves open. ``states`` are inputs and outputs that become
     states, in known dimensions. ``as_one`` makes the model one operation of the extension of its format, nnhal.onnx or
     nnhal.tflite; it has no effect on a TFLite model with variables. ``tensors_only`` has maps of probabilities, with
-    which classifiers in ONNX end, become tensors. Raises FrontendError: InvalidModel if the file breaks the rules of its
-    format, exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if neither HAL
+    which classifiers in ONNX end, become tensors. Raises FrontendError: InvalidModel if the file breaks the rules of
+    its format, exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if neither HAL
     nor extension can express the model.
     """
     try:
