@@ -44,8 +44,11 @@ def import_model(
     limits: ImportLimits = DEFAULT_LIMITS,
     shapes: Mapping[str, Sequence[int]] | None = None,
     states: Sequence[StatePair] = (),
+    signature: str | None = None,
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content.
+
+    ``signature`` is the name of an entry point of a TFLite file, whose names inputs and outputs then have.
 
     ``shapes`` fixes the dimensions of inputs that the file leaves open. ``states`` are inputs and outputs that become
     states, in known dimensions. ``as_one`` makes the model one operation of the extension of its format, nnhal.onnx or
@@ -55,8 +58,9 @@ def import_model(
     """
     try:
         if states:
-            return _with_states(partial(_imported, content, format, as_one, limits), shapes or {}, states)
-        return _imported(content, format, as_one, limits, shapes or {})
+            make = partial(_imported, content, format, as_one, limits, signature=signature)
+            return _with_states(make, shapes or {}, states)
+        return _imported(content, format, as_one, limits, shapes or {}, signature)
     except MemoryError as error:
         raise InvalidModel(f"importing the {len(content)} bytes takes more memory than there is") from error
     except RecursionError as error:
@@ -84,6 +88,7 @@ def _imported(
     as_one: bool,
     limits: ImportLimits,
     shapes: Mapping[str, Sequence[int]],
+    signature: str | None,
 ) -> ImportedModel:
     if format is None:
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001
@@ -91,8 +96,10 @@ def _imported(
         # What reads a format is imported with the first model of that format.
         from nnhal_frontends.tflite import import_tflite
 
-        imported = import_tflite(content, limits, as_one=as_one)
+        imported = import_tflite(content, limits, as_one=as_one, signature=signature)
         return with_dimensions(imported, shapes) if shapes else imported
+    if signature is not None:
+        raise InvalidModel(f"signature '{signature}' of an ONNX model, which has none")
     from google.protobuf.message import DecodeError
     from onnx import ModelProto  # "import onnx" would name the subpackage here
 
