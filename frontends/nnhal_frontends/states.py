@@ -34,7 +34,13 @@ def with_states(imported: ImportedModel, pairs: Sequence[StatePair]) -> Imported
     inputs = {tensor.name: tensor for tensor in imported.inputs}
     outputs = {tensor.name: tensor for tensor in imported.outputs}
     states = [*imported.states]
+    known = {(state.before.name, state.after.name): number for number, state in enumerate(states)}
     for pair in pairs:
+        number = known.get((pair.input, pair.output))
+        if number is not None:  # the file has it as a state already
+            if pair.initial is not None:
+                states[number] = replace(states[number], initial=_initial(imported, states[number].before, pair))
+            continue
         before, after = _taken(inputs, pair.input, "input"), _taken(outputs, pair.output, "output")
         _require_alike(imported, before, after)
         states.append(ImportedState(before, after, _initial(imported, before, pair)))

@@ -79,6 +79,7 @@ _EXTENSIONS = (
     "model_repository",
     "model_repository(unload_dependents)",
     "schedule_policy",
+    "sequence",
     "model_configuration",
     "binary_tensor_data",
     "parameters",

@@ -12,11 +12,13 @@ from nnhal.extensions.onnx import EXTENSION, NAME
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryRules
+from nnhal_devices.cpu_acc.blocked import keep_blocked
 from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
 from nnhal_devices.cpu_acc.costs import ROOFLINE
 from nnhal_devices.cpu_acc.folding import folds
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import lower
+from nnhal_devices.cpu_acc.messages import has_branches
 from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
@@ -56,6 +58,8 @@ class CpuAcc:
         del options
         dimensions = propagate_dimensions(model)
         graph = lower(model, dimensions)
+        if graph.message is None and tuple(self._providers) == CPU:
+            keep_blocked(graph)
         return OnnxWorkload(model, graph, self._session(graph, folds(model, dimensions)))
 
     def _session(self, graph: LoweredGraph, may_fold: bool) -> OnnxSession:
@@ -63,7 +67,8 @@ class CpuAcc:
         try:
             return create_session(graph, self._threads, self._providers, may_fold)
         except HalError as error:
-            if graph.message is None or error.status != ErrorStatus.GENERAL_FAILURE:
+            branches = graph.message is not None and has_branches(graph.message)
+            if not branches or error.status != ErrorStatus.GENERAL_FAILURE:
                 raise
             graph.open_axes = True
             return create_session(graph, self._threads, self._providers, may_fold)

@@ -122,6 +122,11 @@ class LoweredGraph:
         self.constants[name] = values
         return name
 
+    def drop_unread_constants(self) -> None:
+        """Remove the constants that no node reads. Other nodes have taken their place."""
+        read = {name for node in self.nodes for name in node.inputs}
+        self.constants = {name: values for name, values in self.constants.items() if name in read}
+
     def integers(self, values: Sequence[int]) -> str:
         """Add a constant vector, such as a shape, axes or paddings, and return its tensor."""
         return self.constant(np.array(values, np.int64))

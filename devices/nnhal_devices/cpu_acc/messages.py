@@ -176,6 +176,11 @@ def _own_nodes(graph: GraphProto) -> Iterator[NodeProto]:
                 yield from _own_nodes(inner)
 
 
+def has_branches(graph: GraphProto) -> bool:
+    """Whether a node of a graph has graphs of its own."""
+    return any(attribute.HasField("g") or attribute.graphs for node in graph.node for attribute in node.attribute)
+
+
 def function_of(proto: ModelProto, name: str, opsets: Mapping[str, int]) -> FunctionProto:
     """The graph of a message as a function."""
     graph = proto.graph

@@ -18,6 +18,7 @@ from nnhal_devices.cpu_acc.messages import (
     MessageError,
     converted,
     decode,
+    has_branches,
     imports_of,
     is_run,
     message_of,
@@ -103,8 +104,8 @@ def _objection(proto: ModelProto, opset: int) -> str:
     since ``open_axes`` of the graph helps.
     """
     refusal = _refusal(proto, opset)
-    if not refusal:
-        return ""
+    if not refusal or not has_branches(proto.graph):
+        return refusal
     for value in proto.graph.input:
         for axis in value.type.tensor_type.shape.dim:
             axis.Clear()

@@ -14,8 +14,8 @@ from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.builder import NodeBuilder, OnnxGraphBuilder, with_own_outputs
 from nnhal_frontends.onnx.extension import add_extension_operation, set_aside, whole
 from nnhal_frontends.onnx.folding import fold_constants, remove_identities
-from nnhal_frontends.onnx.fusion import fuse
-from nnhal_frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph
+from nnhal_frontends.onnx.fusion import fuse, fuse_shapes
+from nnhal_frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph, read_screened
 from nnhal_frontends.onnx.ops import CONVERTERS
 from nnhal_frontends.onnx.qdq import contradicting, fold_quantization
 from nnhal_frontends.onnx.screening import screen
@@ -47,7 +47,10 @@ def import_onnx(
         source = read_graph(model, shapes, limits=limits)
         return _converted(source, prepare_graph(simplified(source, limits), None, limits), limits)
     screen(model, limits)
-    source = read_graph(_raised(model), shapes, lenient=True, limits=limits)
+    raised = _raised(model)
+    if raised is not model:
+        screen(raised, limits)
+    source = read_screened(raised, shapes, lenient=True)
     if not as_one:
         imported = _with_extension(source, limits)
         if imported is not None:
@@ -88,7 +91,7 @@ def prepare_graph(
         known = CONVERTERS if graph.opset >= MIN_OPSET else ()
         left = {*leave, *contradicting(set_aside(graph, leave, known))}
         graph = set_aside(graph, left, known)
-    graph = fold_quantization(fuse(graph), _RULES, limits)
+    graph = fuse_shapes(fold_quantization(fuse(graph), _RULES, limits))
     return with_own_outputs(graph)
 
 

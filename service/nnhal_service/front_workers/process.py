@@ -24,6 +24,7 @@ from nnhal_service.front_workers.rates import RemoteRates
 from nnhal_service.front_workers.remote_model import RemoteModel
 from nnhal_service.front_workers.repository import RemoteRepository
 from nnhal_service.front_workers.run_log import RemoteRecorder
+from nnhal_service.front_workers.sequenced_model import SequencedModel
 from nnhal_service.front_workers.settings import RemoteLogSettings, RemoteTraceSettings
 from nnhal_service.front_workers.shared_memory import RemoteSharedMemory
 from nnhal_service.front_workers.traces import RemoteTracer
@@ -171,8 +172,12 @@ class FrontWorkerProcess:
         self._must_report.set()
 
     def _serve(self, opened: OpenedVersion) -> RequestServer:
-        signature = ModelSignature(opened.name, opened.inputs, opened.outputs, opened.serving.max_batch_size)
+        sequences = opened.serving.sequences
+        hidden = () if sequences is None else sequences.hidden
+        signature = ModelSignature(opened.name, opened.inputs, opened.outputs, opened.serving.max_batch_size, hidden)
         model = RemoteModel(self._framework, opened)
+        if sequences is not None:
+            return SequencedModel(self._framework, opened, signature, model, self._loop)
         return RequestServer(
             opened.name,
             str(opened.version),

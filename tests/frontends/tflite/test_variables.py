@@ -104,12 +104,8 @@ def test_a_window_over_a_stream() -> None:
     file.initialise({"window": np.zeros((1, 8, 2), np.float32)})
     x, handle = file.input("x", floats(1, 2, 2)), file.handle("window")
     begin, size = (file.constant(np.array(values, np.int32)) for values in ([0, 2, 0], [1, 6, 2]))
-    kept = file.operator(
-        "SLICE",
-        [file.read(handle, floats(1, 8, 2)), begin, size],
-        {"kept": floats(1, 6, 2)},
-        ("SliceOptions", {}),
-    )
+    window = file.read(handle, floats(1, 8, 2))
+    kept = file.operator("SLICE", [window, begin, size], {"kept": floats(1, 6, 2)}, ("SliceOptions", {}))
     (y,) = file.operator("CONCATENATION", [*kept, x], {"y": floats(1, 8, 2)}, ("ConcatenationOptions", {"Axis": 1}))
     file.assign(handle, y)
     check_steps(file.build(y), steps(6, 1, 2, 2))

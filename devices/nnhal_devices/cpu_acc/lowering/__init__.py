@@ -84,7 +84,7 @@ LOWERINGS: dict[OperationType, Lowering] = {
     OperationType.PAD: pad.pad,
     OperationType.PAD_V2: pad.pad,
     OperationType.POW: binary.pairwise,
-    OperationType.PRELU: binary.pairwise,
+    OperationType.PRELU: binary.prelu,
     OperationType.QUANTIZE: cast.requantize,
     OperationType.REDUCE_ALL: reduction.extremes,
     OperationType.REDUCE_ANY: reduction.extremes,

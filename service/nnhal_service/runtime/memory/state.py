@@ -23,10 +23,10 @@ class StateLostError(HalError):
     """GENERAL_FAILURE: a device has died, and the state of a model with it. It is said once."""
 
     def __init__(self, devices: Sequence[str]) -> None:
-        names = " and ".join(sorted(devices)) or "a device"
+        self.lost_with = " and ".join(sorted({device for device in devices if device})) or "a device"
         super().__init__(
             ErrorStatus.GENERAL_FAILURE,
-            f"the state of the model was lost with {names}; the next run begins with its initial values",
+            f"the state of the model was lost with {self.lost_with}; the next run begins with its initial values",
         )
 
 
@@ -37,7 +37,7 @@ class _Value(NamedTuple):
     buffers: tuple[AllocatedMemory, AllocatedMemory]
 
 
-class ModelState:
+class CarriedState:
     """The state of one sequence of runs, for bindings of one model, of which one runs at a time.
 
     A run that succeeds has the two buffers of each value change their roles. One that fails leaves the state as it was,

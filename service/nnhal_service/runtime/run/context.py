@@ -11,7 +11,7 @@ from nnhal.fence import Fence
 from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, ExecutionConfig, Hints, Memory, RunUsage
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.memory.bindings import Bindings, TensorBinding, UsedMemory, bindings_of
-from nnhal_service.runtime.memory.state import ModelState
+from nnhal_service.runtime.memory.state import CarriedState
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.bound_plan import BoundPlan
@@ -55,7 +55,7 @@ class ExecutionContext:
         hints: Hints = NO_HINTS,
         watcher: RunWatcher | None = None,
         way: DimensionedBinding | None = None,
-        state: ModelState | None = None,
+        state: CarriedState | None = None,
     ) -> None:
         """``watcher`` is told of every run. ``way`` leads to a plan for the dimensions that are bound. ``state`` is the
         state of a model that has one: the context keeps to its plan.
@@ -80,6 +80,7 @@ class ExecutionContext:
         self._direct_plan: PreparedPlan | None = None
         self._planned = planned
         try:
+            self._bindings = self._bindings_by(planned, planned.plans.original)
             for binding in (*inputs, *planned.outputs):
                 if binding.memory is not None:
                     binding.memory.require_alive()
@@ -87,8 +88,7 @@ class ExecutionContext:
             if self._turns:
                 self._bindings, self._bound = self._turns[0]
             else:
-                self._bindings = self._bindings_by(planned)
-                self._bound = self._bind_to(planned.plans.hold(self._stays), self._bindings)
+                self._bindings, self._bound = self._bind_to(planned, planned.plans.hold(self._stays))
         except BaseException:
             planned.ended()
             raise
@@ -107,7 +107,7 @@ class ExecutionContext:
         return self._planned.settled
 
     @property
-    def state(self) -> ModelState | None:
+    def state(self) -> CarriedState | None:
         """The state of a model that has one."""
         return self._state
 
@@ -363,7 +363,7 @@ class ExecutionContext:
         """Bind the plan in force in place of the last one, which stays bound if that fails."""
         before, plan = self._bound, self.plans.hold()
         try:
-            self._bound = self._bind_to(plan, self._bindings)
+            self._bindings, self._bound = self._bind_to(self._planned, plan)
         except (NnhalError, OSError) as error:
             _log.warning("a binding stays with its last plan", reason=str(error))
             self._declined = plan
@@ -374,30 +374,28 @@ class ExecutionContext:
     def _take(self, way: DimensionedBinding) -> None:
         """Go over to the plan for the dimensions that are bound; the plan in force stays bound if that fails."""
         self._way = None
-        planned, before, bindings = way.planned(), self._planned, self._bindings
+        planned, before, bound = way.planned(), self._planned, self._bound
         if planned is None:
             return
         try:
-            self._planned, self._bindings = planned, self._bindings_by(planned)
-            bound, self._bound = self._bound, self._bind_to(planned.plans.hold(), self._bindings)
+            self._bindings, self._bound = self._bind_to(planned, planned.plans.hold())
         except (NnhalError, OSError) as error:
             _log.info("a binding does not take the plan for its dimensions", reason=str(error))
-            self._planned, self._bindings = before, bindings
             planned.ended()
             return
+        self._planned = planned
         self.close_run_channel()
         bound.close()
         before.plans.drop(bound.prepared)
         before.ended()
 
-    def _turns_of(self, state: ModelState) -> tuple[tuple[Bindings, BoundPlan], ...]:
+    def _turns_of(self, state: CarriedState) -> tuple[tuple[Bindings, BoundPlan], ...]:
         """What is bound for the two turns of a state, in which its buffers have changed their roles."""
         turns: list[tuple[Bindings, BoundPlan]] = []
         try:
             for turn in range(2):
-                bindings = self._bindings_by(self._planned, state, turn)
                 self.plans.hold_too(state.prepared)
-                turns.append((bindings, self._bind_to(state.prepared, bindings)))
+                turns.append(self._bind_to(self._planned, state.prepared, state, turn))
         except BaseException:
             for _, bound in turns:
                 bound.close()
@@ -405,13 +403,14 @@ class ExecutionContext:
             raise
         return tuple(turns)
 
-    def _bindings_by(self, planned: PlannedBinding, state: ModelState | None = None, turn: int = 0) -> Bindings:
-        """Raises INVALID_ARGUMENT unless each input and output is bound once."""
-        imported = planned.plans.original.imported
+    def _bindings_by(
+        self, planned: PlannedBinding, plan: PreparedPlan, state: CarriedState | None = None, turn: int = 0
+    ) -> Bindings:
+        """What is bound, by the operands of a plan. Raises INVALID_ARGUMENT unless each tensor is bound once."""
+        imported = plan.imported
         inputs = bindings_of(imported.inputs, self._inputs, "input")
         outputs = bindings_of(imported.outputs, planned.outputs, "output")
         if state is not None:
-            imported = state.prepared.imported
             inputs = {**inputs, **bindings_of([s.before for s in imported.states], state.inputs(turn), "state")}
             outputs = {**outputs, **bindings_of([s.after for s in imported.states], state.outputs(turn), "state")}
         return Bindings(
@@ -423,12 +422,15 @@ class ExecutionContext:
             weakly(self.close_run_channel),
         )
 
-    def _bind_to(self, plan: PreparedPlan, bindings: Bindings) -> BoundPlan:
+    def _bind_to(
+        self, planned: PlannedBinding, plan: PreparedPlan, state: CarriedState | None = None, turn: int = 0
+    ) -> tuple[Bindings, BoundPlan]:
         """Bind a plan that the caller holds; the hold passes on to what is returned."""
         try:
-            return BoundPlan(plan, bindings)
+            bindings = self._bindings_by(planned, plan, state, turn)
+            return bindings, BoundPlan(plan, bindings)
         except BaseException:
-            self.plans.drop(plan)
+            planned.plans.drop(plan)
             raise
 
     def _ways(self, cancellation: Cancellation) -> LaunchMethods:

@@ -19,7 +19,7 @@ from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Options, PlacementError
 from nnhal_service.runtime.devices.fleet import Fleet
 from nnhal_service.runtime.memory.bindings import TensorBinding
-from nnhal_service.runtime.memory.state import ModelState
+from nnhal_service.runtime.memory.state import CarriedState
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
 from nnhal_service.runtime.plan.dimensioned import DimensionedPlan, DimensionedPlans
@@ -189,7 +189,7 @@ class LoadedModel:
         loop_timeout_duration_ns: int = -1,
         hints: Hints = NO_HINTS,
         prepares: bool = True,
-        state: ModelState | None = None,
+        state: CarriedState | None = None,
     ) -> ExecutionContext:
         """Bind the model to memory, and to a ``state`` if it has one: by default a new one of the binding's own.
 
@@ -228,12 +228,12 @@ class LoadedModel:
         context.close()
         raise UnloadedError
 
-    def new_state(self) -> ModelState:
+    def new_state(self) -> CarriedState:
         """A state for bindings to share, of which one runs at a time. The caller is a user of it, until ``leave``.
 
         Raises HalError if a device refuses, TransportError if one is gone.
         """
-        return ModelState(self._plans)
+        return CarriedState(self._plans)
 
     def _way_to_dimensions(
         self, inputs: Sequence[TensorBinding], outputs: Sequence[TensorBinding]
