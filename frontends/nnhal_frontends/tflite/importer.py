@@ -252,7 +252,7 @@ def _imported(builder: TfliteGraphBuilder, outputs: Sequence[int], entry: EntryP
     user_inputs = [
         _tensor(builder, index, builder.operands[index], names, entry.input_names.get(index)) for index in graph.inputs
     ]
-    given = entry.output_names or [None] * len(outputs)
+    given: Sequence[str | None] = entry.output_names or [None] * len(outputs)
     user_outputs = [
         _tensor(builder, index, operand, names, name)
         for index, operand, name in zip(graph.outputs, outputs, given, strict=True)

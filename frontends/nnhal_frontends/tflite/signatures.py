@@ -50,9 +50,8 @@ def entry_point(graphs: tuple[TfliteGraph, ...], signatures: Sequence[TfliteSign
     graph = graphs[signature.subgraph]
     inputs = {tensor: given for given, tensor in signature.inputs}
     if sorted(inputs) != sorted(graph.inputs) or len(inputs) != len(signature.inputs):
-        raise InvalidModel(
-            f"signature '{name}' names {len(signature.inputs)} inputs, its subgraph has {len(graph.inputs)}"
-        )
+        got = f"names {len(signature.inputs)} inputs"
+        raise InvalidModel(f"signature '{name}' {got}, expected each of its subgraph's {len(graph.inputs)} once")
     outputs = tuple(tensor for _, tensor in signature.outputs)
     if not outputs or not set(outputs) <= set(graph.outputs):
         raise InvalidModel(f"signature '{name}' names outputs that its subgraph does not have")
@@ -69,9 +68,7 @@ def _with_main(
     for graph in graphs:
         for operator in graph.operators:
             if moved.intersection(subgraphs_of(operator).values()):
-                raise InvalidModel(
-                    f"operator '{operator.name}' refers to the subgraph of a signature, expected another one"
-                )
+                raise InvalidModel(f"operator '{operator.name}' refers to the subgraph of a signature, expected others")
     others = [graphs[0] if place == number else graph for place, graph in enumerate(graphs)]
     return (chosen, *others[1:])
 
