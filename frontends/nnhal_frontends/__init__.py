@@ -45,18 +45,20 @@ def import_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     states: Sequence[StatePair] = (),
     tensors_only: bool = False,
+    signature: str | None = None,
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content.
 
     ``shapes`` fixes the dimensions of inputs that the file leaves open. ``states`` are inputs and outputs that become
     states, in known dimensions. ``as_one`` makes the model one operation of the extension of its format, nnhal.onnx or
     nnhal.tflite; it has no effect on a TFLite model with variables. ``tensors_only`` has maps of probabilities, with
-    which classifiers in ONNX end, become tensors. Raises FrontendError: InvalidModel if the file breaks the rules of
-    its format, exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if neither HAL
-    nor extension can express the model.
+    which classifiers in ONNX end, become tensors. ``signature`` is the name of an entry point of a TFLite file, whose
+    names inputs and outputs then have. Raises FrontendError: InvalidModel if the file breaks the rules of its format,
+    exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if neither HAL nor
+    extension can express the model.
     """
     try:
-        make = partial(_imported, content, format, as_one, limits, tensors_only)
+        make = partial(_imported, content, format, as_one, limits, tensors_only, signature)
         return _with_states(make, shapes or {}, states) if states else make(shapes or {})
     except MemoryError as error:
         raise InvalidModel(f"importing the {len(content)} bytes takes more memory than there is") from error
@@ -85,6 +87,7 @@ def _imported(
     as_one: bool,
     limits: ImportLimits,
     tensors_only: bool,
+    signature: str | None,
     shapes: Mapping[str, Sequence[int]],
 ) -> ImportedModel:
     if format is None:
@@ -93,8 +96,10 @@ def _imported(
         # What reads a format is imported with the first model of that format.
         from nnhal_frontends.tflite import import_tflite
 
-        imported = import_tflite(content, limits, as_one=as_one)
+        imported = import_tflite(content, limits, as_one=as_one, signature=signature)
         return with_dimensions(imported, shapes) if shapes else imported
+    if signature is not None:
+        raise InvalidModel(f"signature '{signature}' of an ONNX model, which has none")
     from google.protobuf.message import DecodeError
     from onnx import ModelProto  # "import onnx" would name the subpackage here
 

@@ -87,6 +87,8 @@ class ImportedModel:
     warnings: tuple[str, ...] = ()
     """What the file declares and its operations contradict: what they compute counts."""
     states: tuple[ImportedState, ...] = ()
+    signatures: tuple[str, ...] = ()
+    """The entry points that the file has, of which one is imported."""
     source: SourceForm | None = None
     """The file's own form of the model; None if it has none that a device could take."""
 
