@@ -14,12 +14,13 @@ from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.builder import NodeBuilder, OnnxGraphBuilder, with_own_outputs
 from nnhal_frontends.onnx.extension import add_extension_operation, set_aside, whole
 from nnhal_frontends.onnx.folding import fold_constants, remove_identities
-from nnhal_frontends.onnx.fusion import fuse
-from nnhal_frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph
+from nnhal_frontends.onnx.fusion import fuse, fuse_shapes
+from nnhal_frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph, read_screened
 from nnhal_frontends.onnx.ops import CONVERTERS
 from nnhal_frontends.onnx.qdq import contradicting, fold_quantization
 from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.onnx.sizes import resolve_reshapes
+from nnhal_frontends.onnx.source import OnnxSource
 
 _RULES = {op_type: converter.quantized for op_type, converter in CONVERTERS.items()}
 
@@ -46,7 +47,10 @@ def import_onnx(
         source = read_graph(model, shapes, limits=limits)
         return _converted(source, prepare_graph(simplified(source, limits), None, limits), limits)
     screen(model, limits)
-    source = read_graph(_raised(model), shapes, lenient=True, limits=limits)
+    raised = _raised(model)
+    if raised is not model:
+        screen(raised, limits)
+    source = read_screened(raised, shapes, lenient=True)
     if not as_one:
         imported = _with_extension(source, limits)
         if imported is not None:
@@ -87,7 +91,7 @@ def prepare_graph(
         known = CONVERTERS if graph.opset >= MIN_OPSET else ()
         left = {*leave, *contradicting(set_aside(graph, leave, known))}
         graph = set_aside(graph, left, known)
-    graph = fold_quantization(fuse(graph), _RULES, limits)
+    graph = fuse_shapes(fold_quantization(fuse(graph), _RULES, limits))
     return with_own_outputs(graph)
 
 
@@ -124,7 +128,7 @@ def _with_extension(source: OnnxGraph, limits: ImportLimits) -> ImportedModel | 
             for node in graph.nodes:
                 refused |= _try_to_add(builder, node)
             if not refused:
-                return _imported(source, builder)
+                return _imported(source, builder, OnnxSource(simple, _tensors(simple, builder)))
         if refused <= left:
             return None
         left |= refused
@@ -162,7 +166,14 @@ def _convert(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
     converter.convert(NodeBuilder(builder, node))
 
 
-def _imported(source: OnnxGraph, builder: OnnxGraphBuilder) -> ImportedModel:
+def _tensors(simple: OnnxGraph, builder: OnnxGraphBuilder) -> dict[int, str]:
+    """Return the names of the simplified graph's tensors by the operand that stands for them."""
+    known = {operand: name for name, operand in builder.operands.items() if name not in builder.graph.constants}
+    known |= {builder.operands[name]: simple.outputs[user] for user, name in builder.graph.outputs.items()}
+    return known
+
+
+def _imported(source: OnnxGraph, builder: OnnxGraphBuilder, form: OnnxSource | None = None) -> ImportedModel:
     inputs = [_tensor(source, name, builder.operands[name]) for name in source.inputs]
     outputs = [_tensor(source, user, builder.operands[name]) for user, name in builder.graph.outputs.items()]
     used = {name for names in builder.origins for name in names}
@@ -174,6 +185,7 @@ def _imported(source: OnnxGraph, builder: OnnxGraphBuilder) -> ImportedModel:
         tuple(node.name for node in source.nodes if node.name not in used),
         tuple(builder.model.names),
         source.warnings,
+        source=form,
     )
 
 

@@ -102,8 +102,8 @@ def test_channels_last(code: OperandType) -> None:
         return convolution(code, (4, 3, 3, 2), [SAME, 1, 1, 0, channels_first], image)
 
     got = "images of [batch, channels, height, width]"
-    assert_limit(laid_out(False), laid_out(True), "SHAPE", got, LAST)
-    assert_limit(transposed(code, 3, 2), transposed(code, 3, 2, True), "SHAPE", got, LAST)
+    assert_limit(laid_out(False), laid_out(True), "LAYOUT", got, LAST)
+    assert_limit(transposed(code, 3, 2), transposed(code, 3, 2, True), "LAYOUT", got, LAST)
 
 
 @pytest.mark.parametrize("activation", range(4))
