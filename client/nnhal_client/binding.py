@@ -73,6 +73,9 @@ class NativeBinding:
         """The bytes of memory that an output has; 0 if it lies in memory of ``Framework.allocate``."""
         return self._memory.room(name)
 
+    def _reset_state(self) -> None:
+        self._calls.call(self._stub.ResetState, wire.ResetStateRequest(binding=self._handle))
+
     def _release(self) -> None:
         for channel in self._runs.channels:
             channel.close()
@@ -84,7 +87,8 @@ class Binding(NativeBinding, Closing):
 
     ``inputs`` and ``outputs`` are numpy views of the memory that the devices use, without those in memory of
     ``Framework.allocate``. The view of an output of unknown dimensions is valid after a run. ``dimensions`` are those
-    that it was bound with. One run at a time.
+    that it was bound with. One run at a time. What the model carries from run to run, its ``states``, belongs to the
+    binding, and never leaves the devices; if a device dies, it is lost, which the next run says.
     """
 
     def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
@@ -107,6 +111,13 @@ class Binding(NativeBinding, Closing):
         except StopIteration as end:
             report: RunReport = end.value
             return report
+
+    def reset_state(self) -> None:
+        """Have the next run begin with the initial values of the model's state.
+
+        Raises HalError: INVALID_ARGUMENT if the model has no state, GENERAL_FAILURE during a run.
+        """
+        self._reset_state()
 
     def close(self) -> None:
         """Release it in the framework and on the devices. The views stay valid. Harmless when repeated."""

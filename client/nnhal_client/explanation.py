@@ -30,6 +30,8 @@ class OperationStory:
     """The values that it writes."""
     pin: str = ""
     """What the pin matches that holds it on its device; empty if none does."""
+    has_open_dimensions: bool = False
+    """Whether a dimension of a value that it reads or writes is unknown: modelled times have 1 in its place."""
     number: int | None = None
     """Its number in the model, by which a pin names it. None for operations of subgraphs, and for added ones."""
     added: bool = False
@@ -242,6 +244,7 @@ def explanation_from_wire(message: wire.ModelExplanation) -> Explanation:
                 tuple(o.inputs),
                 tuple(o.outputs),
                 o.pin,
+                o.has_open_dimensions,
                 o.number if o.HasField("number") else None,
                 o.added,
             )

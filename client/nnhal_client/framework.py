@@ -78,6 +78,7 @@ class Framework(Closing):
         cache_token: bytes = b"",
         relaxed: bool = False,
         dimensions: Mapping[str, Dimensions] | None = None,
+        states: Mapping[str, str] | None = None,
     ) -> Model:
         """Load a model file.
 
@@ -88,7 +89,8 @@ class Framework(Closing):
         ``fallback`` says what to do when a device fails. With a ``cache_token``, 32 bytes that stand for what is in the
         file, a framework that has a directory for compilations keeps them and uses them the next time. ``relaxed`` lets
         devices compute float32 with the range and precision of float16. ``dimensions``, by input, take the place of
-        those that the file leaves open.
+        those that the file leaves open. ``states`` maps inputs to the outputs that are their next values: each binding
+        carries them from run to run on the devices, from zeros on.
 
         Raises OSError if the file cannot be opened, HalError if the model cannot be loaded.
         """
@@ -96,6 +98,8 @@ class Framework(Closing):
         request.relaxed = relaxed
         for name, given in (dimensions or {}).items():
             request.input_dimensions.add(name=name, dimensions=given)
+        for before, after in (states or {}).items():
+            request.states.add(input=before, output=after)
         descriptor = Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         request.descriptor_id = self._calls.issue(descriptor)
         return self._load(Path(path).stem, request)

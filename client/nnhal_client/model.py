@@ -68,7 +68,8 @@ class Model(NativeModel, Closing):
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """One inference: copies the inputs into shared memory, runs, and returns copies of the outputs.
 
-        Raises ValueError if the inputs are not what the model takes, HalError if a device refuses.
+        Raises ValueError if the inputs are not what the model takes, or if it has a state, which only a binding keeps;
+        HalError if a device refuses.
         """
         return self.run_with_report(inputs, measure_timing=False)[0]
 
@@ -79,6 +80,7 @@ class Model(NativeModel, Closing):
 
         A model of the server's repository that was unloaded and loaded again is opened again.
         """
+        self._require_no_state()
         commands = self._runs.run(inputs, measure_timing)
         try:
             command = next(commands)

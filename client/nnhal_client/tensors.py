@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from nnhal.arrays import Array
@@ -10,7 +10,7 @@ from nnhal.errors import TransportError
 from nnhal.extensions.onnx import element_type_named
 from nnhal.tensors import Tensor, mismatch, stored_type
 from nnhal.types import OperandType
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal.v1 import framework_pb2 as wire
 
 
@@ -53,8 +53,19 @@ def input_dimensions(tensor: Shaped, given: Mapping[str, Dimensions]) -> Dimensi
     if not tensor.is_open:
         return tensor.dimensions
     if tensor.name not in given:
-        raise ValueError(f"tensor {tensor.name!r} has dimensions {list(tensor.dimensions)}, expected all known")
+        raise ValueError(
+            f"input {tensor.name!r} has open dimensions, {describe(tensor.dimensions)}: expected all of them in "
+            f"dimensions={{{tensor.name!r}: …}}"
+        )
     return given[tensor.name]
+
+
+def require_known(given: Mapping[str, Dimensions], inputs: Sequence[Shaped], outputs: Sequence[Shaped]) -> None:
+    """Raise ValueError if dimensions are given for what is neither an input nor an output."""
+    names = [[tensor.name for tensor in tensors] for tensors in (inputs, outputs)]
+    unknown = sorted(given.keys() - {*names[0], *names[1]})
+    if unknown:
+        raise ValueError(f"got dimensions of {unknown}, expected some of inputs {names[0]} and outputs {names[1]}")
 
 
 def fill(views: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:

@@ -167,6 +167,10 @@ class Backend:
     memory: DeviceMemory | None = None
     """Memory of the device itself, for buffers of memory domains; None if that of the host will do."""
 
+    source_extension: str = ""
+    """The extension of which it prefers one operation to a whole step, if a front end has made the step's operations
+    from that extension's language; empty if there is none."""
+
 
 def tensor_handles_of(name: str, backend: Backend, rules: MemoryRules) -> tuple[TensorHandleFactory, ...]:
     """A device's tensor handle factories, the preferred first."""

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from nnhal.extensions.onnx import ELEMENT_TYPES
 from nnhal.types import Operation, Subgraph
 from nnhal.types.layout import Dimensions, combine, describe
+from nnhal_devices.remembered import Remembered, digest_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
 _INFERRED_BYTES = 1 << 20
 """The dimensions that larger messages make are found out at execution: they have weights, which would be copied."""
+_known: Remembered[str] = Remembered(4096)
 
 
 def contradiction(message: bytes, graph: Subgraph, operation: Operation) -> str:
     """Return how the operands of a RUN contradict its message; empty if they do not, or if only execution can tell."""
     given = tuple(graph.operands[index].dimensions for index in operation.inputs[1:])
     made = tuple(graph.operands[index].dimensions for index in operation.outputs)
-    return _contradiction(message, given, made)
+    question = digest_of(message, given, made)
+    known = _known.get(question)
+    return _known.add(question, _contradiction(message, given, made)) if known is None else known
 
 
-@lru_cache(maxsize=256)
 def _contradiction(message: bytes, given: tuple[Dimensions, ...], made: tuple[Dimensions, ...]) -> str:
     # Models without the extension need no ONNX.
     from google.protobuf.message import DecodeError

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 
 from nnhal_frontends.content import ModelContent
@@ -11,9 +12,10 @@ from nnhal_frontends.dimensions import with_dimensions
 from nnhal_frontends.errors import InvalidModel, UnreadableModel
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
+from nnhal_frontends.states import StatePair, given_dimensions, open_dimensions, with_states
 from nnhal_frontends.tflite_identifier import is_tflite
 
-__all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "import_file", "import_model"]
+__all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "StatePair", "import_file", "import_model"]
 
 
 _UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -41,15 +43,19 @@ def import_model(
     as_one: bool = False,
     limits: ImportLimits = DEFAULT_LIMITS,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    states: Sequence[StatePair] = (),
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content.
 
-    ``shapes`` fixes the dimensions of inputs that the file leaves open. ``as_one`` makes an ONNX model one operation of
-    the extension nnhal.onnx; it has no effect on other formats. Raises FrontendError: InvalidModel if the file breaks
-    the rules of its format, exceeds the limits or contradicts the shapes, UnsupportedNode or UnsupportedInput if the NN
-    HAL cannot express the model.
+    ``shapes`` fixes the dimensions of inputs that the file leaves open. ``states`` are inputs and outputs that become
+    states, in known dimensions. ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it has no
+    effect on other formats. Raises FrontendError: InvalidModel if the file breaks the rules of its format, exceeds the
+    limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if the NN HAL cannot express the
+    model.
     """
     try:
+        if states:
+            return _with_states(partial(_imported, content, format, as_one, limits), shapes or {}, states)
         return _imported(content, format, as_one, limits, shapes or {})
     except MemoryError as error:
         raise InvalidModel(f"importing the {len(content)} bytes takes more memory than there is") from error
@@ -58,6 +64,18 @@ def import_model(
     except _UNFORESEEN as error:
         message = "a value of the model is out of its range, or two values contradict each other"
         raise UnreadableModel(message) from error
+
+
+def _with_states(
+    make: Callable[[Mapping[str, Sequence[int]]], ImportedModel],
+    shapes: Mapping[str, Sequence[int]],
+    states: Sequence[StatePair],
+) -> ImportedModel:
+    """Import a model for the dimensions of its states, and have these as such."""
+    given = {**shapes, **given_dimensions(states)}
+    imported = make(given)
+    further = open_dimensions(imported, states)
+    return with_states(make({**given, **further}) if further else imported, states)
 
 
 def _imported(

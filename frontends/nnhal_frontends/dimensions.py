@@ -9,7 +9,7 @@ from nnhal.resolved import propagate_dimensions
 from nnhal.types import Model, Operand
 from nnhal.types.layout import Dimensions, combine, describe
 from nnhal_frontends.errors import InvalidModel
-from nnhal_frontends.imported import ImportedModel
+from nnhal_frontends.imported import ImportedModel, ImportedTensor
 
 
 def with_dimensions(imported: ImportedModel, shapes: Mapping[str, Sequence[int]]) -> ImportedModel:
@@ -17,7 +17,7 @@ def with_dimensions(imported: ImportedModel, shapes: Mapping[str, Sequence[int]]
 
     Raises InvalidModel if an input is unknown or has other dimensions, HalError if operands contradict one another.
     """
-    tensors = {tensor.name: tensor for tensor in imported.inputs}
+    tensors = {tensor.name: tensor for tensor in imported.all_inputs}
     operands = list(imported.model.main.operands)
     for name, shape in shapes.items():
         if name not in tensors:
@@ -36,11 +36,15 @@ def with_dimensions(imported: ImportedModel, shapes: Mapping[str, Sequence[int]]
     def dimensions_of(operand: int, shape: Dimensions) -> Dimensions:
         return operands[operand].dimensions if 0 in shape else shape
 
+    def known_of(tensor: ImportedTensor) -> ImportedTensor:
+        return replace(tensor, shape=dimensions_of(tensor.operand, tensor.shape))
+
     return replace(
         imported,
         model=_with_operands(imported.model, operands),
-        inputs=tuple(replace(t, shape=dimensions_of(t.operand, t.shape)) for t in imported.inputs),
-        outputs=tuple(replace(t, shape=dimensions_of(t.operand, t.shape)) for t in imported.outputs),
+        inputs=tuple(map(known_of, imported.inputs)),
+        outputs=tuple(map(known_of, imported.outputs)),
+        states=tuple(replace(s, before=known_of(s.before), after=known_of(s.after)) for s in imported.states),
     )
 
 

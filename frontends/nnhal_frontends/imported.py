@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from nnhal.arrays import Array
 from nnhal.memory import read_pools
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model
@@ -27,9 +30,46 @@ class ImportedTensor:
     shape: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ImportedState:
+    """A value that the model carries from one run to the next: an input of the HAL model, and the output that gives
+    its next value. Users see neither.
+    """
+
+    before: ImportedTensor
+    after: ImportedTensor
+    initial: Array
+    """The value before the first run, in the element type and the dimensions of ``before``."""
+
+    @property
+    def name(self) -> str:
+        """What the user calls it."""
+        return self.before.name
+
+
+class SourceForm(Protocol):
+    """The operators of the user's file, of which the operations were made, as operations of an extension."""
+
+    @property
+    def extension(self) -> str:
+        """The name of the extension."""
+        ...
+
+    def model_of(self, step: Model, inputs: Sequence[int], outputs: Sequence[int]) -> Model | None:
+        """Return a step as one operation of the extension; None if the user's operators cannot compute just that.
+
+        ``inputs`` and ``outputs`` are the operands of the imported model that the step reads and writes, in the order
+        of the step's own.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedModel:
-    """A HAL model, and how it relates to the user's model."""
+    """A HAL model, and how it relates to the user's model.
+
+    The inputs of the HAL model are the user's, then those of the states; so are its outputs.
+    """
 
     model: Model
     inputs: tuple[ImportedTensor, ...]
@@ -44,6 +84,19 @@ class ImportedModel:
     """The user's name of each operand of main; empty if it has none."""
     warnings: tuple[str, ...] = ()
     """What the file declares and its operations contradict: what they compute counts."""
+    states: tuple[ImportedState, ...] = ()
+    source: SourceForm | None = None
+    """The file's own form of the model; None if it has none that a device could take."""
+
+    @property
+    def all_inputs(self) -> tuple[ImportedTensor, ...]:
+        """The user's inputs, and what the states are before a run."""
+        return (*self.inputs, *(state.before for state in self.states)) if self.states else self.inputs
+
+    @property
+    def all_outputs(self) -> tuple[ImportedTensor, ...]:
+        """The user's outputs, and what the states are after a run."""
+        return (*self.outputs, *(state.after for state in self.states)) if self.states else self.outputs
 
     def resolved(self) -> ResolvedModel:
         """Return the HAL model with its constants, which stay in its pools, and with the user's names."""

@@ -5,6 +5,8 @@ structlog writes the lines. It is imported when the first line is to be shown, w
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -37,9 +39,14 @@ def show_logs(levels: Collection[str], whole_seconds: bool = False) -> None:
 
 
 def configure_logs(process: str, level: str, as_json: bool) -> None:
-    """Set up logging once, at the start of a process. Every line says which process wrote it."""
+    """Set up logging once, at the start of a process. Every line says which process wrote it.
+
+    If a fault such as SIGSEGV ends the process, it first writes where each of its threads is.
+    """
     show_logs(levels_from(level))
     SHOWN.format = (process, as_json)
+    with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):  # there is no standard error
+        faulthandler.enable()
 
 
 def shown_level() -> str:

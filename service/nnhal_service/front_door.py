@@ -79,6 +79,7 @@ _EXTENSIONS = (
     "model_repository",
     "model_repository(unload_dependents)",
     "schedule_policy",
+    "sequence",
     "model_configuration",
     "binary_tensor_data",
     "parameters",
@@ -305,7 +306,9 @@ class FrontDoor:
             self._tracer,
             asked,
             self._records,
+            self._instance_memory,
         )
+        self._budget.tell_others = workers.reclaim
         recordings = self._records.recordings
         recordings.changed = lambda: workers.record(recordings.recorded)
         return workers

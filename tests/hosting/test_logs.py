@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -69,3 +70,24 @@ log.warning("kept")
 def test_the_first_line_of_a_process_without_free_descriptors_is_lost_but_not_its_writer() -> None:
     done = subprocess.run([sys.executable, "-c", EXHAUSTED], capture_output=True, text=True, check=True)
     assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == ["kept"]
+
+
+CRASHING = """
+import os, signal
+from nnhal_hosting.logs import configure_logs
+configure_logs("cpu_ref", "warning", True)
+def falls():
+    os.kill(os.getpid(), signal.SIGSEGV)
+falls()
+"""
+
+
+def test_a_process_that_crashes_says_where() -> None:
+    done = subprocess.run([sys.executable, "-c", CRASHING], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGSEGV
+    assert "Segmentation fault" in done.stderr and "in falls" in done.stderr
+
+
+def test_a_process_without_standard_error_starts_too() -> None:
+    program = "import sys; sys.stderr = None\n" + PROGRAM.format(as_json=True).partition("log =")[0]
+    subprocess.run([sys.executable, "-c", program], check=True)

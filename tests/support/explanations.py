@@ -64,7 +64,7 @@ def explained(
                 placed.inputs,
                 placed.outputs,
                 placed.pin,
-                number,
+                number=number,
             )
             for number, (step, placed) in enumerate(zip(step_of, operations, strict=True))
         ),

@@ -67,11 +67,12 @@ def by_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[
 
 
 def by_cpu_ref(imported: ImportedModel, inputs: Mapping[str, Array]) -> list[Array]:
-    """Return the outputs that cpu_ref computes for an imported model."""
+    """Return the outputs that cpu_ref computes for an imported model, and its states after a run from initial ones."""
     main = imported.model.main
+    given = {**{state.name: state.initial for state in imported.states}, **inputs}
     arrays = [
-        np.atleast_1d(inputs[tensor.name]).astype(ELEMENT_TYPES[main.operands[tensor.operand].type])
-        for tensor in imported.inputs
+        np.atleast_1d(given[tensor.name]).astype(ELEMENT_TYPES[main.operands[tensor.operand].type])
+        for tensor in imported.all_inputs
     ]
     return run_on(CpuRef(), resolved(imported.model), *arrays)
 

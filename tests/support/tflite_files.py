@@ -170,7 +170,12 @@ class TfliteFile:
 
     def _options(self, kind: str, fields: Mapping[str, Any]) -> int:
         stored = {
-            name: self._numbers(value) if isinstance(value, (list, tuple)) else value for name, value in fields.items()
+            name: self._numbers(value)
+            if isinstance(value, (list, tuple))
+            else self.builder.CreateString(value)
+            if isinstance(value, str)
+            else value
+            for name, value in fields.items()
         }
         getattr(tflite, f"{kind}Start")(self.builder)
         for name, value in stored.items():

@@ -67,6 +67,33 @@ def check(
     return imported
 
 
+def steps_by_litert(content: bytes, steps: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
+    """Return the outputs of runs that LiteRT does one after the other, with the variables of the last one."""
+    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=OPTIMISED)
+    interpreter.allocate_tensors()
+    results = []
+    for inputs in steps:
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], inputs[detail["name"]])
+        interpreter.invoke()
+        outputs = [np.array(interpreter.get_tensor(d["index"])) for d in interpreter.get_output_details()]
+        results.append(outputs)
+    return results
+
+
+def check_steps(content: bytes, steps: Sequence[Mapping[str, Array]], tolerance: float = 1e-5) -> ImportedModel:
+    """Import a file and check that cpu_ref's outputs are LiteRT's, run after run, with the states of the last run."""
+    imported = import_tflite(content)
+    states = {state.name: state.initial for state in imported.states}
+    for inputs, expected in zip(steps, steps_by_litert(content, steps), strict=True):
+        results = by_cpu_ref(imported, {**states, **inputs})
+        outputs, after = results[: len(imported.outputs)], results[len(imported.outputs) :]
+        for got, wanted in zip(outputs, expected, strict=True):
+            np.testing.assert_allclose(got.astype(np.float64), np.atleast_1d(wanted), rtol=tolerance, atol=tolerance)
+        states = {s.name: value.astype(s.initial.dtype) for s, value in zip(imported.states, after, strict=True)}
+    return imported
+
+
 Given = Spec | Array | tuple[Any, Spec] | None
 """An input of an operator: an input of the model, a constant, a constant with a spec, or an omitted one."""
 

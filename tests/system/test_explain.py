@@ -67,13 +67,45 @@ def test_the_command_tells_one_story_as_json_and_as_a_page(tmp_path: Path) -> No
 
 
 def test_the_command_shows_tables(tmp_path: Path) -> None:
-    done = nnhal("explain", str(network(tmp_path)), "--devices", "gpu_acc,cpu_acc", "--runs", "0")
+    done = nnhal("explain", str(network(tmp_path)), "--devices", "gpu_acc,cpu_acc", "--runs", "0", "--all")
     assert done.returncode == 0, done.stderr
     for title in ("Operations", "Edges", "Steps"):
         assert title in done.stdout
     for told in ("first", "middle", "last", "bytes between steps", "without alignment", "all on cpu_acc would be"):
         assert told in " ".join(done.stdout.split())
     assert "measured" not in done.stdout.replace("its times are measured", "")
+
+
+def open_network(directory: Path) -> Path:
+    """A product over an open batch and an open length, of which the weights take 4 and no other."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="first"),
+        helper.make_node("MatMul", ["a", "w"], ["y"], name="last"),
+    ]
+    path = directory / "open.onnx"
+    shapes = {"x": ["batch", "length"]}
+    onnx.save(onnx_model(nodes, shapes, ["y"], {"w": np.ones((4, 2), np.float32)}), path)
+    return path
+
+
+def test_a_run_that_fails_leaves_the_explanation_and_times_of_open_dimensions_are_unknown(tmp_path: Path) -> None:
+    done = nnhal("explain", str(open_network(tmp_path)), "--devices", "cpu_acc", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("2 operations in 1 step: 2 on cpu_acc")
+    assert len(lines) <= 11
+    assert "modelled unknown" in lines
+    assert any(line.startswith("not measured: ") for line in lines)
+    assert "open dimensions: x [batch, length]; --dim and --shape fix them" in lines
+
+
+def test_dimensions_that_are_fixed_by_name_have_times(tmp_path: Path) -> None:
+    fixed = ("--dim", "batch=3", "--dim", "length=4")
+    done = nnhal("explain", str(open_network(tmp_path)), "--devices", "cpu_acc", *fixed, "--runs", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    story = json.loads(done.stdout)
+    assert story["client_bytes"] == 4 * (3 * 4 + 3 * 2)
+    assert story["modelled_ns"] > 0 and story["measured"]["runs"] == 1 and story["not_measured"] == ""
 
 
 LONG = "/".join(f"layer_{number}" for number in range(30)) + "[0]"
@@ -92,7 +124,7 @@ def long_names(directory: Path) -> Path:
 
 
 def test_tables_in_a_pipe_keep_whole_names_and_rows_of_one_line(tmp_path: Path) -> None:
-    done = nnhal("explain", str(long_names(tmp_path)), "--devices", "ethos_n,cpu_acc", "--runs", "1")
+    done = nnhal("explain", str(long_names(tmp_path)), "--devices", "ethos_n,cpu_acc", "--runs", "1", "--all")
     assert done.returncode == 0, done.stderr
     assert "…" not in done.stdout
     (row,) = [line for line in done.stdout.splitlines() if "TANH" in line and "│" in line]
@@ -104,7 +136,7 @@ def test_tables_in_a_pipe_keep_whole_names_and_rows_of_one_line(tmp_path: Path) 
 
 @pytest.mark.parametrize("columns", [80, 100])
 def test_tables_on_a_terminal_fit_it_and_shorten_names_in_the_middle(tmp_path: Path, columns: int) -> None:
-    arguments = ("explain", str(long_names(tmp_path)), "--devices", "ethos_n,cpu_acc", "--runs", "1")
+    arguments = ("explain", str(long_names(tmp_path)), "--devices", "ethos_n,cpu_acc", "--runs", "1", "--all")
     status, printed = nnhal_on_terminal(columns, *arguments)
     assert status == 0, printed
     assert max(len(line) for line in printed.splitlines()) == columns

@@ -138,7 +138,7 @@ def test_explain_marks_what_goes_over_the_wire_and_shows_it_in_a_timeline(far: s
     pins = ["--pin", "name:*=npu-7", "--pin", "op:CONV_2D=cpu_ref"]
     trace, page = tmp_path / "trace.json", tmp_path / "plan.html"
     files = ["--trace", str(trace), "--html", str(page)]
-    done = nnhal("explain", str(DIGITS), "--topology", str(topology), *pins, "--runs", "1", *files)
+    done = nnhal("explain", str(DIGITS), "--topology", str(topology), *pins, "--runs", "1", "--all", *files)
     assert done.returncode == 0, done.stderr
     told = " ".join(done.stdout.split())
     for expected in (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +15,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnhal.arrays import Array
+from nnhal_tools.cli import main
 from tests.support.command import nnhal
+from tests.support.onnx_models import onnx_model
 
 
 @pytest.fixture
@@ -93,14 +98,6 @@ def test_a_trace_has_a_row_for_each_process(model: Path, inputs: tuple[Path, dic
     assert [event["name"] for event in events if event["ph"] == "X"] == ["run model", "run model", "step 0", "step 1"]
 
 
-def test_a_wrong_shape_is_one_line_that_says_what_was_expected(model: Path, tmp_path: Path) -> None:
-    path = tmp_path / "wrong.npz"
-    np.savez(path, a=np.zeros((2, 2), np.float32), b=np.zeros((2, 3), np.float32))
-    done = nnhal("run", str(model), "-i", str(path))
-    assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1] == ("nnhal: input 'a' is float32 [2, 2], expected float32 [2, 3]")
-
-
 def test_a_missing_file_is_one_line_with_a_hint(tmp_path: Path) -> None:
     done = nnhal("run", str(tmp_path / "none.onnx"), "-i", str(tmp_path / "none.npz"))
     assert done.returncode == 1
@@ -108,10 +105,55 @@ def test_a_missing_file_is_one_line_with_a_hint(tmp_path: Path) -> None:
     assert "hint:" in done.stderr
 
 
-def test_an_impossible_pin_says_why(
-    model: Path,
-    inputs: tuple[Path, dict[str, Array]],
+def test_files_and_names_are_checked_before_anything_starts(
+    model: Path, inputs: tuple[Path, dict[str, Array]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = nnhal("run", str(model), "-i", str(inputs[0]), "--pin", "op:SOFTMAX=gpu")
-    assert done.returncode == 1
-    assert "no device 'gpu'; there are cpu_acc, cpu_ref" in done.stderr
+    def start(*_: object) -> None:
+        raise AssertionError("a process is started")
+
+    monkeypatch.setattr("nnhal_tools.cli.run.ephemeral_framework", start)
+    given, text = str(inputs[0]), tmp_path / "text.npy"
+    text.write_text("no array")
+    single = tmp_path / "a.npy"
+    np.save(single, inputs[1]["a"])
+    wrong = tmp_path / "wrong.npz"
+    np.savez(wrong, a=np.zeros((2, 2), np.float32), b=np.zeros((2, 3), np.float32))
+    doubles = tmp_path / "doubles.npz"
+    np.savez(doubles, a=np.zeros((2, 3)), b=np.zeros((2, 3), np.float32))
+    for arguments, words in (
+        ([str(tmp_path / "none.onnx"), "-i", given], "none.onnx: No such file"),
+        ([given, "-i", given], "neither an ONNX nor a TFLite model"),
+        ([str(model), "-i", str(tmp_path / "none.npz")], "none.npz: No such file"),
+        ([str(model), "-i", str(text)], "expected arrays, as numpy saves them"),
+        ([str(model), "-i", str(single)], "the model has inputs ['a', 'b']: use NAME=FILE"),
+        ([str(model), "-i", f"a={single}", "-i", f"c={single}"], "got inputs ['a', 'c'], expected ['a', 'b']"),
+        ([str(model), "-i", str(wrong)], "input 'a' is float32 [2, 2], expected float32 [2, 3]"),
+        ([str(model), "-i", str(doubles)], "input 'a' is float64 [2, 3], expected float32 [2, 3]"),
+        ([str(model), "-i", given, "--pin", "op:SOFTMAX=gpu"], "no device 'gpu'; there are cpu_acc, cpu_ref"),
+        ([str(model), "-i", given, "--pin", "SOFTMAX=cpu_ref"], "expected name:GLOB=DEVICE, op:TYPE=DEVICE"),
+        ([str(model), "-i", given, "--output", str(tmp_path / "no" / "out.npz")], "No such file or directory"),
+        ([str(model), "-i", given, "--dim", "batch=2"], "--dim: got batch, the model has no open dimension with a"),
+        ([str(model), "-i", given, "--shape", "c:2x3"], "--shape: got c, the model's inputs are a, b"),
+        ([str(model), "-i", given, "--shape", "a:2x4"], "shape [2, 4] is given for input 'a'"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["nnhal", "run", *arguments])
+        require_refusal(words)
+
+
+def require_refusal(words: str) -> None:
+    """The command fails with one line, and perhaps a hint."""
+    with pytest.raises(SystemExit) as ended, contextlib.redirect_stderr(io.StringIO()) as said:
+        main()
+    lines = [line for line in said.getvalue().splitlines() if not line.startswith("hint:")]
+    assert ended.value.code == 1
+    assert len(lines) == 1 and words in lines[0]
+
+
+def test_an_open_batch_is_fixed_by_its_name(tmp_path: Path) -> None:
+    path, array = tmp_path / "open.onnx", np.array([[-1, 2]], np.float32)
+    node = helper.make_node("Relu", ["x"], ["y"])
+    onnx.save(onnx_model([node], {"x": ["batch", 2]}, ["y"]), path)
+    np.save(tmp_path / "x.npy", array)
+    done = nnhal("run", str(path), "-i", str(tmp_path / "x.npy"), "--dim", "batch=1", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["outputs"]["y"] == [[0, 2]]

@@ -65,6 +65,11 @@ class AsyncBinding(NativeBinding, AsyncClosing):
         """
         return await self._exchanger.run(self._runs.exchanges(deadline_ns), abandoned)
 
+    async def reset_state(self) -> None:
+        """As ``Binding.reset_state``; waits for a run that is under way."""
+        async with self._turn:
+            await asyncio.to_thread(self._reset_state)
+
     async def close(self) -> None:
         """Release it in the framework and on the devices; a run that is under way fails. The views stay valid."""
         self._exchanger.close()

@@ -45,6 +45,7 @@ class AsyncFramework(AsyncClosing):
         cache_token: bytes = b"",
         relaxed: bool = False,
         dimensions: Mapping[str, Dimensions] | None = None,
+        states: Mapping[str, str] | None = None,
     ) -> AsyncModel:
         """Load a model file, as ``Framework.load``."""
         return self._model(
@@ -59,6 +60,7 @@ class AsyncFramework(AsyncClosing):
                 cache_token,
                 relaxed,
                 dimensions,
+                states,
             )
         )
 

@@ -69,6 +69,7 @@ class AsyncModel(NativeModel, AsyncClosing):
         self, inputs: Mapping[str, Value], measure_timing: bool = True
     ) -> tuple[dict[str, Value], RunReport]:
         """As ``run``, with the report."""
+        self._require_no_state()
         commands = self._runs.run(inputs, measure_timing)
         try:
             command = next(commands)

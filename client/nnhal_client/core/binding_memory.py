@@ -12,9 +12,9 @@ from nnhal.descriptor import Descriptor
 from nnhal.memory import MappedPool, create_ashmem, open_pool
 from nnhal.tensors import GUESS, Tensor, lay_out
 from nnhal.types import Memory
-from nnhal.types.layout import Dimensions
+from nnhal.types.layout import Dimensions, describe
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_client.tensors import fill, input_dimensions
+from nnhal_client.tensors import fill, input_dimensions, require_known
 
 
 class DomainMemoryHandle(Protocol):
@@ -37,9 +37,10 @@ class BindingMemory:
     ) -> None:
         """``dimensions`` are those of inputs whose dimensions the model does not say, and of outputs if they are known.
 
-        Raises ValueError if dimensions of an input are missing, or if ``memories`` names no input or output.
+        Raises ValueError if dimensions of an input are missing, or if either names what is no input or output.
         """
         names = {tensor.name for tensor in (*inputs, *outputs)}
+        require_known(dimensions, inputs, outputs)
         if not memories.keys() <= names:
             raise ValueError(f"got memory for {sorted(memories)}, expected some of {sorted(names)}")
         self._memories = dict(memories)
@@ -86,6 +87,20 @@ class BindingMemory:
             found = dimensions.get(tensor.name)
             if found is not None:
                 self.outputs[tensor.name] = self._view(tensor, found)
+
+    def shortage(self, dimensions: Mapping[str, Dimensions]) -> str:
+        """Say which outputs need more memory, and how they get it, after a run that has reported dimensions."""
+        told, needed = [], {}
+        for tensor in self._unknown:
+            found, room = dimensions.get(tensor.name, ()), self.room(tensor.name)
+            size = tensor.bytes_of(found) if found and 0 not in found else 0
+            if 0 < size <= room:
+                continue
+            needed[tensor.name] = str(found) if size else "…"
+            got = describe(found or tensor.dimensions)
+            told.append(f"output {tensor.name!r} of dimensions {got} has {room:,} bytes" + f" of {size:,}" * bool(size))
+        given = ", ".join(f"{name!r}: {found}" for name, found in needed.items())
+        return f": {'; '.join(told)}; bind(dimensions={{{given}}}) makes room" if told else ""
 
     def bind_request(
         self, model: str, measure_timing: bool, direct: bool, prepares: bool, issue: Callable[[Descriptor], int]

@@ -37,6 +37,9 @@ class ResizableOutputs(Protocol):
     def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
         """Show those outputs in the dimensions that a run has reported."""
 
+    def shortage(self, dimensions: Mapping[str, Dimensions]) -> str:
+        """Say which outputs need more memory, and how they get it, after a run that has reported dimensions."""
+
 
 class BindingRuns:
     """The runs of one binding, one at a time."""
@@ -89,6 +92,8 @@ class BindingRuns:
             except HalError as error:
                 # Whether the model has been unloaded, the framework knows.
                 if not (run_channel.may_fall_back or error.status == ErrorStatus.DEVICE_UNAVAILABLE):
+                    if error.status == ErrorStatus.OUTPUT_INSUFFICIENT_SIZE:
+                        raise self._too_small(error.message, {}) from error
                     raise
         return (yield from self._through_framework(deadline_ns))
 
@@ -104,10 +109,13 @@ class BindingRuns:
         if answer.status:
             status = ErrorStatus(answer.status)
             if status == ErrorStatus.OUTPUT_INSUFFICIENT_SIZE:
-                raise OutputTooSmallError(answer.message, dimensions_from_wire(answer.report))
+                raise self._too_small(answer.message, dimensions_from_wire(answer.report))
             raise HalError(status, answer.message)
         answered_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
         report = report_from_wire(answer.report, called_ns, answered_ns)
         if self._resizes:
             self._outputs.resize(report.dimensions)
         return report
+
+    def _too_small(self, message: str, dimensions: Mapping[str, Dimensions]) -> OutputTooSmallError:
+        return OutputTooSmallError(message + self._outputs.shortage(dimensions), dimensions)

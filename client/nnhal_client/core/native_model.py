@@ -34,6 +34,8 @@ class NativeModel:
     """Its name in the server's repository, else ``session_name``."""
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    states: tuple[Tensor, ...]
+    """What each binding carries from run to run, on the devices: neither inputs nor outputs."""
     placements: tuple[OperationPlacement, ...]
     steps: tuple[str, ...]
     """The device of each step."""
@@ -68,6 +70,15 @@ class NativeModel:
         """The role of memory as this output. Raises ValueError if the model has no output of that name."""
         return MemoryRole(self.session_name, True, _index(self.outputs, name, "output"), probability)
 
+    def _require_no_state(self) -> None:
+        """Raise ValueError if a run outside of a binding would lose what the model carries from run to run."""
+        if self.states:
+            names = ", ".join(repr(tensor.name) for tensor in self.states)
+            raise ValueError(
+                f"model {self.name!r} carries {names} from run to run, which a run of its own would lose: "
+                "bind it, and run the binding"
+            )
+
     def _describe(self, answer: wire.ModelInfo | wire.OpenModelResponse) -> None:
         info = answer.model if isinstance(answer, wire.OpenModelResponse) else answer
         self._answer = answer
@@ -76,6 +87,7 @@ class NativeModel:
         self.name = info.name if self._opened is None else self._opened.model
         self.inputs = tuple(tensor_from_wire(tensor) for tensor in info.inputs)
         self.outputs = tuple(tensor_from_wire(tensor) for tensor in info.outputs)
+        self.states = tuple(tensor_from_wire(tensor) for tensor in info.states)
         self.placements = tuple(
             OperationPlacement(tuple(p.nodes), p.operation, p.device, p.step) for p in info.placements
         )

@@ -17,7 +17,7 @@ from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.types.layout import Dimensions
 from nnhal_client.reports import RunReport
-from nnhal_client.tensors import fill, input_dimensions
+from nnhal_client.tensors import fill, input_dimensions, require_known
 from nnhal_client.v2.calls import INFER, R
 from nnhal_client.v2.messages import V2Tensor, outputs_of, request_of
 
@@ -53,6 +53,7 @@ class BoundArrays:
         """
         if memories:
             raise ValueError(f"got memory for {sorted(memories)}, expected none: the session sends bytes")
+        require_known(dimensions, model.inputs, model.outputs)
         self.measures = measure_timing
         self.socket_bytes = 0
         """Bytes of messages, both ways."""

@@ -7,15 +7,19 @@ from typing import final
 
 import onnxruntime
 
-from nnhal.extensions.onnx import EXTENSION
+from nnhal.errors import HalError
+from nnhal.extensions.onnx import EXTENSION, NAME
 from nnhal.resolved import ResolvedModel, propagate_dimensions
-from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
+from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryRules
+from nnhal_devices.cpu_acc.blocked import keep_blocked
 from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
 from nnhal_devices.cpu_acc.costs import ROOFLINE
 from nnhal_devices.cpu_acc.folding import folds
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import lower
-from nnhal_devices.cpu_acc.session import CPU, create_session
+from nnhal_devices.cpu_acc.messages import has_branches
+from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
@@ -37,6 +41,7 @@ class CpuAcc:
         ROOFLINE.operation_ns,
         realisation="ONNX Runtime on this machine's CPU",
         operation_limits=operation_limits,
+        source_extension=NAME,
     )
 
     def __init__(self, options: DriverOptions, providers: Sequence[str] = CPU) -> None:
@@ -53,5 +58,17 @@ class CpuAcc:
         del options
         dimensions = propagate_dimensions(model)
         graph = lower(model, dimensions)
-        session = create_session(graph, self._threads, self._providers, folds(model, dimensions))
-        return OnnxWorkload(model, graph, session)
+        if graph.message is None and tuple(self._providers) == CPU:
+            keep_blocked(graph)
+        return OnnxWorkload(model, graph, self._session(graph, folds(model, dimensions)))
+
+    def _session(self, graph: LoweredGraph, may_fold: bool) -> OnnxSession:
+        """Compile a graph; with open axes if ONNX Runtime refuses the message for its dimensions, as branches may."""
+        try:
+            return create_session(graph, self._threads, self._providers, may_fold)
+        except HalError as error:
+            branches = graph.message is not None and has_branches(graph.message)
+            if not branches or error.status != ErrorStatus.GENERAL_FAILURE:
+                raise
+            graph.open_axes = True
+            return create_session(graph, self._threads, self._providers, may_fold)

@@ -7,11 +7,11 @@ operations share 8-bit tensors with a QuantizeLinear before and a DequantizeLine
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import FunctionProto, TensorProto, TypeProto
+from onnx import FunctionProto, GraphProto, TensorProto, TypeProto
 
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
@@ -24,6 +24,7 @@ from nnhal_devices.cpu_acc.elements import (
     activation_range,
     keep,
     kept_range,
+    memory_type,
     quantization_of,
 )
 from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Layout
@@ -76,7 +77,11 @@ class LoweredGraph:
         self.model = model
         self.opsets = opsets
         self.functions: list[FunctionProto] = []
+        self.message: GraphProto | None = None
+        """The graph of a model that is one RUN: its nodes are taken as they are."""
         self.types: dict[int, TypeProto] = {}
+        self.open_axes = False
+        """Whether all lengths of inputs and outputs are left open, though they are known."""
         self.operands = model.model.main.operands
         self.dimensions = dimensions
         self.nodes: list[LoweredNode] = []
@@ -86,6 +91,13 @@ class LoweredGraph:
         self.place = ""
         self._forms: dict[int, OperandTensors] = {}
         self._count = 0
+        self._prefix = "t"
+
+    def take(self, message: GraphProto, names: Collection[str]) -> None:
+        """Take the nodes of a message as they are. The graph's own tensors have other names than those of ``names``."""
+        self.message = message
+        while any(name.startswith(self._prefix) for name in names):
+            self._prefix += "_"
 
     def add(self, type: str, *inputs: str, **attributes: Attribute) -> str:  # noqa: A002 - ONNX's own word
         """Add a node with one output, and return that tensor's name. An input with an empty name is omitted."""
@@ -93,26 +105,38 @@ class LoweredGraph:
 
     def add_many(self, type: str, inputs: Sequence[str], count: int, **attributes: Attribute) -> list[str]:  # noqa: A002
         """Add a node with several outputs, and return their names."""
-        outputs = [self._name() for _ in range(count)]
+        outputs = [self.name() for _ in range(count)]
         self.nodes.append(LoweredNode(type, list(inputs), outputs, attributes, self.place))
         return outputs
 
     def call(self, function: FunctionProto, inputs: Sequence[str]) -> list[str]:
         """Add a function and a node that calls it, and return the tensors of its outputs."""
         self.functions.append(function)
-        outputs = [self._name() for _ in function.output]
+        outputs = [self.name() for _ in function.output]
         self.nodes.append(LoweredNode(function.name, list(inputs), outputs, {}, self.place, function.domain))
         return outputs
 
     def constant(self, values: Array) -> str:
         """Add a constant, and return its tensor."""
-        name = self._name()
+        name = self.name()
         self.constants[name] = values
         return name
+
+    def drop_unread_constants(self) -> None:
+        """Remove the constants that no node reads. Other nodes have taken their place."""
+        read = {name for node in self.nodes for name in node.inputs}
+        self.constants = {name: values for name, values in self.constants.items() if name in read}
 
     def integers(self, values: Sequence[int]) -> str:
         """Add a constant vector, such as a shape, axes or paddings, and return its tensor."""
         return self.constant(np.array(values, np.int64))
+
+    def element_type(self, operand: int) -> int:
+        """The ONNX element type as which the graph reads and writes an operand."""
+        code = self.operands[operand].type
+        if self.message is not None and code == OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
+            return TensorProto.INT8
+        return memory_type(self.model.model, code)
 
     def is_constant(self, operand: int) -> bool:
         """Whether an operand is a constant."""
@@ -241,6 +265,7 @@ class LoweredGraph:
                 return self.add("BitwiseXor", tensor, self.constant(np.array(SIGN)))
         return tensor
 
-    def _name(self) -> str:
+    def name(self) -> str:
+        """A new name for a tensor."""
         self._count += 1
-        return f"t{self._count}"
+        return f"{self._prefix}{self._count}"

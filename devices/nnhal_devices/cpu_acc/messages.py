@@ -1,30 +1,64 @@
-"""Operations of the extension nnhal.onnx: their messages, and whether ONNX Runtime supports them."""
+"""Operations of the extension nnhal.onnx: their messages, and the opsets of these."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
-import onnxruntime
 from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, defs, helper, version_converter
 
-from nnhal.extensions.onnx import ELEMENT_TYPES, MESSAGE, NAME, PACKED_TYPES, RUN, number_of, tensor_in_another_file
+from nnhal.extensions.onnx import MESSAGE, NAME, RUN, number_of, tensor_in_another_file
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, OperandType, Operation
 from nnhal_devices.cpu_acc.graph import DEFAULT_OPSETS
-from nnhal_devices.cpu_acc.runtime_words import words_of
-from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, session_options
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
-from nnhal_devices.message_dimensions import contradiction
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _LEAST_OPSET = 7
 """The first for which ONNX Runtime has kernels."""
 _LATEST_OPSET = 26
 """ONNX Runtime refuses later ones, which are still in development."""
-
-_FATAL_ONLY = 4
+_WIDENED = frozenset(
+    {
+        "Add",
+        "ArgMax",
+        "ArgMin",
+        "Cast",
+        "Concat",
+        "Div",
+        "Equal",
+        "Expand",
+        "Flatten",
+        "GRU",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Gemm",
+        "Greater",
+        "Identity",
+        "If",
+        "LSTM",
+        "Less",
+        "Loop",
+        "MatMul",
+        "MaxPool",
+        "Mul",
+        "Neg",
+        "Pow",
+        "RNN",
+        "Range",
+        "Reshape",
+        "Scan",
+        "Shape",
+        "Size",
+        "Slice",
+        "Sub",
+        "Tile",
+        "Transpose",
+        "Where",
+    }
+)
+"""Operators of which later versions with the same inputs and outputs only take more: other element types, attributes
+that are optional. Their descriptions differ all the same."""
 
 
 class MessageError(ValueError):
@@ -34,6 +68,11 @@ class MessageError(ValueError):
 def is_run(model: Model, operation: Operation) -> bool:
     """Whether an operation is RUN of nnhal.onnx."""
     return number_of(model, operation.type) == RUN
+
+
+def is_one_run(model: Model) -> bool:
+    """Whether a model is one RUN, the nodes of which ONNX Runtime gets as they are."""
+    return len(model.main.operations) == 1 and is_run(model, model.main.operations[0])
 
 
 def message_of(model: ResolvedModel, operation: Operation) -> bytes:
@@ -54,7 +93,7 @@ def opsets_of(model: ResolvedModel) -> dict[str, int]:
     operations = model.model.main.operations
     runs = [operation for operation in operations if is_run(model.model, operation)]
     signed = any(o.type == OperandType.TENSOR_QUANT8_ASYMM_SIGNED for o in model.model.main.operands)
-    only = runs and len(runs) == len(operations) and not signed
+    only = is_one_run(model.model) or (runs and len(runs) == len(operations) and not signed)
     found = {} if only else dict(DEFAULT_OPSETS)
     for operation in runs:
         for domain, version in _needs(decode(message_of(model, operation))).items():
@@ -71,7 +110,12 @@ def decode(message: bytes, opset: int = 0) -> ModelProto:
     elsewhere = tensor_in_another_file(proto)
     if elsewhere is not None:
         raise MessageError(f"the values of tensor '{elsewhere}' lie in another file")
-    given = _imports(proto).get("", opset)
+    return converted(proto, opset)
+
+
+def converted(proto: ModelProto, opset: int) -> ModelProto:
+    """A decoded message in the given opset of ONNX's own operators, if any is given. Raises MessageError."""
+    given = imports_of(proto).get("", opset)
     if not opset or opset == given:
         return proto
     if _means_the_same(proto.graph, given, opset):
@@ -87,7 +131,7 @@ def decode(message: bytes, opset: int = 0) -> ModelProto:
 
 def _needs(proto: ModelProto) -> dict[str, int]:
     """The opsets that a message needs; for ONNX's own operators, the lowest in which all mean the same."""
-    needed = _imports(proto)
+    needed = imports_of(proto)
     given = needed.get("")
     if given is not None:
         versions = [_schema(node.op_type, given).since_version for node in _own_nodes(proto.graph)]
@@ -100,11 +144,15 @@ def _means_the_same(graph: GraphProto, given: int, opset: int) -> bool:
 
 
 def _same(first: defs.OpSchema, second: defs.OpSchema) -> bool:
-    """Whether two versions of an operator differ at most in the element types that they take."""
-    return first.since_version == second.since_version or (
-        first.doc == second.doc
-        and {name: a.default_value for name, a in first.attributes.items()}
-        == {name: a.default_value for name, a in second.attributes.items()}
+    """Whether nodes of the first version of an operator mean the same in the second, which may take more."""
+    if first.since_version == second.since_version:
+        return True
+    ours, theirs = ({name: a.default_value for name, a in each.attributes.items()} for each in (first, second))
+    added = theirs.keys() - ours.keys()
+    return (
+        (first.name in _WIDENED or (first.doc == second.doc and not added))
+        and all(theirs.get(name) == default for name, default in ours.items())
+        and not any(second.attributes[name].required for name in added)
         and [p.name for p in first.inputs] == [p.name for p in second.inputs]
         and [p.name for p in first.outputs] == [p.name for p in second.outputs]
     )
@@ -128,6 +176,11 @@ def _own_nodes(graph: GraphProto) -> Iterator[NodeProto]:
                 yield from _own_nodes(inner)
 
 
+def has_branches(graph: GraphProto) -> bool:
+    """Whether a node of a graph has graphs of its own."""
+    return any(attribute.HasField("g") or attribute.graphs for node in graph.node for attribute in node.attribute)
+
+
 def function_of(proto: ModelProto, name: str, opsets: Mapping[str, int]) -> FunctionProto:
     """The graph of a message as a function."""
     graph = proto.graph
@@ -138,59 +191,15 @@ def function_of(proto: ModelProto, name: str, opsets: Mapping[str, int]) -> Func
         [value.name for value in graph.input],
         [value.name for value in graph.output],
         [*constants, *graph.node],
-        opset_imports(opsets),
+        opsetimports_of(opsets),
     )
 
 
-def opset_imports(opsets: Mapping[str, int]) -> list[OperatorSetIdProto]:
+def opsetimports_of(opsets: Mapping[str, int]) -> list[OperatorSetIdProto]:
     """Opsets as ONNX's messages."""
     return [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
 
 
-def supported(model: ResolvedModel) -> dict[int, Support]:
-    """Whether ONNX Runtime supports each operation of the extension, by the operation's number."""
-    runs = {n: o for n, o in enumerate(model.model.main.operations) if is_run(model.model, o)}
-    try:
-        opset = opsets_of(model).get("", 0) if runs else 0
-    except MessageError as error:
-        return dict.fromkeys(runs, Unsupported("OP", str(error), "a message for ONNX Runtime"))
-    return {number: _supported(model, operation, opset) for number, operation in runs.items()}
-
-
-def _supported(model: ResolvedModel, operation: Operation, opset: int) -> Support:
-    for index in (*operation.inputs, *operation.outputs):
-        number = number_of(model.model, model.model.main.operands[index].type)
-        if number in PACKED_TYPES and index not in model.constants[0]:
-            element = ELEMENT_TYPES[number].name
-            return Unsupported("DTYPE", element, "elements of whole bytes", "ONNX Runtime packs them otherwise")
-    message = message_of(model, operation)
-    graph = decode(message).graph
-    declared, given = (len(graph.input), len(graph.output)), (len(operation.inputs) - 1, len(operation.outputs))
-    if declared != given:
-        got, allowed = (f"{inputs} inputs and {outputs} outputs" for inputs, outputs in (given, declared))
-        return Unsupported("OP", got, allowed, "as many as the message has")
-    if difference := contradiction(message, model.model.main, operation):
-        return Unsupported("SHAPE", difference, "operands like those of the message's graph")
-    objection = _objection(message, opset)
-    return Unsupported("OP", objection, "what ONNX Runtime takes") if objection else SUPPORTED
-
-
-_REFUSALS: tuple[type[Exception], ...] = (*RUNTIME_ERRORS, MessageError)
-
-
-@lru_cache(maxsize=256)
-def _objection(message: bytes, opset: int) -> str:
-    """Why ONNX Runtime refuses a message; empty if it does not. Only a session of the message can tell."""
-    options = session_options(1)
-    options.log_severity_level = _FATAL_ONLY  # the answer contains its message
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    try:
-        content = decode(message, opset).SerializeToString()
-        onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except _REFUSALS as error:
-        return words_of(error)
-    return ""
-
-
-def _imports(proto: ModelProto) -> dict[str, int]:
+def imports_of(proto: ModelProto) -> dict[str, int]:
+    """The opset of each domain that a message names; that of ONNX's own operators has no name."""
     return {"" if entry.domain in _DEFAULT_DOMAINS else entry.domain: entry.version for entry in proto.opset_import}

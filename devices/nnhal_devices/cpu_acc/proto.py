@@ -8,7 +8,6 @@ import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, inliner, numpy_helper
 
 from nnhal.arrays import Array
-from nnhal_devices.cpu_acc.elements import memory_type
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 
 IR_VERSION = 10
@@ -27,12 +26,16 @@ def model_of(graph: LoweredGraph, apart: Collection[str] = ()) -> ModelProto:
         _external(name, array) if name in apart else numpy_helper.from_array(np.asarray(array, order="C"), name)
         for name, array in graph.constants.items()
     ]
+    if graph.message is not None:
+        nodes += graph.message.node
+        initializers += graph.message.initializer
     body = helper.make_graph(
         nodes,
         "main",
         [_value(graph, name, operand) for name, operand in graph.inputs.items()],
         [_value(graph, name, operand) for name, operand in graph.outputs.items()],
         initializers,
+        sparse_initializer=[] if graph.message is None else graph.message.sparse_initializer,
     )
     opsets = {**graph.opsets, **{function.domain: 1 for function in graph.functions}}
     model = helper.make_model(
@@ -49,8 +52,10 @@ def _value(graph: LoweredGraph, name: str, operand: int) -> ValueInfoProto:
     """An input or output. Each unknown axis gets a name of its own, since no two are known to be equal."""
     if operand in graph.types:
         return helper.make_value_info(name, graph.types[operand])
-    element = memory_type(graph.model.model, graph.operands[operand].type)
+    element = graph.element_type(operand)
     dimensions = graph.dimensions[operand]
+    if graph.open_axes:
+        dimensions = (0,) * len(dimensions)
     shape = [length or f"{name}_axis{axis}" for axis, length in enumerate(dimensions)] if dimensions else None
     return helper.make_tensor_value_info(name, element, shape)
 

@@ -17,7 +17,6 @@ from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE
 from nnhal.extensions.values import value_from_bytes, value_to_bytes
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import Dimensions, is_extension
-from nnhal_devices.cpu_acc.elements import memory_type
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
@@ -36,8 +35,8 @@ class OnnxWorkload:
         self._outputs = tuple(graph.outputs)
         # Only operations of the extension have results whose dimensions do not follow from those of the inputs.
         self._data_dependent = any(is_extension(operation.type) for operation in main.operations)
-        self._input_types = [memory_type(model.model, main.operands[index].type) for index in main.input_indexes]
-        self._output_types = [memory_type(model.model, main.operands[index].type) for index in main.output_indexes]
+        self._input_types = [graph.element_type(index) for index in main.input_indexes]
+        self._output_types = [graph.element_type(index) for index in main.output_indexes]
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
         """Bind to memory. Known dimensions of the outputs are computed here, and not in each run."""

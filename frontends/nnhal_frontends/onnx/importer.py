@@ -20,6 +20,7 @@ from nnhal_frontends.onnx.ops import CONVERTERS
 from nnhal_frontends.onnx.qdq import contradicting, fold_quantization
 from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.onnx.sizes import resolve_reshapes
+from nnhal_frontends.onnx.source import OnnxSource
 
 _RULES = {op_type: converter.quantized for op_type, converter in CONVERTERS.items()}
 
@@ -124,7 +125,7 @@ def _with_extension(source: OnnxGraph, limits: ImportLimits) -> ImportedModel | 
             for node in graph.nodes:
                 refused |= _try_to_add(builder, node)
             if not refused:
-                return _imported(source, builder)
+                return _imported(source, builder, OnnxSource(simple, _tensors(simple, builder)))
         if refused <= left:
             return None
         left |= refused
@@ -162,7 +163,14 @@ def _convert(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
     converter.convert(NodeBuilder(builder, node))
 
 
-def _imported(source: OnnxGraph, builder: OnnxGraphBuilder) -> ImportedModel:
+def _tensors(simple: OnnxGraph, builder: OnnxGraphBuilder) -> dict[int, str]:
+    """Return the names of the simplified graph's tensors by the operand that stands for them."""
+    known = {operand: name for name, operand in builder.operands.items() if name not in builder.graph.constants}
+    known |= {builder.operands[name]: simple.outputs[user] for user, name in builder.graph.outputs.items()}
+    return known
+
+
+def _imported(source: OnnxGraph, builder: OnnxGraphBuilder, form: OnnxSource | None = None) -> ImportedModel:
     inputs = [_tensor(source, name, builder.operands[name]) for name in source.inputs]
     outputs = [_tensor(source, user, builder.operands[name]) for user, name in builder.graph.outputs.items()]
     used = {name for names in builder.origins for name in names}
@@ -174,6 +182,7 @@ def _imported(source: OnnxGraph, builder: OnnxGraphBuilder) -> ImportedModel:
         tuple(node.name for node in source.nodes if node.name not in used),
         tuple(builder.model.names),
         source.warnings,
+        source=form,
     )
 
 

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from tflite import ActivationFunctionType
+from tflite import ActivationFunctionType, TensorType
 
 from nnhal.arrays import Array
 from nnhal.types import ChannelQuant, FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
@@ -17,6 +17,7 @@ from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_frontends.builder import ModelBuilder, ReferencedSubgraph
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.operation_builder import ACTIVATIONS, OperationBuilder
+from nnhal_frontends.states import zeros
 from nnhal_frontends.tflite.graph import (
     OptionsKind,
     TfliteGraph,
@@ -34,6 +35,7 @@ from nnhal_frontends.tflite.tensors import (
     real_values,
     values_of,
 )
+from nnhal_frontends.tflite.variables import Variables
 
 FLOAT_BYTES = 4
 FLOAT = Operand(OperandType.TENSOR_FLOAT32)
@@ -49,13 +51,16 @@ _FUSED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StateVariable:
     """A variable. The HAL has none, so it is an input of the model (before) and an output (after an execution)."""
 
-    tensor: int
+    name: str
     before: int
     after: int
+    initial: Array
+    tensor: int | None = None
+    """The tensor that is the variable, if one is."""
 
 
 @dataclass(slots=True)
@@ -98,6 +103,7 @@ class TfliteGraphBuilder:
     folded: dict[int, Array] = field(default_factory=dict)
     """The values of tensors that need no operation, since they are known before execution."""
     states: list[StateVariable] = field(default_factory=list)
+    variables: Variables = field(default_factory=Variables)
     _outputs: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -366,7 +372,10 @@ class OperatorBuilder(OperationBuilder):
         with self._held():
             operands = [operand_of(source, lifetime, source.initial_shape) for lifetime in lifetimes]
         before, after = (self.model.add(operand, source.name) for operand in operands)
-        self.builder.states.append(StateVariable(tensor, before, after))
+        # An interpreter fills variables of int8 with their zero point, and all others with zeros.
+        zero = operands[0].zero_point if source.code == TensorType.INT8 else 0
+        initial = zeros(source.initial_shape, element_type(source).numpy, zero)
+        self.builder.states.append(StateVariable(source.name, before, after, initial, tensor))
         return before, after
 
     def filled(self, code: OperandType, shape: Dimensions, value: int = 0, **quantization: Any) -> int:

@@ -73,6 +73,8 @@ class TfliteOperator:
     """A copy of the table of options, which contains all of its scalars."""
     vector: tuple[int, ...] = ()
     """The vector among the options of the few operators that have one."""
+    text: str = ""
+    """The names among the options of VAR_HANDLE: those of the container, if it has one, and of the variable."""
 
     def options_as(self, kind: type[OptionsKind]) -> OptionsKind:
         """Return the options, or defaults if there are none. Raises InvalidModel if they are of another kind."""

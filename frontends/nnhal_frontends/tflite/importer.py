@@ -14,33 +14,42 @@ from nnhal.validation import validate_model
 from nnhal_frontends.builder import ModelBuilder, ReferencedSubgraph
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import InvalidModel, UnsupportedInput
-from nnhal_frontends.imported import ImportedModel, ImportedTensor
+from nnhal_frontends.imported import ImportedModel, ImportedState, ImportedTensor
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
-from nnhal_frontends.tflite.builder import FLOAT_BYTES, OperatorBuilder, SubgraphTable, TfliteGraphBuilder
+from nnhal_frontends.tflite.builder import (
+    FLOAT_BYTES,
+    OperatorBuilder,
+    StateVariable,
+    SubgraphTable,
+    TfliteGraphBuilder,
+)
 from nnhal_frontends.tflite.folding import fold
 from nnhal_frontends.tflite.graph import TfliteGraph, TfliteOperator
 from nnhal_frontends.tflite.ops import CONVERTERS
 from nnhal_frontends.tflite.reader import read_graphs
 from nnhal_frontends.tflite.tensors import element_type
+from nnhal_frontends.tflite.variables import ASSIGN_VARIABLE, Variables
 
 _MAX_BYTES = 2**32 - 1
 AFTER = "/after"
-"""The suffix of the name of a variable as an output."""
+"""The suffix of the name of a state as an output."""
 
 
 def import_tflite(content: ModelContent, limits: ImportLimits = DEFAULT_LIMITS) -> ImportedModel:
     """Import the first subgraph of a TFLite file, and those that it refers to.
 
     Nodes are named by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the initial shape of an
-    interpreter. Variables of operators that do one step of a sequence come after the file's own inputs and outputs; as
-    outputs they are named ``name/after``. Raises InvalidModel if the file is malformed, UnsupportedNode or
+    interpreter. Variables are states of the model. Raises InvalidModel if the file is malformed, UnsupportedNode or
     UnsupportedInput if the NN HAL cannot express an operator or an input.
     """
     graphs = read_graphs(content, limits)
     room = limits.folded_bytes + FLOAT_BYTES * len(content)
     subgraphs = SubgraphTable(lambda number: _part(graphs, number, subgraphs, room // len(graphs)))
     builder = TfliteGraphBuilder(graphs[0], subgraphs, model=ModelBuilder(room=room))
-    return _imported(builder, _converted(builder))
+    builder.variables = Variables.of(graphs, room)
+    outputs = _converted(builder)
+    _keep_variables(builder, outputs)
+    return _imported(builder, outputs)
 
 
 def _part(graphs: Sequence[TfliteGraph], number: int, subgraphs: SubgraphTable, room: int) -> ReferencedSubgraph:
@@ -109,26 +118,45 @@ def _require_sizes(builder: TfliteGraphBuilder) -> None:
             )
 
 
+def _keep_variables(builder: TfliteGraphBuilder, outputs: Sequence[int]) -> None:
+    """Make states of the variables that are read before they are assigned: their last values are outputs."""
+    variables, model = builder.variables, builder.model
+    taken = {*outputs, *(state.after for state in builder.states)}
+    b = OperatorBuilder(builder, TfliteOperator("variables", ASSIGN_VARIABLE, (), ()))
+    for name, before in variables.before.items():
+        after = variables.operands[name]
+        if after in taken or model.operands[after].lifetime != OperandLifeTime.TEMPORARY_VARIABLE:
+            after = _copy(b, after, name)
+        dimensions = model.operands[before].dimensions
+        model.operands[after] = replace(
+            model.operands[after], lifetime=OperandLifeTime.SUBGRAPH_OUTPUT, dimensions=dimensions
+        )
+        taken.add(after)
+        initial = variables.initial[name].reshape(dimensions)
+        builder.states.append(StateVariable(name, before, after, initial))
+
+
 def _imported(builder: TfliteGraphBuilder, outputs: Sequence[int]) -> ImportedModel:
     graph, names = builder.graph, _Names()
     user_inputs = [_tensor(builder, index, builder.operands[index], names) for index in graph.inputs]
     user_outputs = [
         _tensor(builder, index, operand, names) for index, operand in zip(graph.outputs, outputs, strict=True)
     ]
-    before = [_tensor(builder, state.tensor, state.before, names) for state in builder.states]
-    after = [_tensor(builder, state.tensor, state.after, names, AFTER) for state in builder.states]
-    inputs, results = (*user_inputs, *before), (*user_outputs, *after)
+    states = tuple(_state(state, names) for state in builder.states)
+    inputs = (*user_inputs, *(state.before for state in states))
+    results = (*user_outputs, *(state.after for state in states))
     used = {name for names in builder.origins for name in names}
     ends = [tensor.operand for tensor in inputs], [tensor.operand for tensor in results]
     model = builder.model.build(*ends, builder.subgraphs.converted)
     _require_fitting_subgraphs(model)
     return ImportedModel(
         model,
-        inputs,
-        results,
+        tuple(user_inputs),
+        tuple(user_outputs),
         tuple(builder.origins),
         tuple(operator.name for operator in graph.operators if operator.name not in used),
         tuple(builder.model.names),
+        states=states,
     )
 
 
@@ -140,10 +168,18 @@ def _require_fitting_subgraphs(model: Model) -> None:
         raise InvalidModel(f"the subgraphs do not fit their uses: {error.message}") from error
 
 
-def _tensor(builder: TfliteGraphBuilder, index: int, operand: int, names: _Names, suffix: str = "") -> ImportedTensor:
+def _state(state: StateVariable, names: _Names) -> ImportedState:
+    element, shape = state.initial.dtype, state.initial.shape
+    before = ImportedTensor(names.unique(state.name), state.before, element, shape)
+    return ImportedState(
+        before, ImportedTensor(names.unique(state.name + AFTER), state.after, element, shape), state.initial
+    )
+
+
+def _tensor(builder: TfliteGraphBuilder, index: int, operand: int, names: _Names) -> ImportedTensor:
     tensor, dimensions = builder.graph.tensors[index], builder.model.operands[operand].dimensions
     shape = () if dimensions == (1,) and not tensor.initial_shape else dimensions
-    return ImportedTensor(names.unique(tensor.name + suffix), operand, element_type(tensor).numpy, shape)
+    return ImportedTensor(names.unique(tensor.name), operand, element_type(tensor).numpy, shape)
 
 
 class _Names:

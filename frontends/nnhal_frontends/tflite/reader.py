@@ -87,8 +87,8 @@ class _Reader:
         inputs, outputs = (self._numbers(found) for found in (source.InputsAsNumpy(), source.OutputsAsNumpy()))
         for what, indexes in (("inputs", inputs), ("outputs", outputs)):
             _require_indexes(indexes, len(tensors), f"the {what} of subgraph {number}")
-        if not outputs:
-            raise InvalidModel(f"subgraph {number} has no outputs")
+        if not outputs and not number:
+            raise InvalidModel("the file has no outputs")
         return TfliteGraph(_with_empty_constants(tensors, operators, inputs), operators, inputs, outputs)
 
     def _tables(self, length: int, get: Callable[[int], Any]) -> list[Any]:
@@ -181,7 +181,17 @@ class _Reader:
             BuiltinOptions.NONE if options is None else operator.BuiltinOptionsType(),
             NO_OPTIONS if options is None else _own_table(self._content, options.Pos),
             () if options is None else self._vector(operator.BuiltinOptionsType(), options.Pos),
+            "" if options is None else self._names(operator.BuiltinOptionsType(), options.Pos),
         )
+
+    def _names(self, options_type: int, position: int) -> str:
+        """Return the names of options that have some; empty for others."""
+        if options_type != BuiltinOptions.VarHandleOptions:
+            return ""
+        handle = tflite.VarHandleOptions()
+        handle.Init(self._content, position)
+        container, name = self._text(handle.Container()), self._text(handle.SharedName())
+        return f"{container}/{name}" if container else name
 
     def _vector(self, options_type: int, position: int) -> tuple[int, ...]:
         """Return the vector of options that have one; empty for others."""

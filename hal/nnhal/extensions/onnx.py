@@ -12,9 +12,11 @@ elements are the bytes of a serialised OptionalProto.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from nnhal import small_types
@@ -102,7 +104,7 @@ def tensor_in_another_file(message: Message) -> str | None:
     Only who can read a file may have it read: a device must not open the files that a client names.
     """
     for field, value in message.ListFields():
-        if field.message_type is None:
+        if field.message_type is None or not _may_have_tensors(field.message_type):
             continue
         each: Iterable[Any] = (value,) if isinstance(value, Message) else value
         for inner in each:
@@ -113,6 +115,21 @@ def tensor_in_another_file(message: Message) -> str | None:
             elif inner.data_location or inner.external_data:
                 return str(inner.name)
     return None
+
+
+@cache
+def _may_have_tensors(kind: Descriptor) -> bool:
+    """Whether messages of a type can be tensors or have some in them, however deep."""
+    seen: set[str] = set()
+    left = [kind]
+    while left:
+        current = left.pop()
+        if current.name == "TensorProto":
+            return True
+        if current.full_name not in seen:
+            seen.add(current.full_name)
+            left += [field.message_type for field in current.fields if field.message_type is not None]
+    return False
 
 
 def element_type_named(name: str) -> np.dtype[np.generic] | None:

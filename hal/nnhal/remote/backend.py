@@ -36,6 +36,8 @@ class DeviceDescription:
     """Whether its executions can be stages of wired chains."""
     maps_files: bool = False
     """Whether files of a tmpfs that may shrink are used in place too. Other such files are staged."""
+    source_extension: str = ""
+    """The extension of which it prefers one operation to a whole step; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceD
         message.realisation,
         message.can_be_wired,
         message.maps_files,
+        message.source_extension,
     )
 
 

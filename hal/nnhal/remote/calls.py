@@ -19,6 +19,7 @@ from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, 
 from nnhal.link import Channel, Link
 from nnhal.link.channel import channel_from
 from nnhal.link.client import ANSWER_SECONDS
+from nnhal.remote.rpc_channel import RpcChannel
 from nnhal.remote.watch import Watch
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class _Answers(Protocol[S]):
 
 def open_rpc(endpoint: Endpoint) -> grpc.Channel:
     """Open a gRPC channel to a process. It connects with the first call."""
-    return grpc.insecure_channel(endpoint.address, options=_OPTIONS)
+    return RpcChannel(grpc.insecure_channel(endpoint.address, options=_OPTIONS))
 
 
 class Calls:

@@ -118,6 +118,7 @@ class DescribeResponse(_message.Message):
     REALISATION_FIELD_NUMBER: _builtins.int
     CAN_BE_WIRED_FIELD_NUMBER: _builtins.int
     MAPS_FILES_FIELD_NUMBER: _builtins.int
+    SOURCE_EXTENSION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The device's name."""
     alignment: _builtins.int
@@ -134,6 +135,10 @@ class DescribeResponse(_message.Message):
     """Whether its executions can be stages of wired chains."""
     maps_files: _builtins.bool
     """Whether files that may shrink are used in place too, if they are in a tmpfs. It stages other such files."""
+    source_extension: _builtins.str
+    """The extension whose operations it runs in one go, and of which it prefers one operation to a whole step of those
+    that a front end has made from the extension's language, such as "nnhal.onnx". Empty if there is none.
+    """
     @_builtins.property
     def imports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
         """The kinds of memory that it uses in place. It stages all others."""
@@ -160,10 +165,11 @@ class DescribeResponse(_message.Message):
         realisation: _builtins.str = ...,
         can_be_wired: _builtins.bool = ...,
         maps_files: _builtins.bool = ...,
+        source_extension: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["transfer_costs", b"transfer_costs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "asynchronous", b"asynchronous", "can_be_wired", b"can_be_wired", "imports", b"imports", "maps_files", b"maps_files", "modelled_timing", b"modelled_timing", "name", b"name", "realisation", b"realisation", "tensor_handle_factories", b"tensor_handle_factories", "transfer_costs", b"transfer_costs", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "asynchronous", b"asynchronous", "can_be_wired", b"can_be_wired", "imports", b"imports", "maps_files", b"maps_files", "modelled_timing", b"modelled_timing", "name", b"name", "realisation", b"realisation", "source_extension", b"source_extension", "tensor_handle_factories", b"tensor_handle_factories", "transfer_costs", b"transfer_costs", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -245,6 +245,7 @@ class LoadModelRequest(_message.Message):
     HINT_EXTENSIONS_FIELD_NUMBER: _builtins.int
     RELAXED_FIELD_NUMBER: _builtins.int
     INPUT_DIMENSIONS_FIELD_NUMBER: _builtins.int
+    STATES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that the model gets in this session."""
     descriptor_id: _builtins.int
@@ -293,6 +294,12 @@ class LoadModelRequest(_message.Message):
     def input_dimensions(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputDimensions]:
         """Dimensions of inputs that the file leaves open. The model is then loaded as if the file gave them."""
 
+    @_builtins.property
+    def states(self) -> _containers.RepeatedCompositeFieldContainer[Global___StatePair]:
+        """Inputs and outputs that are the model's state, besides what the file itself says of that. Those that the file leaves
+        open have the dimensions of input_dimensions, or else 1.
+        """
+
     def __init__(
         self,
         *,
@@ -313,10 +320,11 @@ class LoadModelRequest(_message.Message):
         hint_extensions: _abc.Iterable[_types_pb2.ExtensionNameAndPrefix] | None = ...,
         relaxed: _builtins.bool = ...,
         input_dimensions: _abc.Iterable[Global___InputDimensions] | None = ...,
+        states: _abc.Iterable[Global___StatePair] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "deadline_ns", b"deadline_ns", "model", b"model", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "states", b"states"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
@@ -332,6 +340,32 @@ class LoadModelRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
 
 Global___LoadModelRequest: _TypeAlias = LoadModelRequest  # noqa: Y015
+
+@_typing.final
+class StatePair(_message.Message):
+    """StatePair is a value that the model carries from one run of a binding to the next. It begins with zeros."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_FIELD_NUMBER: _builtins.int
+    OUTPUT_FIELD_NUMBER: _builtins.int
+    input: _builtins.str
+    """The input that is it before a run."""
+    output: _builtins.str
+    """The output that is it after a run."""
+    def __init__(
+        self,
+        *,
+        input: _builtins.str = ...,
+        output: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input", b"input", "output", b"output"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StatePair: _TypeAlias = StatePair  # noqa: Y015
 
 @_typing.final
 class InputDimensions(_message.Message):
@@ -555,6 +589,7 @@ class ModelInfo(_message.Message):
     PLACEMENTS_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
     ARENA_BYTES_FIELD_NUMBER: _builtins.int
+    STATES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     arena_bytes: _builtins.int
@@ -575,6 +610,12 @@ class ModelInfo(_message.Message):
     def steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The device of each step, in the order of execution."""
 
+    @_builtins.property
+    def states(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorInfo]:
+        """Its state: values that each binding carries from run to run, in memory of the devices. Clients bind neither their inputs
+        nor their outputs.
+        """
+
     def __init__(
         self,
         *,
@@ -584,10 +625,11 @@ class ModelInfo(_message.Message):
         placements: _abc.Iterable[Global___OperationPlacement] | None = ...,
         steps: _abc.Iterable[_builtins.str] | None = ...,
         arena_bytes: _builtins.int = ...,
+        states: _abc.Iterable[Global___TensorInfo] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "inputs", b"inputs", "name", b"name", "outputs", b"outputs", "placements", b"placements", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "inputs", b"inputs", "name", b"name", "outputs", b"outputs", "placements", b"placements", "states", b"states", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -821,6 +863,7 @@ class OperationExplanation(_message.Message):
     INPUTS_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
     PIN_FIELD_NUMBER: _builtins.int
+    HAS_OPEN_DIMENSIONS_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     ADDED_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
@@ -833,6 +876,8 @@ class OperationExplanation(_message.Message):
     """Its modelled time on that device."""
     pin: _builtins.str
     """What the pin matches that holds it on its device; empty if none does."""
+    has_open_dimensions: _builtins.bool
+    """Whether a dimension of a value that it reads or writes is unknown. Modelled times then have 1 in its place."""
     number: _builtins.int
     """Its number in the model, by which a pin names it. Absent for operations of subgraphs, and for one that the framework added."""
     added: _builtins.bool
@@ -870,12 +915,13 @@ class OperationExplanation(_message.Message):
         inputs: _abc.Iterable[_builtins.str] | None = ...,
         outputs: _abc.Iterable[_builtins.str] | None = ...,
         pin: _builtins.str = ...,
+        has_open_dimensions: _builtins.bool = ...,
         number: _builtins.int | None = ...,
         added: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "number", b"number"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "added", b"added", "costs", b"costs", "device", b"device", "inputs", b"inputs", "modelled_ns", b"modelled_ns", "nodes", b"nodes", "number", b"number", "operation", b"operation", "outputs", b"outputs", "pin", b"pin", "refusals", b"refusals", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "added", b"added", "costs", b"costs", "device", b"device", "has_open_dimensions", b"has_open_dimensions", "inputs", b"inputs", "modelled_ns", b"modelled_ns", "nodes", b"nodes", "number", b"number", "operation", b"operation", "outputs", b"outputs", "pin", b"pin", "refusals", b"refusals", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
     _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
@@ -1745,6 +1791,45 @@ class RunAnswer(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RunAnswer: _TypeAlias = RunAnswer  # noqa: Y015
+
+@_typing.final
+class ResetStateRequest(_message.Message):
+    """ResetStateRequest names the binding."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BINDING_FIELD_NUMBER: _builtins.int
+    binding: _builtins.int
+    """The binding."""
+    def __init__(
+        self,
+        *,
+        binding: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResetStateRequest: _TypeAlias = ResetStateRequest  # noqa: Y015
+
+@_typing.final
+class ResetStateResponse(_message.Message):
+    """ResetStateResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResetStateResponse: _TypeAlias = ResetStateResponse  # noqa: Y015
 
 @_typing.final
 class UnbindRequest(_message.Message):

@@ -75,6 +75,11 @@ class FrameworkServiceStub:
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.RunRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_framework__pb2.RunResponse.FromString,
                 _registered_method=True)
+        self.ResetState = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/ResetState',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.ResetStateRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.ResetStateResponse.FromString,
+                _registered_method=True)
         self.Unbind = channel.unary_unary(
                 '/nnhal.v1.FrameworkService/Unbind',
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.UnbindRequest.SerializeToString,
@@ -179,6 +184,14 @@ class FrameworkServiceServicer:
 
     def Run(self, request, context):
         """Run runs a binding once, for clients that do not use its channel.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResetState(self, request, context):
+        """ResetState has the next run of a binding begin with the initial values of the model's state. It fails with GENERAL_FAILURE
+        during a run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -291,6 +304,11 @@ def add_FrameworkServiceServicer_to_server(servicer, server):
                     servicer.Run,
                     request_deserializer=nnhal_dot_v1_dot_framework__pb2.RunRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_framework__pb2.RunResponse.SerializeToString,
+            ),
+            'ResetState': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResetState,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.ResetStateRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.ResetStateResponse.SerializeToString,
             ),
             'Unbind': grpc.unary_unary_rpc_method_handler(
                     servicer.Unbind,
@@ -555,6 +573,33 @@ class FrameworkService:
             '/nnhal.v1.FrameworkService/Run',
             nnhal_dot_v1_dot_framework__pb2.RunRequest.SerializeToString,
             nnhal_dot_v1_dot_framework__pb2.RunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResetState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/ResetState',
+            nnhal_dot_v1_dot_framework__pb2.ResetStateRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.ResetStateResponse.FromString,
             options,
             channel_credentials,
             insecure,

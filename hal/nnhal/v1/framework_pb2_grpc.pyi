@@ -57,6 +57,10 @@ class FrameworkServiceStub:
     """
     Run: _grpc.UnaryUnaryMultiCallable[_framework_pb2.RunRequest, _framework_pb2.RunResponse]
     """Run runs a binding once, for clients that do not use its channel."""
+    ResetState: _grpc.UnaryUnaryMultiCallable[_framework_pb2.ResetStateRequest, _framework_pb2.ResetStateResponse]
+    """ResetState has the next run of a binding begin with the initial values of the model's state. It fails with GENERAL_FAILURE
+    during a run.
+    """
     Unbind: _grpc.UnaryUnaryMultiCallable[_framework_pb2.UnbindRequest, _framework_pb2.UnbindResponse]
     """Unbind releases a binding, as closing its channel does. Unknown handles do no harm."""
     LaunchRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.LaunchRunRequest, _framework_pb2.LaunchRunResponse]
@@ -105,6 +109,10 @@ class FrameworkServiceAsyncStub(FrameworkServiceStub):
     """
     Run: _aio.UnaryUnaryMultiCallable[_framework_pb2.RunRequest, _framework_pb2.RunResponse]  # type: ignore[assignment]
     """Run runs a binding once, for clients that do not use its channel."""
+    ResetState: _aio.UnaryUnaryMultiCallable[_framework_pb2.ResetStateRequest, _framework_pb2.ResetStateResponse]  # type: ignore[assignment]
+    """ResetState has the next run of a binding begin with the initial values of the model's state. It fails with GENERAL_FAILURE
+    during a run.
+    """
     Unbind: _aio.UnaryUnaryMultiCallable[_framework_pb2.UnbindRequest, _framework_pb2.UnbindResponse]  # type: ignore[assignment]
     """Unbind releases a binding, as closing its channel does. Unknown handles do no harm."""
     LaunchRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.LaunchRunRequest, _framework_pb2.LaunchRunResponse]  # type: ignore[assignment]
@@ -198,6 +206,16 @@ class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_framework_pb2.RunResponse, _abc.Awaitable[_framework_pb2.RunResponse]]:
         """Run runs a binding once, for clients that do not use its channel."""
+
+    @_abc_1.abstractmethod
+    def ResetState(
+        self,
+        request: _framework_pb2.ResetStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.ResetStateResponse, _abc.Awaitable[_framework_pb2.ResetStateResponse]]:
+        """ResetState has the next run of a binding begin with the initial values of the model's state. It fails with GENERAL_FAILURE
+        during a run.
+        """
 
     @_abc_1.abstractmethod
     def Unbind(

@@ -121,7 +121,7 @@ def _devices(explanation: Explanation) -> str:
             (
                 device_mark(explanation, device.name),
                 str(operations),
-                duration(sum(steps)) if steps else "-",
+                duration(sum(steps)) if min(steps, default=-1) >= 0 else "-",
                 whole + reason,
                 escaped(device.realisation or "not described") + _linked(device),
                 "modelled" if device.modelled_timing else "measured",

@@ -70,7 +70,7 @@ def _operations(
     longest = max((explanation.operations[member].modelled_ns for member in members), default=0.0)
     for member in members:
         story = explanation.operations[member]
-        yield operation_box(member, story, lane, story.modelled_ns / longest if longest > 0 else 0.0, view)
+        yield operation_box(member, story, lane, max(0.0, story.modelled_ns) / longest if longest > 0 else 0.0, view)
 
 
 def _words(number: int, words: Sequence[str], view: GraphView) -> str:

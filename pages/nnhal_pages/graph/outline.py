@@ -117,7 +117,7 @@ def _edge_caption(edges: Sequence[EdgeStory]) -> list[str]:
     """Say in two lines what passes from a step to another one, all of it copied or none."""
     values = {edge.value: edge.bytes for edge in edges}
     how = copy_word(edges)
-    time = sum(edge.modelled_ns for edge in edges)
+    time = sum(max(0.0, edge.modelled_ns) for edge in edges)
     name = next(iter(values)) if len(values) == 1 else f"{len(values)} values"
     cost = f", {duration(time)}" if time >= LEAST_NS else ""
     return [name, f"{size(sum(values.values()))}{how and f', {how}'}{cost}"]

@@ -16,7 +16,7 @@ FREE_COPIES = 1 << 19
 class RequestMemoryBudget:
     """Bytes that requests share. Safe to use from several threads."""
 
-    __slots__ = ("_held", "_limit", "_lock", "reclaim")
+    __slots__ = ("_held", "_limit", "_lock", "reclaim", "tell_others")
 
     def __init__(self, limit: int = 0, held: SharedNumber | None = None) -> None:
         """``limit`` is in bytes; 0 for no limit. ``held`` are the bytes, if other processes share the budget."""
@@ -25,6 +25,8 @@ class RequestMemoryBudget:
         self._held = LocalNumber() if held is None else held
         self.reclaim: Callable[[], bool] = lambda: False
         """Gives back bytes that are kept for later; False if there are none. Called when bytes are short."""
+        self.tell_others: Callable[[], None] = lambda: None
+        """Has the processes that share the budget give back what they keep for later. Called when bytes are refused."""
 
     @property
     def held(self) -> int:
@@ -52,6 +54,7 @@ class RequestMemoryBudget:
                     return
                 self._held.add(-size)
             if size + already > self._limit or not self.reclaim():
+                self.tell_others()
                 raise self._refusal(already + size, held - size - already)
 
     def give_back(self, size: int) -> None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from nnhal.types import Memory, Priority
 from nnhal_service.front_workers.bindings import HeldBinding
+from nnhal_service.front_workers.forwarded import ForwardedRequest, ForwardedResponse
 from nnhal_service.front_workers.interfaces import (
     BoundVersion,
     OpenedVersion,
@@ -19,6 +20,7 @@ from nnhal_service.front_workers.interfaces import (
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.repository import Lease, Repository
 from nnhal_service.runtime import TensorBinding
+from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving import ErrorKind, ServedModel, ServingError
 
 T = TypeVar("T")
@@ -31,16 +33,24 @@ class WorkerDesk:
     """
 
     def __init__(
-        self, repository: Repository[ServedModel], metrics: RequestMetrics, start: Callable[[], WorkerStart]
+        self,
+        repository: Repository[ServedModel],
+        metrics: RequestMetrics,
+        start: Callable[[], WorkerStart],
+        reclaim: Callable[[], None],
     ) -> None:
-        """``metrics`` take what the worker has counted beside its models' statistics."""
+        """``metrics`` take what the worker has counted beside its models' statistics. ``start`` and ``reclaim`` are
+        those of ModelDesk.
+        """
         self._repository = repository
         self._metrics = metrics
         self.start = start
+        self.reclaim = reclaim
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._leases: dict[int, Lease[ServedModel]] = {}
         self._bindings: dict[int, HeldBinding] = {}
+        self._requests: dict[int, Cancellation] = {}
         self._closed = False
 
     def open(self, name: str, version: str) -> OpenedVersion:
@@ -91,6 +101,22 @@ class WorkerDesk:
         number = self._keep(self._bindings, held, bound.close)
         return BoundVersion(number, bound.planned, None if measure else held.open_run_channel())
 
+    def infer(self, lease: int, number: int, request: ForwardedRequest, client: str) -> ForwardedResponse:
+        cancellation = Cancellation()
+        with self._lock:
+            model = self._leases[lease].model
+            self._requests[number] = cancellation
+        try:
+            with model.infer_and_wait(request.as_request(cancellation), client) as response:
+                return ForwardedResponse.of(response)
+        finally:
+            self._requests.pop(number, None)
+
+    def cancel_request(self, number: int) -> None:
+        cancellation = self._requests.get(number)
+        if cancellation is not None:
+            cancellation.cancel()
+
     def run(self, binding: int, deadline_ns: int, lost_run_channel: bool) -> RunThroughFramework:
         held = self._bindings[binding]
         if lost_run_channel:  # no device may be at work on a direct run any more
@@ -116,6 +142,8 @@ class WorkerDesk:
             self._closed = True
             bindings, self._bindings = self._bindings, {}
             leases, self._leases = self._leases, {}
+        for cancellation in list(self._requests.values()):
+            cancellation.cancel()
         for held in bindings.values():
             held.bound.close()
         for lease in leases.values():

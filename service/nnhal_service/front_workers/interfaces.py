@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from nnhal.descriptor import Descriptor
 from nnhal.inference.model_config_pb2 import ModelConfig
 from nnhal.types import Ashmem, Memory, Priority
+from nnhal_service.front_workers.forwarded import ForwardedRequest, ForwardedResponse
 from nnhal_service.observability.metrics.requests import RecordedRequests
 from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.runtime import RunReport, TensorBinding
@@ -122,6 +123,9 @@ class ModelDesk(Protocol):
     def count(self, counts: WorkerCounts) -> None:
         """Add what the worker has counted."""
 
+    def reclaim(self) -> None:
+        """Begin to have all processes give back the memory that they keep for later requests, which is short here."""
+
     def bind(
         self,
         lease: int,
@@ -132,6 +136,12 @@ class ModelDesk(Protocol):
         priority: Priority | None,
     ) -> BoundVersion:
         """Bind a model that is held to memory of the worker."""
+
+    def infer(self, lease: int, number: int, request: ForwardedRequest, client: str) -> ForwardedResponse:
+        """Run a request of a model that is held. ``number`` is the worker's for it. Raises as ``ServedModel.infer``."""
+
+    def cancel_request(self, number: int) -> None:
+        """Cancel a request; harmless if it has ended."""
 
     def run(self, binding: int, deadline_ns: int, lost_run_channel: bool) -> RunThroughFramework:
         """Run a bound model once. If the worker has lost its run channel, a new one is opened after the run."""
@@ -173,6 +183,9 @@ class FrontDuties(Protocol):
 
     def cancel_request(self, number: int) -> bool | None:
         """Cancel a request, as ``LiveRequests.cancel`` does."""
+
+    def reclaim(self) -> None:
+        """Give back the memory that is kept for later requests."""
 
     def trace_changed(self, rules: TraceRules) -> None:
         """The settings of traces have changed."""

@@ -24,6 +24,7 @@ from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.repository import Repository
 from nnhal_service.runtime.run.workers import Workers
 from nnhal_service.serving import ServedModel, ServingError
+from nnhal_service.serving.instance_memory import InstanceMemory
 from nnhal_service.serving.run_log import ProcessRuns
 from nnhal_service.v2.backend import LogSetting
 
@@ -56,9 +57,11 @@ class FrontWorkers:
         tracer: Tracer,
         backends: Mapping[type, object],
         runs: RunDesk,
+        memory: InstanceMemory,
     ) -> None:
         """``start`` gives what a worker needs to know, by its column of ``numbers``. ``backends`` are what workers ask
-        for everything but inferences, by interface. ``runs`` are what they keep for operators.
+        for everything but inferences, by interface. ``runs`` are what they keep for operators. ``memory`` counts the
+        instances of this process.
         """
         self._count = count
         self._numbers = numbers
@@ -68,6 +71,8 @@ class FrontWorkers:
         self._tracer = tracer
         self._backends = backends
         self._run_desk = runs
+        self._memory = memory
+        self._reclaims = False
         self._runs = Workers(_MOST_RUNS, "front-run")
         self._calls = Workers(_MOST_CALLS, "front-call")
         self._lock = threading.Lock()
@@ -136,6 +141,21 @@ class FrontWorkers:
         """Have all workers report what they have counted."""
         self._tell(lambda peer: peer.begin(FrontDuties.report))
 
+    def reclaim(self) -> None:
+        """Begin to have all processes give back the memory that they keep for later requests."""
+        with self._lock:
+            if self._reclaims:
+                return
+            self._reclaims = True
+        with suppress(RuntimeError):  # the workers are being ended
+            self._calls.submit(self._reclaim)
+
+    def _reclaim(self) -> None:
+        with self._lock:
+            self._reclaims = False  # a worker that is short from now on asks anew
+        self._memory.reclaim_all()
+        self._tell(lambda peer: peer.begin(FrontDuties.reclaim))
+
     def _tell(self, begin: Callable[[Peer], Callable[[float | None], None]]) -> None:
         """Tell all workers at once, and wait until they have done it."""
         for _, wait in self._begun(begin):
@@ -158,7 +178,7 @@ class FrontWorkers:
 
     def _launch(self, column: int) -> Child:
         channel, theirs = channel_pair()
-        desk = WorkerDesk(self._repository, self._metrics, lambda: self._begin(peer, column))
+        desk = WorkerDesk(self._repository, self._metrics, lambda: self._begin(peer, column), self.reclaim)
         served = {interface: ServedInterface(target, self._calls) for interface, target in self._backends.items()}
         served[ModelDesk] = ServedInterface(desk, self._runs)
         traces = WorkerTraces(self._tracer)

@@ -24,6 +24,7 @@ from nnhal_service.front_workers.rates import RemoteRates
 from nnhal_service.front_workers.remote_model import RemoteModel
 from nnhal_service.front_workers.repository import RemoteRepository
 from nnhal_service.front_workers.run_log import RemoteRecorder
+from nnhal_service.front_workers.sequenced_model import SequencedModel
 from nnhal_service.front_workers.settings import RemoteLogSettings, RemoteTraceSettings
 from nnhal_service.front_workers.shared_memory import RemoteSharedMemory
 from nnhal_service.front_workers.traces import RemoteTracer
@@ -49,7 +50,9 @@ class FrontWorkerProcess:
     def __init__(self, channel: Descriptor) -> None:
         """Takes ``channel`` over. Raises ServingError if the framework is gone, OSError if a port cannot be used."""
         self._health: ModelHealth | None = None
-        self._stopped = threading.Event()
+        self._stops = False
+        self._must_report = threading.Event()
+        self._is_short = False
         self._fronts: list[AbstractContextManager[object]] = []
         with ExitStack() as undo:
             duties = Workers(_MOST_DUTIES, "front-duty")
@@ -75,6 +78,7 @@ class FrontWorkerProcess:
             numbers = NumberTable(start.numbers, start.workers + 1)
             budget = RequestMemoryBudget(settings.request_memory, numbers.number(REQUEST_BYTES, start.column))
             self._instance_memory = instance_memory_of(budget)
+            budget.tell_others = self._note_shortage
             backends = FrontBackends(
                 start.server,
                 self._repository,
@@ -103,7 +107,7 @@ class FrontWorkerProcess:
             undo.callback(self._repository.close)
             for front in self._fronts:
                 undo.enter_context(front)
-            undo.callback(self._stopped.set)
+            undo.callback(self._stop_reporting)
             threading.Thread(target=self._keep_reporting, name="front-report", daemon=True).start()
             self._undo = undo.pop_all()
         return self
@@ -140,19 +144,40 @@ class FrontWorkerProcess:
         found = (requests.cancel(number) for requests in self._repository.live())
         return next((was_waiting for was_waiting in found if was_waiting is not None), None)
 
+    def reclaim(self) -> None:
+        self._instance_memory.reclaim_all()
+
     def trace_changed(self, rules: TraceRules) -> None:
         self._tracer.adopt(rules)
 
     def _keep_reporting(self) -> None:
         """Report from time to time, so that little is lost if the process is killed."""
         with suppress(ServingError):  # the framework is gone
-            while not self._stopped.wait(_REPORT_SECONDS):
+            while not self._stops:
+                self._must_report.wait(_REPORT_SECONDS)
+                self._must_report.clear()
+                if self._is_short:
+                    self._is_short = False
+                    self._framework.ask(ModelDesk.reclaim)
                 if self._repository.has_counted:
                     self._repository.report()
 
+    def _stop_reporting(self) -> None:
+        self._stops = True
+        self._must_report.set()
+
+    def _note_shortage(self) -> None:
+        """Have other processes give back memory. May be called in the loop, so that another thread asks."""
+        self._is_short = True
+        self._must_report.set()
+
     def _serve(self, opened: OpenedVersion) -> RequestServer:
-        signature = ModelSignature(opened.name, opened.inputs, opened.outputs, opened.serving.max_batch_size)
+        sequences = opened.serving.sequences
+        hidden = () if sequences is None else sequences.hidden
+        signature = ModelSignature(opened.name, opened.inputs, opened.outputs, opened.serving.max_batch_size, hidden)
         model = RemoteModel(self._framework, opened)
+        if sequences is not None:
+            return SequencedModel(self._framework, opened, signature, model, self._loop)
         return RequestServer(
             opened.name,
             str(opened.version),

@@ -85,6 +85,11 @@ class BindingServicer:
         return wire.RunResponse(report=report_to_wire(report))
 
     @answers
+    def ResetState(self, request: wire.ResetStateRequest, context: grpc.ServicerContext) -> wire.ResetStateResponse:
+        self._sessions.of(context).binding(request.binding).context.reset_state()
+        return wire.ResetStateResponse()
+
+    @answers
     def Unbind(self, request: wire.UnbindRequest, context: grpc.ServicerContext) -> wire.UnbindResponse:
         self._sessions.of(context).unbind(request.binding)
         return wire.UnbindResponse()

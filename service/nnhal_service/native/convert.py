@@ -19,7 +19,7 @@ from nnhal.types import CACHE_TOKEN_BYTES, ErrorStatus, ExecutionPreference, Hin
 from nnhal.types.layout import Dimensions, is_extension
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
-from nnhal_frontends import ModelFormat
+from nnhal_frontends import ModelFormat, StatePair
 from nnhal_frontends.imported import ImportedTensor
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import (
@@ -144,6 +144,7 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
         placements=placements,
         steps=[step.device for step in prepared.plan.steps],
         arena_bytes=prepared.layout.total_bytes,
+        states=[_tensor_to_wire(prepared, state.before) for state in prepared.imported.states],
     )
 
 
@@ -186,6 +187,11 @@ def dimensions_from_wire(messages: Iterable[wire.InputDimensions]) -> dict[str, 
             invalid_argument(f"dimensions {list(message.dimensions)} of input {message.name!r}, expected each above 0")
         found[message.name] = tuple(message.dimensions)
     return found
+
+
+def states_from_wire(messages: Iterable[wire.StatePair]) -> tuple[StatePair, ...]:
+    """Decode which inputs and outputs are state."""
+    return tuple(StatePair(message.input, message.output) for message in messages)
 
 
 def insufficient_to_wire(error: OutputTooSmallError) -> wire.RunReport:

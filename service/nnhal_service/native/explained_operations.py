@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from nnhal.types import OperandLifeTime
+from nnhal.types.layout import is_scalar
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_service.native.convert import nodes_of, operation_name
 from nnhal_service.partition import Candidate, holding_pins
@@ -45,6 +46,7 @@ def operations_to_wire(sketch: SketchedPlan) -> Iterator[wire.OperationExplanati
             inputs=_values(sketch, subgraph, operation.inputs),
             outputs=_values(sketch, subgraph, operation.outputs),
             pin="" if pin is None else pin.match,
+            has_open_dimensions=_has_open_dimensions(sketch, subgraph, (*operation.inputs, *operation.outputs)),
             number=None if subgraph else sketch.origins[index],
             added=not subgraph and sketch.origins[index] is None,
         )
@@ -74,6 +76,17 @@ def _costs(taking: Sequence[Candidate], index: int) -> Iterator[tuple[str, float
         cost = candidate.operation_ns[index] if candidate.operation_ns else None
         if cost:
             yield candidate.name, cost
+
+
+def _has_open_dimensions(sketch: SketchedPlan, subgraph: int, operands: Collection[int]) -> bool:
+    """Return whether the dimensions of a value among the operands are not known before a run."""
+    described = sketch.graphs[subgraph].operands
+    return any(
+        described[operand].lifetime in _VALUES
+        and not is_scalar(described[operand].type)
+        and (0 in described[operand].dimensions or not described[operand].dimensions)
+        for operand in operands
+    )
 
 
 def _values(sketch: SketchedPlan, subgraph: int, operands: Collection[int]) -> list[str]:

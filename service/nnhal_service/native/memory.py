@@ -15,6 +15,7 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import gone_is_unavailable
 from nnhal_service.native.session import NativeSession, NativeSessions
+from nnhal_service.runtime import LoadedModel
 from nnhal_service.runtime.memory.domains import AllocatedMemory, ModelRole, allocate
 
 
@@ -30,10 +31,7 @@ class MemoryServicer:
         session = self._sessions.of(context)
         asked = at_most(MAX_ROLES, request.roles, "roles")
         models = [session.model(role.model) for role in asked]
-        roles = [
-            ModelRole(model.original, role.is_output, role.index, role.probability)
-            for model, role in zip(models, asked, strict=True)
-        ]
+        roles = [_role(model, role) for model, role in zip(models, asked, strict=True)]
         try:
             memory = allocate(roles, tuple(request.dimensions))
         except NnhalError as error:
@@ -68,6 +66,16 @@ class MemoryServicer:
     def FreeMemory(self, request: wire.FreeMemoryRequest, context: grpc.ServicerContext) -> wire.FreeMemoryResponse:
         self._sessions.of(context).free_memory(request.memory)
         return wire.FreeMemoryResponse()
+
+
+def _role(model: LoadedModel, asked: wire.MemoryRole) -> ModelRole:
+    """A use of memory. Raises INVALID_ARGUMENT for an input or output that the model shows to no user."""
+    role = ModelRole(model.original, asked.is_output, asked.index, asked.probability)
+    imported = model.original.imported
+    count = len(imported.outputs if asked.is_output else imported.inputs)
+    if asked.index >= count:
+        invalid_argument(f"a role of {role}, the model has {count}")
+    return role
 
 
 def _ends(request: wire.CopyMemoryRequest) -> tuple[tuple[wire.MemoryEnd, str], tuple[wire.MemoryEnd, str]]:

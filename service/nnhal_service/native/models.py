@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +16,7 @@ from nnhal.errors import invalid_argument
 from nnhal.memory import CopyBudget, Region
 from nnhal.memory.ashmem import is_read_only
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_frontends import ImportLimits
+from nnhal_frontends import ImportLimits, StatePair
 from nnhal_frontends.content import ModelContent
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import (
@@ -25,6 +26,7 @@ from nnhal_service.native.convert import (
     model_to_wire,
     options_from_wire,
     pins_from_wire,
+    states_from_wire,
 )
 from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.native.hal_model import content_of, hal_model_from_wire, import_hal_model
@@ -121,14 +123,23 @@ class ModelServicer:
         cache = self._cache(cache_token_from_wire(request))
         options, model_format = options_from_wire(request), format_from_wire(request.format)
         with refused_as_hal():
-            shapes = dimensions_from_wire(request.input_dimensions)
             return load_model(
-                content, self._fleet, request.devices, options, model_format, cache, self._import_limits, shapes
+                content,
+                self._fleet,
+                request.devices,
+                options,
+                model_format,
+                cache,
+                self._import_limits,
+                dimensions_from_wire(request.input_dimensions),
+                _states_of(request),
             )
 
     def _load_hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> LoadedModel:
         if request.descriptor_id:
             invalid_argument("got a model and a file, expected one of them")
+        if request.states:
+            invalid_argument("got states for a model of the HAL, which has inputs and outputs only")
         if request.input_dimensions:
             invalid_argument("got dimensions of inputs for a model of the HAL, which gives its own")
         given = hal_model_from_wire(request.model, session.descriptors.get, self._copies)
@@ -141,6 +152,12 @@ class ModelServicer:
     def _cache(self, token: bytes) -> CacheDirectory | None:
         """Return the place of compilations under a token; clients share the directory, and tokens."""
         return CacheDirectory(Path(self._cache_directory), token) if self._cache_directory and token else None
+
+
+def _states_of(request: wire.LoadModelRequest) -> tuple[StatePair, ...]:
+    """The inputs and outputs that are state, in the dimensions that the request gives."""
+    given = dimensions_from_wire(request.input_dimensions)
+    return tuple(replace(pair, dimensions=given.get(pair.input, ())) for pair in states_from_wire(request.states))
 
 
 def _require_name(name: str) -> None:

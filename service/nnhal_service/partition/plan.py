@@ -36,6 +36,8 @@ class Step:
     """The scope of the source subgraph in a CompoundPlan; 0 is main."""
     carried: tuple[int, ...] = ()
     """The inputs and outputs that pass in another element type: ``model`` begins and ends with CASTs for them."""
+    source: Model | None = None
+    """What ``device`` prepares in place of ``model``: the same in the words of the user's file."""
 
 
 class SourceOperand(NamedTuple):

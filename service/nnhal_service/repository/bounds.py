@@ -21,6 +21,8 @@ MOST_PRIORITY_LEVELS = 256
 MOST_MICROSECONDS = 366 * 24 * 3600 * 10**6
 """A year: what is to last longer has no timeout, which is 0."""
 MOST_WARMUP_RUNS = 10_000
+MOST_SEQUENCES = 65_536
+"""Each has memory of its own, here and on the devices."""
 _BOUNDS: Mapping[str, tuple[int, int]] = {
     "ModelConfig.max_batch_size": (0, 2**31 - 1),
     "ModelVersionPolicy.Latest.num_versions": (0, 2**32 - 1),
@@ -36,6 +38,10 @@ _BOUNDS: Mapping[str, tuple[int, int]] = {
     "ModelWarmup.batch_size": (0, 2**31 - 1),
     "ModelWarmup.count": (0, MOST_WARMUP_RUNS),
     "ModelWarmup.Input.dims": (0, 2**31 - 1),
+    "ModelSequenceBatching.max_sequence_idle_microseconds": (0, MOST_MICROSECONDS),
+    "ModelSequenceBatching.StrategyOldest.max_candidate_sequences": (0, MOST_SEQUENCES),
+    "ModelSequenceBatching.State.dims": (-1, 2**31 - 1),
+    "ModelSequenceBatching.InitialState.dims": (-1, 2**31 - 1),
     "ModelInput.dims": (-1, 2**31 - 1),
     "ModelOutput.dims": (-1, 2**31 - 1),
 }

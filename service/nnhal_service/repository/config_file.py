@@ -83,9 +83,13 @@ def _unsupported(config: wire.ModelConfig) -> Iterator[str]:
         yield f"backend {config.backend!r} is not supported, expected one of {', '.join(BACKENDS)}, or none"
     if config.platform not in ("", *PLATFORMS):
         yield f"platform {config.platform!r} is not supported, expected one of {', '.join(PLATFORMS)}, or none"
-    for field in ("sequence_batching", "ensemble_scheduling"):
-        if config.HasField(field):
-            yield f"{field} is not supported"
+    if config.HasField("ensemble_scheduling"):
+        yield "ensemble_scheduling is not supported"
+    if config.sequence_batching.iterative_sequence:
+        yield "iterative_sequence is not supported"
+    for state in config.sequence_batching.state:
+        if state.use_growable_memory:
+            yield f"use_growable_memory of state {state.input_name!r} is not supported"
     if config.response_cache.enable:
         yield "response_cache is not supported"
     if config.model_transaction_policy.decoupled:

@@ -11,12 +11,13 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal_hosting.logs import get_logger
 from nnhal_service.repository.config_file import CUSTOM_FOLDER, config_from_json, read_config
 from nnhal_service.repository.names import is_file_name
+from nnhal_service.repository.sequences import STATE_FOLDER
 from nnhal_service.repository.source import FolderSource, ModelSource
 from nnhal_service.repository.warmup import WARMUP_FOLDER
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _log = get_logger(__name__)
-_SHARED = ("", CUSTOM_FOLDER, WARMUP_FOLDER)
+_SHARED = ("", CUSTOM_FOLDER, WARMUP_FOLDER, STATE_FOLDER)
 """The folders whose files belong to all versions."""
 
 

@@ -18,9 +18,10 @@ from nnhal_service.repository.completion import complete
 from nnhal_service.repository.names import is_file_name
 from nnhal_service.repository.parameters import placement_parameters
 from nnhal_service.repository.ready import Opened, S, Serve
+from nnhal_service.repository.sequences import complete_sequences, state_pairs, without_controls
 from nnhal_service.repository.serving_config import serving_config_of
 from nnhal_service.repository.source import ModelSource
-from nnhal_service.repository.tensors import inputs_of, outputs_of
+from nnhal_service.repository.tensors import inputs_of, outputs_of, states_of
 from nnhal_service.repository.warmup import warmup_requests
 from nnhal_service.runtime import CacheDirectory, Fleet, LoadedModel, load_model
 from nnhal_service.serving.config import ServingConfig
@@ -73,11 +74,14 @@ class Opener(Generic[S]):
             _FORMATS[PurePosixPath(file).suffix],
             self._cache(placement.cache_token),
             self._limits,
+            states=state_pairs(config, source),
         )
         undo.callback(loaded.close)
         inputs, outputs = inputs_of(loaded.prepared), outputs_of(loaded.prepared)
-        whole = complete(config, name, file, inputs, outputs)
-        serving, requests = serving_config_of(whole, source), warmup_requests(whole, inputs, source)
+        visible = without_controls(config, inputs)
+        whole = complete(config, name, file, visible, outputs)
+        complete_sequences(whole, states_of(loaded.prepared))
+        serving, requests = serving_config_of(whole, source, inputs), warmup_requests(whole, visible, source)
         served = self._served(name, version, loaded, serving, requests, undo)
         return Opened(name, version, served, whole, source.path(f"{version}/{file}"))
 
@@ -98,7 +102,8 @@ class Opener(Generic[S]):
             self._require_devices(placement_parameters(config).devices)
             loaded = load()
             undo.callback(loaded.close)
-            requests = warmup_requests(config, inputs_of(loaded.prepared), source, skip_files=not opened.file)
+            visible = without_controls(config, inputs_of(loaded.prepared))
+            requests = warmup_requests(config, visible, source, skip_files=not opened.file)
             served = self._served(opened.name, opened.version, loaded, serving, requests, undo)
             undo.pop_all()
             return Opened(opened.name, opened.version, served, config, opened.file)

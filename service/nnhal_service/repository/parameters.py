@@ -15,6 +15,7 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference
 from nnhal.whole_numbers import whole_number
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
+from nnhal_service.repository.bounds import MOST_SEQUENCES
 from nnhal_service.repository.placement import pins_of, text_of
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
@@ -23,6 +24,8 @@ _CACHE_TOKEN = sha256(b"nnhal.repository").digest()
 """The token of models that name none. The cache tells models apart by their content."""
 _PREFERENCES = {preference.name.lower(): preference for preference in ExecutionPreference}
 _MOST = 2**31 - 1
+_SEQUENCES = "max_sequences"
+_SEQUENCES_BY_DEFAULT = 256
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 E_ = TypeVar("E_", bound=Enum)
 
@@ -60,6 +63,21 @@ def placement_parameters(config: wire.ModelConfig) -> PlacementParameters:
     return PlacementParameters(devices, options, _token(given))
 
 
+def most_sequences(config: wire.ModelConfig) -> int:
+    """How many sequences a model may have at a time, by its own strategy or nnhal's parameter.
+
+    Raises INVALID_ARGUMENT for anything other than a number up to MOST_SEQUENCES.
+    """
+    key = _PREFIX + _SEQUENCES
+    given = config.parameters[key].string_value.strip() if key in config.parameters else ""
+    if not given:
+        return config.sequence_batching.oldest.max_candidate_sequences or _SEQUENCES_BY_DEFAULT
+    number = whole_number(given, MOST_SEQUENCES)
+    if not number:
+        _refuse(key, f"is {given[:40]!r}", f"a number from 1 to {MOST_SEQUENCES}")
+    return number
+
+
 def set_placement(config: wire.ModelConfig, pins: Sequence[Pin], devices: Sequence[str]) -> None:
     """Have a configuration keep these pins and no others; over these devices, if some are given."""
     for key, value in (("placement", text_of(pins)), ("devices", ", ".join(devices))):
@@ -79,6 +97,7 @@ def placement_lines(config: wire.ModelConfig) -> str:
 
 
 _KEYS = {
+    _SEQUENCES,
     "devices",
     "placement",
     "partitioner",

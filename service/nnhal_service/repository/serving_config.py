@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.repository.bounds import MOST_INSTANCES
 from nnhal_service.repository.names import is_file_name
+from nnhal_service.repository.sequences import sequencing_of
 from nnhal_service.repository.source import ModelSource
+from nnhal_service.repository.tensors import ModelTensor
 from nnhal_service.serving.config import Batching, QueuePolicy, ServingConfig, TimeoutAction
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _NS_PER_US = 1000
 
 
-def serving_config_of(config: wire.ModelConfig, source: ModelSource) -> ServingConfig:
-    """Return how a model is served. Labels are read from its files. Raises ServingError if values contradict."""
+def serving_config_of(config: wire.ModelConfig, source: ModelSource, inputs: Sequence[ModelTensor]) -> ServingConfig:
+    """Return how a model with these inputs is served. Labels are read from its files.
+
+    Raises ServingError if values contradict.
+    """
     batching = config.dynamic_batching
     _require_priorities(batching)
     return ServingConfig(
@@ -28,6 +33,7 @@ def serving_config_of(config: wire.ModelConfig, source: ModelSource) -> ServingC
         default_priority=batching.default_priority_level,
         priority_queues={level: _queue(policy) for level, policy in sorted(batching.priority_queue_policy.items())},
         labels=_labels(config, source),
+        sequences=sequencing_of(config, inputs),
     )
 
 

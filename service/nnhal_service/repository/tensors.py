@@ -41,6 +41,11 @@ def outputs_of(prepared: PreparedPlan) -> list[ModelTensor]:
     return [_tensor(prepared, tensor) for tensor in prepared.imported.outputs]
 
 
+def states_of(prepared: PreparedPlan) -> list[tuple[ModelTensor, str]]:
+    """Return what the model carries from run to run, each with the name of the output that it becomes."""
+    return [(_tensor(prepared, state.before), state.after.name) for state in prepared.imported.states]
+
+
 def _tensor(prepared: PreparedPlan, tensor: ImportedTensor) -> ModelTensor:
     return ModelTensor(tensor.name, data_type_of(tensor.element_type, tensor.name), _shape(prepared, tensor))
 

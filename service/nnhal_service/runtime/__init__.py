@@ -2,6 +2,7 @@
 
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
 from nnhal_service.runtime.memory.bindings import TensorBinding
+from nnhal_service.runtime.memory.state import CarriedState, StateLostError
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
 from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
@@ -12,6 +13,7 @@ from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError,
 
 __all__ = [
     "CacheDirectory",
+    "CarriedState",
     "ExecutionContext",
     "Fleet",
     "FleetMember",
@@ -21,6 +23,7 @@ __all__ = [
     "PreparedPlan",
     "RunReport",
     "SketchedPlan",
+    "StateLostError",
     "TensorBinding",
     "load_model",
     "prepare",

@@ -63,6 +63,7 @@ class QueuedRequest(Ticket):
         "request",
         "run",
         "run_deadline_ns",
+        "start",
     )
 
     def __init__(
@@ -83,6 +84,8 @@ class QueuedRequest(Ticket):
         super().__init__(size, key, request.priority, request.timeout_ns, deadline)
         self.request = request
         self.client = client
+        self.start: StartBatch | None = None
+        """What runs it: its sequence; None for the model's own instances."""
         self.number = 0
         """Names it when it is listed among those that wait and run; 0 until then."""
         self.run_deadline_ns = request.deadline_ns
@@ -101,6 +104,13 @@ class QueuedRequest(Ticket):
         self.release: Callable[[], None] | None = None
         self.reached_device = False
         """Whether the error came from running it."""
+
+    @property
+    def latest_ns(self) -> int:
+        """The instant of CLOCK_MONOTONIC by which it must have run: its deadline, or its timeout if that is sooner."""
+        if self.timeout_ns:
+            return min(self.deadline_ns, time.monotonic_ns() + self.timeout_ns)
+        return self.deadline_ns
 
     def delay(self) -> None:
         super().delay()
@@ -134,6 +144,10 @@ class QueuedRequest(Ticket):
         elif self.deadline_ns != NEVER and time.monotonic_ns() >= self.deadline_ns:
             self.error = ServingError(ErrorKind.DEADLINE_EXCEEDED, "Deadline exceeded before the request ran")
         return self.error is None
+
+
+StartBatch = Callable[[Sequence[QueuedRequest], Callable[[], None]], None]
+"""Starts to run requests in the loop, and calls back there when they have their results."""
 
 
 class Batch:

@@ -15,7 +15,7 @@ from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.extensions.values import PADDING_BYTES, padded, strings_from_bytes, value_to_bytes
 from nnhal.types import ErrorStatus
 from nnhal_hosting.logs import get_logger
-from nnhal_service.runtime import OutputTooSmallError, RunReport
+from nnhal_service.runtime import OutputTooSmallError, RunReport, StateLostError
 from nnhal_service.runtime.run.cancellation import require_wanted
 from nnhal_service.runtime.run.deadlines import StillRunningError
 from nnhal_service.serving.batch import Batch, BatchRelease, BatchRun, QueuedRequest
@@ -237,7 +237,7 @@ class BatchRunner:
 
 def may_run_alone(requests: Sequence[QueuedRequest], error: Exception) -> bool:
     """Whether requests whose batch failed may succeed if each runs alone, on our own memory."""
-    if not isinstance(error, HalError) or error.status in _SHARED_FAILURES:
+    if not isinstance(error, HalError) or error.status in _SHARED_FAILURES or isinstance(error, StateLostError):
         return False
     return len(requests) > 1 or requests[0].is_placed
 

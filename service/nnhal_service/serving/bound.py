@@ -11,7 +11,7 @@ from nnhal.tensors import ALIGNMENT
 from nnhal.types import NO_DEADLINE, NO_HINTS, MappableFile, Memory, Priority
 from nnhal_service.fallback import Side
 from nnhal_service.fallback.edges import ALLOCATED, UNSEALED_FILE
-from nnhal_service.runtime import ExecutionContext, LoadedModel, PreparedPlan, RunReport, TensorBinding
+from nnhal_service.runtime import CarriedState, ExecutionContext, LoadedModel, PreparedPlan, RunReport, TensorBinding
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.context import DRAIN_SECONDS
 from nnhal_service.serving.placement import PlannedRun
@@ -149,9 +149,10 @@ class BindableLoadedModel:
         pools: Sequence[Memory],
         measure: bool,
         priority: Priority | None,
+        state: CarriedState | None = None,
     ) -> BoundLoadedModel:
         hints = NO_HINTS if priority is None else priority_hints(priority)
-        context = self._loaded.bind(inputs, outputs, pools, measure, hints=hints, prepares=False)
+        context = self._loaded.bind(inputs, outputs, pools, measure, hints=hints, prepares=False, state=state)
         places = {
             **{binding.name: binding.location for binding in inputs},
             **{OUTPUT + binding.name: binding.location for binding in outputs},
@@ -163,6 +164,10 @@ class BindableLoadedModel:
             {name: kinds[place.pool_index] for name, place in places.items()},
             {name: place.length for name, place in places.items()},
         )
+
+    def new_state(self) -> CarriedState:
+        """A state for what is to be bound; see ``LoadedModel.new_state``."""
+        return self._loaded.new_state()
 
 
 def _memory_for(sides: Iterable[Side]) -> tuple[str, int]:

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+import numpy as np
+
+from nnhal.arrays import Array
 from nnhal.types import Priority
+from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _WITHOUT_LEVELS = {1: Priority.HIGH, 2: Priority.MEDIUM, 3: Priority.LOW}
 
@@ -40,6 +44,69 @@ class Batching:
     preserve_ordering: bool = False
 
 
+class ControlKind(Enum):
+    """What a control input tells the model."""
+
+    START = "start"
+    """Whether the request is the first of its sequence."""
+    END = "end"
+    """Whether it is the last."""
+    READY = "ready"
+    """Whether there is a request: always, since each runs alone."""
+    CORRID = "correlation id"
+    """The sequence's identifier."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceControl:
+    """An input that the server fills in."""
+
+    input: str
+    kind: ControlKind
+    element_type: np.dtype[np.generic]
+    values: tuple[float, float] = (0, 1)
+    """What stands for false and true."""
+
+    def array(self, value: int | str, shape: tuple[int, ...], model: str) -> Array:
+        """The input. Raises INVALID_ARGUMENT if an identifier is of another type than the input."""
+        if self.kind is not ControlKind.CORRID:
+            return np.full(shape, self.values[bool(value)], self.element_type)
+        if isinstance(value, str) != self.element_type.hasobject:
+            expected = "a string" if self.element_type.hasobject else "an integer"
+            message = f"parameter 'sequence_id' is {value!r}, model '{model}' expects {expected}"
+            raise ServingError(ErrorKind.INVALID_ARGUMENT, message)
+        if isinstance(value, str):
+            found = np.empty(shape, object)
+            found.fill(value.encode())
+            return found
+        if value > np.iinfo(self.element_type.name).max:
+            message = f"parameter 'sequence_id' is {value}, which is too large for input '{self.input}' of '{model}'"
+            raise ServingError(ErrorKind.INVALID_ARGUMENT, message)
+        return np.full(shape, value, self.element_type)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequencing:
+    """Requests belong to sequences, those of one sequence run in their order."""
+
+    idle_ns: int
+    """How long after its last request a sequence ends."""
+    most: int
+    """How many sequences there may be at a time."""
+    controls: tuple[SequenceControl, ...] = ()
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The inputs that clients do not give."""
+        return tuple(control.input for control in self.controls)
+
+    @property
+    def least_id(self) -> int | str:
+        """An identifier that the model takes."""
+        kinds = [c.element_type for c in self.controls if c.kind is ControlKind.CORRID]
+        return "1" if any(kind.hasobject for kind in kinds) else 1
+
+
 @dataclass(frozen=True, slots=True)
 class ServingConfig:
     """How one model is served."""
@@ -60,6 +127,8 @@ class ServingConfig:
     """Queues by priority."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of classes, by output."""
+    sequences: Sequencing | None = None
+    """None if requests belong to no sequences."""
 
     @property
     def default_level(self) -> int:

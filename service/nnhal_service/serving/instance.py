@@ -10,7 +10,7 @@ from functools import partial
 
 from nnhal.arrays import Array
 from nnhal.memory import MappedPool, create_ashmem, create_blob, open_pool
-from nnhal.tensors import GUESS, Tensor, lay_out
+from nnhal.tensors import Tensor, lay_out
 from nnhal.types import NO_DEADLINE, DataLocation, Memory, Priority
 from nnhal.types.layout import Dimensions
 from nnhal_service.fallback.edges import ASHMEM
@@ -24,15 +24,16 @@ from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.deadlines import run_by_deadline
 from nnhal_service.serving.bound import OUTPUT, BindableModel, InstanceRun
 from nnhal_service.serving.client_memory import ClientRegion, PlacedTensor, TensorData
+from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.exchange_watch import ExchangeWatch
 from nnhal_service.serving.instance_memory import InstanceMemory
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.placement import PlannedRun
 from nnhal_service.serving.placing import NO_PLACES, Places
+from nnhal_service.serving.room import OutputRoom, Shapes
 
-Shapes = tuple[Dimensions, ...]
-"""The dimensions of all inputs, in the model's order."""
 NOT_COUNTED = InstanceMemory()
+NO_ROOM: Mapping[str, int] = {}
 
 
 class Instance:
@@ -216,14 +217,13 @@ class InstancePool:
         self._model = model
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
-        self._has_batch = has_batch
         self._kept = kept
         self._measure = measure
         self._lock = threading.Lock()
         self._idle: list[Instance] = []
         self._closed = False
         self._watched: set[ClientRegion] = set()
-        self._room: dict[str, int] = {}
+        self._room = OutputRoom(inputs, outputs, has_batch)
         memory.add(self)
 
     @property
@@ -248,8 +248,9 @@ class InstancePool:
         measure: bool = False,
         priority: Priority | None = None,
         places: Places = NO_PLACES,
+        room: Mapping[str, int] = NO_ROOM,
     ) -> Instance | None:
-        """A kept instance for one run, as ``take``; None if there is none."""
+        """A kept instance for one run, as ``take``, with at least ``room`` for its outputs; None if there is none."""
         measure = measure or self._measure
         with self._lock:
             for index in range(len(self._idle) - 1, -1, -1):
@@ -259,6 +260,7 @@ class InstancePool:
                     and idle.measures == measure
                     and idle.priority is priority
                     and idle.places == places
+                    and all(idle.room[name] >= size for name, size in room.items())
                 ):
                     return self._idle.pop(index)
         return None
@@ -279,8 +281,24 @@ class InstancePool:
         idle = self.idle(shapes, measure, priority, places)
         if idle is not None:
             return idle
-        with self._lock:
-            room = {t.name: self._room_for(t, shapes) for t in self._outputs if t.is_open}
+        room = self._room.guess(shapes)
+        try:
+            return self._make(shapes, room, measure, priority, deadline_ns, places)
+        except ServingError as error:
+            least = self._room.least(shapes)
+            if error.kind is not ErrorKind.RESOURCE_EXHAUSTED or least == room:
+                raise
+            return self._make(shapes, least, measure, priority, deadline_ns, places)
+
+    def _make(
+        self,
+        shapes: Shapes,
+        room: Mapping[str, int],
+        measure: bool,
+        priority: Priority | None,
+        deadline_ns: int,
+        places: Places,
+    ) -> Instance:
         make = partial(
             Instance,
             self._model,
@@ -317,9 +335,15 @@ class InstancePool:
 
         Raises the error if the outputs should have fitted, else as ``take``; the instance is unchanged then.
         """
-        if not self._learn(instance, error.outputs):
+        needed = self._needed(error.outputs)
+        if all(size <= instance.room[name] for name, size in needed.items()):
             raise error
-        larger = self.take(instance.shapes, instance.measures, instance.priority, deadline_ns, instance.places)
+        room = {name: max(size, needed.get(name, 0)) for name, size in instance.room.items()}
+        asked = (instance.shapes, instance.measures, instance.priority)
+        larger = self.idle(*asked, instance.places, room)
+        if larger is None:
+            larger = self._make(instance.shapes, room, *asked[1:], deadline_ns, instance.places)
+        self._room.learn(instance.shapes, needed)
         instance.close()
         return larger
 
@@ -351,20 +375,10 @@ class InstancePool:
         for instance in gone:
             self._loop.wait_for(instance.close, copy_context())
 
-    def _learn(self, instance: Instance, reports: Sequence[OutputReport]) -> bool:
-        """Note the sizes that outputs need; return whether any is larger than an instance's."""
+    def _needed(self, reports: Sequence[OutputReport]) -> dict[str, int]:
+        """The bytes that open outputs need."""
         tensors = {tensor.name: tensor for tensor in self._outputs if tensor.is_open}
-        needed = {r.name: tensors[r.name].bytes_of(r.dimensions) for r in reports if r.name in tensors}
-        with self._lock:
-            for name, size in needed.items():
-                self._room[name] = max(size, self._room.get(name, 0))
-        return any(size > instance.room[name] for name, size in needed.items())
-
-    def _room_for(self, tensor: Tensor, shapes: Shapes) -> int:
-        """The bytes of an output: exact if only its batch axis is unknown, else the most that it ever took."""
-        if self._has_batch and tensor.dimensions and 0 not in tensor.dimensions[1:]:
-            return tensor.bytes_of((shapes[0][0], *tensor.dimensions[1:]))
-        return max(GUESS, self._room.get(tensor.name, 0))
+        return {r.name: tensors[r.name].bytes_of(r.dimensions) for r in reports if r.name in tensors}
 
 
 def _is_spent(instance: Instance, failed: bool) -> bool:

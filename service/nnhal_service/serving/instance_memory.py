@@ -74,6 +74,11 @@ class InstanceMemory:
         models = sorted(self._models, key=lambda model: model.idle_bytes, reverse=True)
         return any(model.release_oldest() for model in models)
 
+    def reclaim_all(self) -> None:
+        """Release all instances that wait for their next use."""
+        while self.reclaim():
+            pass
+
     def _settle(self) -> bool:
         has_any = bool(self._unmapped)
         while self._unmapped:

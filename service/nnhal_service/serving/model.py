@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from asyncio import CancelledError
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 
 from nnhal_hosting.logs import get_logger
@@ -24,6 +25,7 @@ from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP, LoopRunner, bytes
 from nnhal_service.serving.observer import Executed, FailureReason, Finished, Observer, Sampler
 from nnhal_service.serving.placing import Placing
 from nnhal_service.serving.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
+from nnhal_service.serving.sequences import SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Sequencer, Turn
 from nnhal_service.serving.signature import ModelSignature, TensorDescription
 from nnhal_service.serving.statistics import RequestCounts, StatisticsRecorder
 
@@ -72,28 +74,21 @@ class RequestServer:
         self._samplers = tuple(samplers)
         self._observers = (*observers, *samplers)
         self._statistics = StatisticsRecorder()
-        self._instances = InstancePool(
-            model,
-            [served.tensor for served in signature.inputs],
-            [served.tensor for served in signature.outputs],
-            config.max_batch_size > 0,
-            max(_LEAST_KEPT, 2 * config.instances),
-            measure,
-            loop,
-            memory,
-        )
-        priorities = Priorities(config, model.priority)
-        self._live = LiveRequests(name, version, priorities, model.priority)
+        self._priorities = Priorities(config, model.priority)
+        self._live = LiveRequests(name, version, self._priorities, model.priority)
         self._placing = Placing(model.plan, signature.inputs, signature.outputs)
-        runner = BatchRunner(name, signature, self._instances, self._placing, priorities, self._executed)
         self._loop = loop
-        self._batcher: Batcher[QueuedRequest] = Batcher(config, LoopRunner(runner, self._instances, loop).start, loop)
+        self._measure, self._memory = measure, memory
+        self._instances, self._runner = self._runner_of(model, max(_LEAST_KEPT, 2 * config.instances))
+        self._batcher: Batcher[QueuedRequest] = Batcher(config, self._start, loop)
         self._has_batches = config.batching is not None and config.max_batch_size > 0
+        self._sequences: Sequencer | None = None
 
     @property
     def inputs(self) -> tuple[TensorDescription, ...]:
         """Its inputs, in the model's order."""
-        return tuple(served.description for served in self.signature.inputs)
+        hidden = self.signature.hidden
+        return tuple(s.description for s in self.signature.inputs if s.tensor.name not in hidden)
 
     @property
     def outputs(self) -> tuple[TensorDescription, ...]:
@@ -114,6 +109,11 @@ class RequestServer:
     def pending(self) -> int:
         """How many requests wait in the queue."""
         return self._batcher.pending
+
+    @property
+    def sequences(self) -> int:
+        """How many sequences of requests there are."""
+        return 0 if self._sequences is None else self._sequences.live
 
     @property
     def has_counted(self) -> bool:
@@ -146,37 +146,53 @@ class RequestServer:
         """
         arrived = request.arrived_ns or time.monotonic_ns()
         queued: QueuedRequest | None = None
+        turn: Turn | None = None
         is_measured, live = False, self._live.requests
         for sampler in self._samplers:
             is_measured |= sampler.began(self.name, self.version, request)
         try:
+            if self._sequences is not None:
+                turn = self._sequences.enter(request)
+                request = turn.request
             if self._placing.must_read(request):
                 request = await self._loop.compute(self._placing.read, request)
             if bytes_of(request.inputs.values()) > MOST_BYTES_IN_LOOP:
                 size, arrays = await self._loop.compute(self.signature.check, request)
             else:
                 size, arrays = self.signature.check(request)
+            if turn is not None and size > 1:
+                message = f"inference request to model '{self.name}' must specify batch-size 1 due to requirements of "
+                raise ServingError(ErrorKind.INVALID_ARGUMENT, message + "sequence batcher")
             key = (request.is_bounded, *[array.shape[1:] for array in arrays]) if self._has_batches else None
             queued = QueuedRequest(request, arrays, size, key, is_measured, client)
             live.add(queued)
             if request.cancellation.cancelled:
                 raise ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
+            if turn is not None:
+                queued.start = await turn.begin(queued.latest_ns)
             await self._batcher.submit(queued, request.cancellation)
-            return self._response(queued, arrived)
+            response = self._response(queued, arrived)
+            if turn is not None:
+                turn.end(None)
+            return response
         except (Exception, CancelledError) as error:  # a defect too: observers were told of the beginning
+            if turn is not None:
+                turn.end(error)
+                if isinstance(error, ServingError):
+                    error = turn.explained(error)
             if queued is not None and queued.release is not None:
                 queued.release()
             self._failed(request, queued, arrived, error, client)
             if queued is not None:
                 queued.error = None  # its frames hold the request: the cycle would keep a region of the client open
-            raise
+            raise error
         finally:
             if queued is not None:
                 live.discard(queued)
 
-    def infer_and_wait(self, request: InferenceRequest) -> InferenceResponse:
+    def infer_and_wait(self, request: InferenceRequest, client: str = "") -> InferenceResponse:
         """Run a request from another thread than the loop's. Raises as ``infer``."""
-        return self._loop.run(self.infer(request))
+        return self._loop.run(self.infer(request, client))
 
     def warm_up(self, requests: Iterable[InferenceRequest]) -> None:
         """Run requests before the model serves; they are not counted, and no observer is told. Raises as ``infer``."""
@@ -184,9 +200,16 @@ class RequestServer:
         self._statistics, self._observers, self._samplers = StatisticsRecorder(), (), ()
         try:
             for request in requests:
-                self.infer_and_wait(request).release()
+                self.infer_and_wait(self._alone(request)).release()
         finally:
             self._statistics, self._observers, self._samplers = statistics, observers, samplers
+
+    def _alone(self, request: InferenceRequest) -> InferenceRequest:
+        """A request that is a sequence of its own, if the model has sequences."""
+        if self.config.sequences is None:
+            return request
+        alone = {SEQUENCE_ID: self.config.sequences.least_id, SEQUENCE_START: True, SEQUENCE_END: True}
+        return replace(request, parameters={**request.parameters, **alone})
 
     def drain(self, drain: bool) -> None:
         """Have batches wait for no more requests, since none come; or wait for them again."""
@@ -204,7 +227,28 @@ class RequestServer:
             self._live.cancel_all()
             if not _ends_within(DRAIN_SECONDS, closed):
                 _log.warning("a device does not end the requests of a model that is unloaded", model=self.name)
+        if self._sequences is not None:
+            self._sequences.close()
         self._instances.close()
+
+    def _runner_of(self, model: BindableModel, kept: int) -> tuple[InstancePool, LoopRunner]:
+        """Instances of a model, of which some are kept, and what runs requests on them."""
+        config, signature = self.config, self.signature
+        instances = InstancePool(
+            model,
+            [served.tensor for served in signature.inputs],
+            [served.tensor for served in signature.outputs],
+            config.max_batch_size > 0,
+            kept,
+            self._measure,
+            self._loop,
+            self._memory,
+        )
+        runner = BatchRunner(self.name, signature, instances, self._placing, self._priorities, self._executed)
+        return instances, LoopRunner(runner, instances, self._loop)
+
+    def _start(self, requests: Sequence[QueuedRequest], ended: Callable[[], None]) -> None:
+        (requests[0].start or self._runner.start)(requests, ended)
 
     def _response(self, queued: QueuedRequest, arrived: int) -> InferenceResponse:
         run, release, request = queued.run, queued.release, queued.request

@@ -9,14 +9,20 @@ from nnhal_service.serving.bound import BindableLoadedModel
 from nnhal_service.serving.client_runs import ClientRuns
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.ended_run import RunKeeper
+from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.instance import NOT_COUNTED
 from nnhal_service.serving.instance_memory import InstanceMemory
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.model import RequestServer
 from nnhal_service.serving.observer import Observer, Sampler
 from nnhal_service.serving.register import ServedModelRegister
+from nnhal_service.serving.sequence_memory import StatefulMemory, StatelessMemory
+from nnhal_service.serving.sequences import SequenceMemory, Sequencer
 from nnhal_service.serving.signature import ModelSignature
 from nnhal_service.serving.statistics import ModelStatistics, RequestCounts
+
+_KEPT_OF_SEQUENCE = 2
+"""Instances of a sequence that wait for its next request: for two shapes of its inputs."""
 
 
 class ServedModel(RequestServer):
@@ -42,11 +48,23 @@ class ServedModel(RequestServer):
         Raises ServingError: UNSUPPORTED if the protocol has no datatype for a tensor, INVALID_ARGUMENT if the
         configuration wants batches of a model that has no batch axis, or no instances.
         """
-        signature = ModelSignature.of(name, loaded.original, config.max_batch_size)
+        sequences = config.sequences
+        hidden = () if sequences is None else sequences.hidden
+        signature = ModelSignature.of(name, loaded.original, config.max_batch_size, hidden)
+        states = loaded.original.imported.states
+        if states and sequences is None:
+            names = ", ".join(repr(state.name) for state in states)
+            message = f"model {name!r} carries {names} from request to request, expected sequence_batching"
+            raise ServingError(ErrorKind.INVALID_ARGUMENT, message)
         self.bindable = BindableLoadedModel(loaded)
         """The model, to be bound to memory."""
         super().__init__(name, version, signature, self.bindable, config, loop, observers, samplers, measure, memory)
         self._loaded = loaded
+        self._is_stateful = bool(states)
+        if sequences is not None:
+            self._sequences = Sequencer(
+                name, sequences, self._sequence_memory, config.instances, signature.hidden_shapes, loop
+            )
         self._client_runs = ClientRuns(
             name, version, config.max_batch_size > 0, self._statistics, self._observers, keeper
         )
@@ -93,6 +111,11 @@ class ServedModel(RequestServer):
         ``client`` names the client. Raises HalError with DEVICE_UNAVAILABLE if the served model is closed.
         """
         return self._loaded.share(self._client_runs.of(client))
+
+    def _sequence_memory(self) -> SequenceMemory:
+        if not self._is_stateful:
+            return StatelessMemory(self._runner.start)
+        return StatefulMemory(self.bindable, lambda model: self._runner_of(model, _KEPT_OF_SEQUENCE))
 
     def close(self) -> None:
         super().close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -74,14 +74,20 @@ class ModelSignature:
     """The inputs and outputs of a served model, in the model's order."""
 
     def __init__(
-        self, name: str, inputs: Sequence[ServedTensor], outputs: Sequence[ServedTensor], max_batch_size: int
+        self,
+        name: str,
+        inputs: Sequence[ServedTensor],
+        outputs: Sequence[ServedTensor],
+        max_batch_size: int,
+        hidden: Collection[str] = (),
     ) -> None:
-        """``max_batch_size`` is 0 for a model without a batch axis.
+        """``max_batch_size`` is 0 for a model without a batch axis. ``hidden`` are inputs that the server fills in.
 
         Raises INVALID_ARGUMENT if the model should have a batch axis but has none.
         """
         self._name = name
         self._max_batch_size = max_batch_size
+        self.hidden = frozenset(hidden)
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.output_index = {served.tensor.name: index for index, served in enumerate(self.outputs)}
@@ -97,7 +103,7 @@ class ModelSignature:
                     )
 
     @classmethod
-    def of(cls, name: str, prepared: PreparedPlan, max_batch_size: int) -> ModelSignature:
+    def of(cls, name: str, prepared: PreparedPlan, max_batch_size: int, hidden: Collection[str] = ()) -> ModelSignature:
         """The signature of a model that is prepared on devices.
 
         Raises UNSUPPORTED if the protocol has no datatype for a tensor, and INVALID_ARGUMENT if the model should have a
@@ -105,7 +111,13 @@ class ModelSignature:
         """
         inputs = [_served(name, prepared, tensor) for tensor in prepared.imported.inputs]
         outputs = [_served(name, prepared, tensor) for tensor in prepared.imported.outputs]
-        return cls(name, inputs, outputs, max_batch_size)
+        return cls(name, inputs, outputs, max_batch_size, hidden)
+
+    @property
+    def hidden_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the hidden inputs for one item, by name."""
+        shapes = {served.tensor.name: served.description.shape for served in self.inputs}
+        return {name: tuple(abs(length) for length in shapes[name]) for name in self.hidden}
 
     def check(self, request: InferenceRequest) -> tuple[int, list[TensorData]]:
         """The batch size of a request, 1 without a batch axis, and its inputs as they lie in memory.
@@ -177,10 +189,11 @@ class ModelSignature:
         for name in given:
             if name not in self._names:
                 _refuse(f"unexpected inference input '{name}' for model '{self._name}'")
-        missing = sorted(self._names - given.keys())
+        missing, got = sorted(self._names - given.keys()), sorted(given.keys() - self.hidden)
+        expected = len(self._names - self.hidden)
         _refuse(
-            f"expected {len(self._names)} inputs but got {len(given)} inputs for model '{self._name}'. Got input(s) "
-            f"{sorted(given)}, but missing required input(s) {missing}. Please provide all required input(s)."
+            f"expected {expected} inputs but got {len(got)} inputs for model '{self._name}'. Got input(s) "
+            f"{got}, but missing required input(s) {missing}. Please provide all required input(s)."
         )
 
 

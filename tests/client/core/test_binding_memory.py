@@ -41,8 +41,24 @@ def test_views_have_the_dimensions_of_the_model_or_those_given() -> None:
 
 
 def test_dimensions_of_an_input_that_are_missing_are_an_error() -> None:
-    with pytest.raises(ValueError, match="expected all known"):
+    words = r"input 'z' has open dimensions, \[.*\?.*\]: expected all of them in dimensions=\{'z': …\}"
+    with pytest.raises(ValueError, match=words):
         BindingMemory([ANY], [RESULT], {}, {})
+
+
+def test_dimensions_of_what_the_model_does_not_have_are_an_error() -> None:
+    words = r"got dimensions of \['w'\], expected some of inputs \['x'\] and outputs \['y'\]"
+    with pytest.raises(ValueError, match=words):
+        BindingMemory([FIXED], [RESULT], {"w": (1,)}, {})
+
+
+def test_an_output_that_needs_more_memory_is_named_with_what_makes_room() -> None:
+    memory = BindingMemory([FIXED], [UNKNOWN], {}, {})
+    needed = memory.shortage({"u": (GUESS,)})
+    assert f"output 'u' of dimensions [{GUESS}] has 4,096 bytes of {4 * GUESS:,}" in needed
+    assert f"bind(dimensions={{'u': ({GUESS},)}}) makes room" in needed
+    assert "output 'u' of dimensions [?] has 4,096 bytes; bind(dimensions={'u': …})" in memory.shortage({})
+    assert not memory.shortage({"u": (7,)})
 
 
 def test_memory_for_what_the_model_does_not_have_is_an_error() -> None:

@@ -35,6 +35,9 @@ class Outputs:
     def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
         self.dimensions = dimensions
 
+    def shortage(self, dimensions: Mapping[str, Dimensions]) -> str:
+        return f": {dict(dimensions)}"
+
 
 class Bound:
     """A binding with a channel to the framework, and a run channel to the device."""
@@ -160,7 +163,7 @@ def test_the_framework_says_what_was_wrong() -> None:
 def test_an_output_that_does_not_fit_says_what_it_needs() -> None:
     exchanges = Bound().runs.exchanges(HOUR_NS)
     next(exchanges)
-    with pytest.raises(OutputTooSmallError, match="too small") as caught:
+    with pytest.raises(OutputTooSmallError, match=r"too small: {'y': \(2, 5000\)}") as caught:
         exchanges.send(framework_answer(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, "too small", y=(2, 5000)))
     assert caught.value.dimensions == {"y": (2, 5000)}
 

@@ -472,7 +472,7 @@ def test_a_shuffle_of_channels_is_one_operation_between_quantisations_too() -> N
     for number, (kind, shape) in enumerate(shuffle):
         q, name = Q(0.05, 3), f"v{number}"
         nodes += q.nodes("DequantizeLinear", given, name)
-        attributes = {} if shape else {"perm": [0, 2, 1, 3, 4]}
+        attributes: dict[str, Any] = {} if shape else {"perm": [0, 2, 1, 3, 4]}
         nodes.append(make_node(kind, [name, *filter(None, [shape])], [f"{name}.r"], **attributes))
         nodes += q.nodes("QuantizeLinear", f"{name}.r", f"{name}.q")
         known |= q.constants(name) | q.constants(f"{name}.q")

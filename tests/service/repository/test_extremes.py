@@ -13,6 +13,7 @@ from nnhal_service.repository.completion import complete
 from nnhal_service.repository.config_file import config_from_json, read_config
 from nnhal_service.repository.layout import chosen_versions
 from nnhal_service.repository.parameters import placement_parameters
+from nnhal_service.repository.sequences import complete_sequences, state_pairs, without_controls
 from nnhal_service.repository.serving_config import serving_config_of
 from nnhal_service.repository.source import GivenSource
 from nnhal_service.repository.tensors import UNKNOWN, ModelTensor
@@ -49,8 +50,11 @@ parameters { key: "nnhal.min_nodes_per_partition" value { string_value: "2" } }
 """
 ALL = list(extremes(wire.ModelConfig.DESCRIPTOR, 2_000))
 WITHOUT_EFFECT = (
-    *("ModelRateLimiter", "ModelInstanceGroup.", "ModelTensorReshape", "ModelSequenceBatching", "ModelEnsembling"),
+    *("ModelRateLimiter", "ModelInstanceGroup.", "ModelTensorReshape", "ModelEnsembling"),
     *("ModelOptimizationPolicy", "ModelMetrics"),
+    *("ModelSequenceBatching.Control.", "ModelSequenceBatching.StrategyDirect."),
+    "ModelSequenceBatching.StrategyOldest.preferred_batch_size",
+    "ModelSequenceBatching.StrategyOldest.max_queue_delay_microseconds",
 )
 """What is refused as a whole, or told to clients and nothing else."""
 KINDS = {ErrorKind.INVALID_ARGUMENT, ErrorKind.UNSUPPORTED, ErrorKind.NOT_FOUND}
@@ -65,9 +69,12 @@ def load(config: wire.ModelConfig) -> None:
     source = GivenSource({"1/model.onnx": b""})
     chosen_versions(source.versions(), config.version_policy)
     placement_parameters(config)
-    config = complete(config, "m", "model.onnx", TENSORS, [ModelTensor("y", wire.TYPE_FP32, (UNKNOWN, 3))])
-    serving = serving_config_of(config, source)
-    warmup_requests(config, TENSORS, source)
+    state_pairs(config, source)
+    visible = without_controls(config, TENSORS)
+    config = complete(config, "m", "model.onnx", visible, [ModelTensor("y", wire.TYPE_FP32, (UNKNOWN, 3))])
+    complete_sequences(config, [])
+    serving = serving_config_of(config, source, TENSORS)
+    warmup_requests(config, visible, source)
     queue: RequestQueue[Ticket] = RequestQueue(serving)
     queue.put(Ticket(priority=1), 10)
     list(queue)

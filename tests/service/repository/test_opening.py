@@ -227,7 +227,7 @@ def test_no_device_that_answers_is_an_error_without_paths(opened: Open, fleet: F
 def test_what_devices_say_has_its_kind(
     opened: Open, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: ErrorKind, message: str
 ) -> None:
-    def refuse(*_: object) -> LoadedModel:
+    def refuse(*_: object, **__: object) -> LoadedModel:
         raise error
 
     monkeypatch.setattr(opening_module, "load_model", refuse)

@@ -11,7 +11,7 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 
 
 def served(text: str, **files: bytes) -> ServingConfig:
-    return serving_config_of(text_format.Parse(text, wire.ModelConfig()), GivenSource(files))
+    return serving_config_of(text_format.Parse(text, wire.ModelConfig()), GivenSource(files), [])
 
 
 def test_nothing_said_is_one_instance_and_no_batching() -> None:

@@ -126,6 +126,14 @@ def test_memory_that_is_kept_for_later_is_there_for_other_requests(limited: Serv
         wait_until(partial(has_room, triton, rows), "there is room for another shape")
 
 
+@pytest.mark.slow
+def test_a_refused_output_costs_later_requests_nothing(limited: Served, triton: Triton, region: str) -> None:
+    with pytest.raises(InferenceServerException) as caught:
+        infer(triton, region, ROWS - 1, 0, False)
+    assert status_of(caught.value) == EXHAUSTED[triton.name]
+    wait_until(partial(has_room, triton, 210_000), "there is room for another request")
+
+
 def has_room(triton: Triton, rows: int) -> bool:
     """Whether a run of so many rows is within the memory of requests."""
     try:

@@ -157,7 +157,7 @@ def test_csv_has_perf_analyzers_header_and_a_line_for_each_concurrency(server: B
         (("--concurrency-range", "0"), "expected START:END:STEP"),
         (("-i", "carrier-pigeon"), "expected native, grpc, http, in_process, ping_pong"),
         (("--shared-memory", "cuda"), "expected none, system, both"),
-        (("--shape", "x"), "expected INPUT:1,3,224,224"),
+        (("--shape", "x"), "expected INPUT:1x3x224x224"),
         (("-H", "token"), "expected NAME:VALUE"),
         (("-u", "127.0.0.1:1"), "-u needs the name of a model"),
         (("-m", "small"), "needs a server"),

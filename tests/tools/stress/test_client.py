@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,14 @@ from nnhal.endpoint import Endpoint
 from nnhal_tools.stress.client import StressClient
 from nnhal_tools.stress.messages import Message, ProgressEvent, decode
 from nnhal_tools.stress.report import StressReport
+
+CRASHING = """
+import faulthandler, os, signal
+def falls():
+    os.kill(os.getpid(), signal.SIGSEGV)
+faulthandler.enable()
+falls()
+"""
 
 
 def run_to_end(client: StressClient) -> None:
@@ -36,7 +45,24 @@ def test_a_session_whose_process_fails_is_found(short_path: Path) -> None:
     report = StressReport("none", 1)
     run_to_end(StressClient(Endpoint(short_path), 1, report))
     (finding,) = report.findings
-    assert (finding.seed, finding.text) == (1, "the session's process ended with status 1")
+    assert finding.seed == 1
+    assert finding.text.startswith("the session's process ended with status 1; it printed:\n")
+    assert "DeadObjectError: no link at" in finding.text
+
+
+@pytest.mark.slow
+def test_where_the_process_of_a_session_has_crashed_is_told(
+    short_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "crashing"
+    program.write_text(f"#!{sys.executable}\n{CRASHING}")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    report = StressReport("none", 1)
+    run_to_end(StressClient(Endpoint(short_path), 1, report))
+    (finding,) = report.findings
+    assert finding.text.startswith("the session's process was killed by SIGSEGV; it printed:\nFatal Python error")
+    assert "in falls" in finding.text
 
 
 def test_every_message_is_written_at_once_or_not_at_all() -> None:

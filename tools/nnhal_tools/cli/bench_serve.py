@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
+from nnhal.types.layout import Dimensions
 from nnhal_tools.bench.serve import FLOORS, Measurement, Settings, Target, Transport, measure
 from nnhal_tools.bench.serve.report import as_json, measurement_lines, settings_lines, summary_lines, write_csv
 from nnhal_tools.bench.serve.server import MOST_INSTANCES, SMALL, BenchServer, serving, small_model
 from nnhal_tools.cli.bench_breakdown import show_breakdowns
+from nnhal_tools.cli.model_options import Lengths, Shapes
+from nnhal_tools.given_model import read_model
+from nnhal_tools.input_shapes import parse_shapes
 
 _SHARED = {"none": (False,), "system": (True,), "both": (False, True)}
 T = TypeVar("T")
@@ -31,9 +35,8 @@ def serve(
     ] = "",
     concurrency: Annotated[str, typer.Option("--concurrency-range", help="First, last and step, as 1:8:1.")] = "1",
     batch: Annotated[int, typer.Option("-b", "--batch-size", min=1)] = 1,
-    shape: Annotated[
-        list[str] | None, typer.Option(help="INPUT:1,3,224,224 for unknown dimensions of an input.")
-    ] = None,
+    dim: Lengths = None,
+    shape: Shapes = None,
     input_data: Annotated[str, typer.Option(help="zero, random, or a JSON file.")] = "random",
     shared_memory: Annotated[
         str, typer.Option(help="none, system or both; with -i native: copy tensors, leave them in place, both.")
@@ -63,7 +66,7 @@ def serve(
     levels = concurrencies(concurrency)
     shared = _choice("--shared-memory", shared_memory or ("none" if url else "both"), _SHARED)
     transports = _transports(transport, (Transport.GRPC,) if url else _ALL)
-    shapes = dict(map(_shape, shape or ()))
+    shapes = _shapes(model, dim or (), shape or ())
     headers = dict(map(_header, header or ()))
     settings = Settings(interval, percentile, stability, max_trials)
     if csv_file is not None and len(transports) * len(shared) > 1:
@@ -152,12 +155,13 @@ def _choice(option: str, word: str, choices: Mapping[str, T]) -> T:
     return choices[word]
 
 
-def _shape(text: str) -> tuple[str, tuple[int, ...]]:
-    name, _, numbers = text.rpartition(":")
-    axes = numbers.split(",")
-    if not name or not all(axis.strip().isdigit() for axis in axes):
-        raise ValueError(f"--shape {text!r}: expected INPUT:1,3,224,224")
-    return name, tuple(map(int, axes))
+def _shapes(model: str, lengths: Sequence[str], shapes: Sequence[str]) -> Mapping[str, Dimensions]:
+    """The dimensions of inputs by --dim and --shape. Raises ValueError, or OSError if the file cannot be read."""
+    if not lengths:
+        return parse_shapes(shapes)
+    if not Path(model).is_file():
+        raise ValueError(f"--dim: got model {model!r}, expected a file, which has the names; --shape is for others too")
+    return read_model(Path(model), lengths, shapes).dimensions
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -15,15 +15,17 @@ import typer
 from rich.console import Console
 
 from nnhal.arrays import Array
+from nnhal.errors import NnhalError
 from nnhal.tensors import Tensor
-from nnhal_client.explanation import Measured
+from nnhal_client.explanation import Explanation, Measured
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
 from nnhal_pages.explanation.page import page
 from nnhal_tools.cli.ephemeral import ephemeral_framework
-from nnhal_tools.cli.run import pins_from
-from nnhal_tools.explain import show
+from nnhal_tools.cli.model_options import Everything, Lengths, Pins, Shapes, pins_from
+from nnhal_tools.explain import show, with_unknown_times
+from nnhal_tools.given_model import GivenModel, read_model, require_writable
 from nnhal_tools.terminal import output_console
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Topology, read_topology
@@ -41,10 +43,9 @@ def explain(
     model: Annotated[Path, typer.Argument(help="An ONNX or TFLite model.")],
     devices: Annotated[str, typer.Option(help="Drivers, separated by commas, in order of preference.")] = "",
     topology: Annotated[Path | None, typer.Option(help="A topology file (TOML) instead of --devices.")] = None,
-    pin: Annotated[
-        list[str] | None,
-        typer.Option(help="name:GLOB=DEVICE, op:TYPE=DEVICE or index:N=DEVICE; may be given several times."),
-    ] = None,
+    pin: Pins = None,
+    dim: Lengths = None,
+    shape: Shapes = None,
     partitioner: Annotated[
         Partitioner, typer.Option(help="The plan of least modelled time, of NNAPI's rule, or all on the CPU.")
     ] = Partitioner.LEAST_TIME,
@@ -52,6 +53,7 @@ def explain(
         bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
     ] = False,
     runs: Annotated[int, typer.Option(help="Runs to measure, with random inputs; 0 for none.", min=0)] = 20,
+    everything: Everything = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the plan's graph to FILE.")] = None,
     trace: Annotated[
@@ -61,13 +63,18 @@ def explain(
     """Explain where each operation runs and why the other devices refuse it, and what each edge costs and why."""
     if trace and not runs:
         raise ValueError("--trace needs runs: got --runs 0")
+    chosen = _topology(devices, topology)
+    pins = pins_from(pin or [], chosen)
+    require_writable((html, trace))
+    given = read_model(model, dim or (), shape or ())
     console = Console(stderr=True, soft_wrap=True)
-    with ephemeral_framework(_topology(devices, topology), console) as framework:
+    with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):
-            pins = pins_from(pin or [])
-            loaded = framework.load(model, pins=pins, partitioner=partitioner.value, relaxed=relaxed)
-        explanation = loaded.explain()
-        reports = _run(loaded, runs)
+            loaded = framework.load(
+                model, pins=pins, partitioner=partitioner.value, relaxed=relaxed, dimensions=given.dimensions
+            )
+        explanation = with_unknown_times(loaded.explain())
+        reports, failure = _run(loaded, runs)
         if reports:
             explanation = replace(explanation, measured=_measured(reports, len(loaded.steps)))
     if trace:
@@ -78,9 +85,17 @@ def explain(
     if html:
         html.write_text(page(explanation, f"{model.name} on {', '.join(d.name for d in explanation.devices)}"))
     if as_json:
-        print(json.dumps(asdict(explanation)))
+        print(json.dumps({**asdict(explanation), "not_measured": failure}))
     else:
-        show(explanation, output_console())
+        _show(explanation, given, failure, everything)
+
+
+def _show(explanation: Explanation, given: GivenModel, failure: str, everything: bool) -> None:
+    notes = [f"not measured: {failure}"] if failure else []
+    if told := given.open_inputs():
+        ran = "; it ran with 1 in their place" if explanation.measured is not None else ""
+        notes.append(f"open dimensions: {told}{ran}; --dim and --shape fix them")
+    show(explanation, output_console(), notes, everything)
 
 
 def _topology(devices: str, path: Path | None) -> Topology:
@@ -91,9 +106,13 @@ def _topology(devices: str, path: Path | None) -> Topology:
     return Topology(device=tuple(DeviceEntry(driver=name.strip()) for name in devices.split(",")))
 
 
-def _run(model: Model, runs: int) -> list[RunReport]:
-    inputs = {tensor.name: _some_value(tensor) for tensor in model.inputs} if runs else {}
-    return [model.run_with_report(inputs)[1] for _ in range(runs)]
+def _run(model: Model, runs: int) -> tuple[list[RunReport], str]:
+    """The reports of the runs, and why there are not as many; empty if there are. Then there are none."""
+    try:
+        inputs = {tensor.name: _some_value(tensor) for tensor in model.inputs} if runs else {}
+        return [model.run_with_report(inputs)[1] for _ in range(runs)], ""
+    except (NnhalError, ValueError) as error:
+        return [], str(error)
 
 
 def _measured(reports: Sequence[RunReport], steps: int) -> Measured:
@@ -113,6 +132,6 @@ def _measured(reports: Sequence[RunReport], steps: int) -> Measured:
 def _some_value(tensor: Tensor) -> Array:
     """Random numbers from 0 to 1, of extent 1 in unknown dimensions. Raises ValueError if the input is not numeric."""
     if tensor.element_type is None:
-        raise ValueError(f"input {tensor.name!r} is not a numeric tensor: use --runs 0")
+        raise ValueError(f"input {tensor.name!r} is not a tensor of numbers")
     shape = () if tensor.scalar else [axis or 1 for axis in tensor.dimensions]
     return np.random.default_rng(0).random(shape).astype(tensor.element_type)

@@ -29,7 +29,7 @@ ToHost = Annotated[
 ]
 Shape = Annotated[
     list[str] | None,
-    typer.Option(help="Fix an input's shape: x=1,3,224,224; may be repeated.", metavar="INPUT=SHAPE"),
+    typer.Option(help="Fix the dimensions of an input; may be repeated.", metavar="INPUT:1x3x224x224"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Profile = Annotated[str, typer.Option(help="The profile with the figures of the hardware: a name or a TOML file.")]
@@ -55,7 +55,7 @@ def partition(
 ) -> None:
     """Show which layers of a network the accelerator takes, in which subgraphs, and why the rest stays on the host."""
     from nnhal_devices.mlip.timing.profile import read_profile
-    from nnhal_tools.mlip.input_shapes import parse_shapes
+    from nnhal_tools.input_shapes import parse_shapes
     from nnhal_tools.mlip.model_file import read_flow_model
     from nnhal_tools.mlip.partition_story import tell_partition
     from nnhal_tools.mlip.sharing import share, sharing_choices
@@ -116,9 +116,9 @@ def compile_(
     What does not fit the tiles is refused with what would, and the exit status is 1. Nothing is written then.
     """
     from nnhal_devices.mlip.timing.profile import read_profile
+    from nnhal_tools.input_shapes import parse_shapes
     from nnhal_tools.mlip.compilation_request import CompilationRequest, target_options
     from nnhal_tools.mlip.compiling import compile_model
-    from nnhal_tools.mlip.input_shapes import parse_shapes
     from nnhal_tools.mlip.sharing import sharing_choices
 
     request = CompilationRequest(

@@ -15,9 +15,9 @@ from nnhal.v1 import framework_admin_pb2, framework_pb2
 from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_hosting.recording_trace import recording_trace
 from nnhal_pages.explanation.page import page
+from nnhal_tools.cli.model_options import Everything, pins_from
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, print_rows, say
-from nnhal_tools.cli.run import pins_from
-from nnhal_tools.explain import show
+from nnhal_tools.explain import show, with_unknown_times
 from nnhal_tools.operate.holdings import MODEL_COLUMNS, model_rows
 from nnhal_tools.operate.operator_session import split_id
 from nnhal_tools.operate.plain import plain
@@ -123,6 +123,7 @@ def plan(
     devices: Annotated[str, typer.Option(help="The devices that may be used, with commas between.")] = "",
     apply: Annotated[bool, typer.Option("--apply", help="Have the model run by this plan.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with a picture to FILE.")] = None,
+    everything: Everything = False,
     directory: DirectoryOption = None,
     admin_key: KeyOption = None,
     as_json: JsonOption = False,
@@ -139,9 +140,10 @@ def plan(
         else:
             explanation = explanation_from_wire(framework.explain(target).explanation)
         lines = framework.apply(target.model, pins, chosen) if apply else ""
+    explanation = with_unknown_times(explanation)
     if html:
         html.write_text(page(explanation, name))
-    _show_plan(explanation, name, lines, as_json)
+    _show_plan(explanation, name, lines, as_json, everything)
 
 
 @app.command()
@@ -190,12 +192,12 @@ def _target(name: str) -> framework_admin_pb2.PlanTarget:
     return framework_admin_pb2.PlanTarget(model=model, session=session)
 
 
-def _show_plan(explanation: Explanation, name: str, lines: str, as_json: bool) -> None:
+def _show_plan(explanation: Explanation, name: str, lines: str, as_json: bool, everything: bool) -> None:
     if as_json:
         print_json({"name": name, "applied": bool(lines), "config_lines": lines, "explanation": asdict(explanation)})
         return
     console = output_console()
-    show(explanation, console)
+    show(explanation, console, everything=everything)
     if lines:
         console.print(f"{name} runs by this plan; to keep it, write into its configuration:", markup=False)
         console.print(lines, markup=False, soft_wrap=True)

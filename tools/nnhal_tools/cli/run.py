@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
+from zipfile import BadZipFile
 
 import numpy as np
 import typer
@@ -15,12 +16,13 @@ from rich.table import Table
 
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value
-from nnhal.tensors import Tensor
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
 from nnhal_tools.cli.ephemeral import ephemeral_framework
+from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, pins_from
 from nnhal_tools.explain import show_ledger
+from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.terminal import output_console, show_table
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DEFAULT_TOPOLOGY, read_topology
@@ -39,10 +41,9 @@ def run(
     topology: Annotated[
         Path | None, typer.Option(help="A topology file (TOML); cpu_acc and cpu_ref without one.")
     ] = None,
-    pin: Annotated[
-        list[str] | None,
-        typer.Option(help="name:GLOB=DEVICE, op:TYPE=DEVICE or index:N=DEVICE; may be given several times."),
-    ] = None,
+    pin: Pins = None,
+    dim: Lengths = None,
+    shape: Shapes = None,
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
     ] = False,
@@ -55,10 +56,15 @@ def run(
     """Run one inference: start devices and a framework, load MODEL, run it, show or save what comes out."""
     console = Console(stderr=True, soft_wrap=True)
     chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
+    pins = pins_from(pin or [], chosen)
+    require_writable((output, trace))
+    given = read_model(model, dim or (), shape or ())
+    arrays = _read_inputs(inputs, [tensor.name for tensor in given.inputs])
+    given.require_inputs(arrays)
     with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):
-            loaded = framework.load(model, pins=pins_from(pin or []), relaxed=relaxed)
-        outputs, report = loaded.run_with_report(_read_inputs(inputs, loaded.inputs))
+            loaded = framework.load(model, pins=pins, relaxed=relaxed, dimensions=given.dimensions)
+        outputs, report = loaded.run_with_report(arrays)
         if output:
             with output.open("wb") as file:
                 np.savez(file, **outputs)
@@ -74,35 +80,35 @@ def run(
                 show_ledger(report.ledger, output_console())
 
 
-def pins_from(texts: Sequence[str]) -> dict[str, str]:
-    """Pins by pattern. Raises ValueError if a text is not PATTERN=DEVICE."""
-    pins = {}
-    for text in texts:
-        match, separator, device = text.rpartition("=")
-        if not separator:
-            raise ValueError(f"pin {text!r}: expected name:GLOB=DEVICE, op:TYPE=DEVICE or index:N=DEVICE")
-        pins[match] = device
-    return pins
-
-
-def _read_inputs(texts: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, Array]:
-    """The arrays of the input files, by input. Raises OSError, or ValueError if an array needs a name."""
+def _read_inputs(texts: Sequence[str], names: Sequence[str]) -> dict[str, Array]:
+    """The arrays of the input files, by input. Raises OSError, or ValueError if a file holds none or needs a name."""
     arrays: dict[str, Array] = {}
     for text in texts:
-        name, separator, path = text.partition("=")
-        if not separator:
-            name, path = "", text
-        loaded = np.load(path)
-        if isinstance(loaded, np.lib.npyio.NpzFile):
-            with loaded:
-                arrays.update({key: loaded[key] for key in loaded.files})
-        elif name:
+        name, path = _split(text, names)
+        try:
+            loaded = np.load(path)
+            if isinstance(loaded, np.lib.npyio.NpzFile):
+                with loaded:
+                    arrays.update({key: loaded[key] for key in loaded.files})
+                continue
+        except (EOFError, ValueError, BadZipFile) as error:
+            raise ValueError(f"{path}: expected arrays, as numpy saves them in files .npy and .npz") from error
+        if name:
             arrays[name] = loaded
-        elif len(tensors) == 1:
-            arrays[tensors[0].name] = loaded
+        elif len(names) == 1:
+            arrays[names[0]] = loaded
         else:
-            raise ValueError(f"{path} holds one array, the model has inputs {[t.name for t in tensors]}: use NAME=FILE")
+            raise ValueError(f"{path} holds one array, the model has inputs {list(names)}: use NAME=FILE")
     return arrays
+
+
+def _split(text: str, names: Sequence[str]) -> tuple[str, str]:
+    """The name of an input, if there is one, and the path. Either may have a "=" in it."""
+    if Path(text).exists():
+        return "", text
+    name = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
+    first, separator, path = text.partition("=")
+    return (name, text[len(name) + 1 :]) if name else (first if separator else "", path if separator else text)
 
 
 def _as_dict(model: Model, outputs: Mapping[str, Value], report: RunReport) -> dict[str, object]:

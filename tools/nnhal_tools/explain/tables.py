@@ -9,14 +9,19 @@ from rich.table import Column, Table
 
 from nnhal.reports import LedgerEntry
 from nnhal_client.explanation import EdgeStory, Explanation
-from nnhal_pages.image_layouts import ADDED, layout_figure, layout_words
-from nnhal_pages.units import duration, median_of, place
-from nnhal_pages.wires import link_words, sent_words, whole_model_words, wire_total
+from nnhal_pages.image_layouts import ADDED
+from nnhal_pages.units import duration, place
+from nnhal_pages.wires import link_words, sent_words
+from nnhal_tools.explain.summary import bytes_of, show_summary, time_of
 from nnhal_tools.terminal import Footnotes, Name, show_table
 
 
-def show(explanation: Explanation, console: Console) -> None:
-    """Print operations, edges, steps, and sums."""
+def show(explanation: Explanation, console: Console, notes: Sequence[str] = (), everything: bool = False) -> None:
+    """Print a summary with ``notes`` and, with ``everything``, operations, edges, steps, the ledger and the devices."""
+    show_summary(explanation, console, notes)
+    if not everything:
+        console.print("--all shows every operation, edge and step, and what was copied", markup=False)
+        return
     _show_operations(explanation, console)
     _show_edges(explanation.edges, console)
     _show_steps(explanation, console)
@@ -29,25 +34,6 @@ def show(explanation: Explanation, console: Console) -> None:
         where = f"; on another host: {link_words(link.round_trip_ns, link.ns_per_byte)}" if link else ""
         told = f"{device.name}: {device.realisation or 'not described'}; its times are {times}{where}"
         console.print(told, markup=False)
-    console.print(
-        f"memory: {explanation.fallback_bytes:,} bytes between steps ({explanation.fallback_bytes_unaligned:,} without "
-        f"alignment), {explanation.constant_bytes:,} of constants, "
-        f"{explanation.client_bytes:,} of the client's; copied in a run, by plan: {explanation.copied_bytes:,} bytes",
-    )
-    if sent := wire_total(explanation):
-        console.print(f"wire: {sent}; constants were sent when the model was prepared")
-    if figure := layout_figure(explanation):
-        console.print(f"layout of images: {figure}; {layout_words(explanation)}", markup=False)
-    if measured is not None:
-        console.print(
-            f"modelled {duration(explanation.modelled_ns)}; measured {duration(measured.duration_ns)} "
-            f"({median_of(measured)}), {measured.copied_bytes:,} bytes copied in a run",
-        )
-    else:
-        console.print(f"modelled {duration(explanation.modelled_ns)}")
-    for other in explanation.counterfactuals:
-        told = f"would be {whole_model_words(other)}" if other.modelled_ns else f"is not possible: {other.reason}"
-        console.print(f"all on {other.device} {told}", markup=False)
 
 
 def show_ledger(ledger: Sequence[LedgerEntry], console: Console) -> None:
@@ -86,7 +72,7 @@ def _show_operations(explanation: Explanation, console: Console) -> None:
             story.operation,
             story.device,
             str(story.step),
-            duration(story.modelled_ns),
+            time_of(story.modelled_ns),
             ", ".join(numbers) or "none",
         )
     show_table(table, console)
@@ -103,7 +89,7 @@ def _show_edges(edges: Sequence[EdgeStory], console: Console) -> None:
             _edge(edge.source, edge.source_step, edge.destination, edge.destination_step),
             ", ".join(filter(None, layers)),
             reasons.number(edge.reason),
-            f"{edge.bytes:,}",
+            bytes_of(edge.bytes),
             f"{edge.copied_bytes:,}",
         )
     show_table(table, console)
@@ -119,7 +105,7 @@ def _show_steps(explanation: Explanation, console: Console) -> None:
             str(number),
             step.device,
             str(step.operations),
-            duration(step.modelled_ns),
+            time_of(step.modelled_ns),
             duration(measured.step_device_ns[number]) if measured else "",
             duration(measured.step_driver_ns[number]) if measured else "",
             duration(measured.step_copy_ns[number]) if measured else "",

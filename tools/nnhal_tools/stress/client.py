@@ -10,7 +10,9 @@ import time
 from dataclasses import dataclass, field
 from random import Random
 
+from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
+from nnhal_hosting.supervision import ended_in_words
 from nnhal_tools.stress.messages import Message, ProgressEvent, SessionEnding, decode
 from nnhal_tools.stress.report import StressFinding, StressReport
 
@@ -21,6 +23,8 @@ _LIFE_SECONDS = (0.02, 5.0)
 """Range of the time from a session's readiness to its kill."""
 _STEPS = (20, 400)
 _CUT_OFF = "CUT OFF"
+_PRINTED_BYTES = 16_000
+"""How much a violation tells of what a process printed before it ended."""
 
 
 @dataclass
@@ -50,6 +54,7 @@ class StressClient:
         self._doing: dict[int, _Doing] = {}
         self._ready = self._over = False
         self._partial = b""
+        self._printed = Descriptor(os.memfd_create("nnhal-stress-printed", os.MFD_CLOEXEC))
         self.reader, writer = os.pipe2(os.O_CLOEXEC)
         try:
             arguments = {
@@ -63,6 +68,7 @@ class StressClient:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "nnhal_tools.stress.session", str(endpoint.directory), *words],
                 stdin=subprocess.DEVNULL,
+                stderr=self._printed.fileno(),
                 pass_fds=[writer],
             )
         except BaseException:
@@ -114,7 +120,7 @@ class StressClient:
                 self._report.count(doing.action, _CUT_OFF)
         asked_too_late = self._over and status == -signal.SIGTERM  # its signal handlers were gone already
         if not self.killed and not (self._over and status == 0) and not asked_too_late:
-            self._find_all(f"the session's process ended with status {status}")
+            self._find_all(f"the session's process {ended_in_words(status)}{self._last_words()}")
         self._report.endings["killed" if self.killed else self._ending.value] += 1
 
     def _take(self, message: Message) -> None:
@@ -135,6 +141,11 @@ class StressClient:
             self._find(message.thread, doing, message.text)
         elif message.event is ProgressEvent.OVER:
             self._over = True
+
+    def _last_words(self) -> str:
+        """What the process has printed: of a crash, where each thread was."""
+        printed = os.pread(self._printed.fileno(), _PRINTED_BYTES, 0).decode(errors="replace").strip()
+        return f"; it printed:\n{printed}" if printed else ", and printed nothing"
 
     def _find_all(self, text: str) -> None:
         """Note a violation that cannot be attributed to one thread."""

@@ -29,7 +29,7 @@ from nnhal_devices.cpu_acc.lowering import (
     unary,
 )
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
-from nnhal_devices.cpu_acc.messages import is_run, opsets_of
+from nnhal_devices.cpu_acc.messages import is_one_run, is_run, opsets_of
 
 Lowering = Callable[[Emitter], None]
 
@@ -84,7 +84,7 @@ LOWERINGS: dict[OperationType, Lowering] = {
     OperationType.PAD: pad.pad,
     OperationType.PAD_V2: pad.pad,
     OperationType.POW: binary.pairwise,
-    OperationType.PRELU: binary.pairwise,
+    OperationType.PRELU: binary.prelu,
     OperationType.QUANTIZE: cast.requantize,
     OperationType.REDUCE_ALL: reduction.extremes,
     OperationType.REDUCE_ANY: reduction.extremes,
@@ -122,6 +122,9 @@ LOWERINGS: dict[OperationType, Lowering] = {
 def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> LoweredGraph:
     """Lower a model of which every operation is supported. ``dimensions`` are those of its operands."""
     graph = LoweredGraph(model, dimensions, opsets_of(model))
+    if is_one_run(model.model):
+        extension.run_alone(graph)
+        return graph
     known = tuple(dimensions)
     for number, operation in enumerate(model.model.main.operations):
         if is_run(model.model, operation):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnhal.operations._window import activation_of
 from nnhal.operations.binary import Input
 from nnhal.types import OperationType
+from nnhal_devices.cpu_acc.elements import QUANTIZED, keep, quantization_of
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 _NODES = {
@@ -22,7 +25,6 @@ _NODES = {
     OperationType.MUL: "Mul",
     OperationType.NOT_EQUAL: "Equal",
     OperationType.POW: "Pow",
-    OperationType.PRELU: "PRelu",
     OperationType.SUB: "Sub",
 }
 _BOTH = (Input.FIRST, Input.SECOND)
@@ -42,6 +44,32 @@ def pairwise(to: Emitter) -> None:
     if to.op.type == OperationType.NOT_EQUAL:
         result = to.graph.add("Not", result)
     to.keep_real(result, layout)
+
+
+def prelu(to: Emitter) -> None:
+    """PRELU. One constant slope makes a LeakyRelu, which ONNX Runtime fuses with what computes its input."""
+    layout = to.common_layout(_BOTH)
+    values, slope = to.real(Input.FIRST, layout), _only_slope(to)
+    if slope is None:
+        result = to.graph.add("PRelu", values, to.real(Input.SECOND, layout))
+    else:
+        result = to.graph.add("LeakyRelu", values, alpha=slope)
+    to.keep_real(result, layout)
+
+
+def _only_slope(to: Emitter) -> float | None:
+    """The slope of all elements, if it is a constant."""
+    if not to.graph.is_constant(to.inputs[Input.SECOND]):
+        return None
+    slopes = to.op.value(Input.SECOND)
+    if not slopes.size or (slopes != slopes.flat[0]).any():
+        return None
+    operand = to.op.inputs[Input.SECOND]
+    if operand.type not in QUANTIZED:
+        return float(slopes.flat[0])
+    quantization = quantization_of(operand)
+    kept = keep(operand, slopes).astype(np.float32).flat[0]
+    return float((kept - quantization.zero_point) * quantization.scale)
 
 
 def select(to: Emitter) -> None:

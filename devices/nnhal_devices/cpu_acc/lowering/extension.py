@@ -6,6 +6,8 @@ so they are converted on either side.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
 from onnx import TensorProto, TypeProto, ValueInfoProto
 
@@ -26,6 +28,55 @@ def run(graph: LoweredGraph, operation: Operation, number: int) -> None:
     for operand, declared, tensor in zip(operation.outputs, proto.graph.output, results, strict=True):
         _note_type(graph, operand, declared)
         graph.keep(operand, _kept(graph, operand, declared, tensor))
+
+
+def run_alone(graph: LoweredGraph) -> None:
+    """Lower a model that is one RUN: its nodes become the graph, and keep the names and types that they have.
+
+    So ONNX Runtime optimises them as it would in a file. Only booleans, which are bytes in memory, and tensors of rank
+    0, which are vectors of one element, are converted on their way from and to the caller's memory.
+    """
+    main = graph.model.model.main
+    (operation,) = main.operations
+    message = decode(message_of(graph.model, operation), graph.opsets.get("", 0)).graph
+    made = {name for node in message.node for name in node.output}
+    graph.take(message, made.union(value.name for value in (*message.input, *message.output)))
+    for operand, declared in zip(operation.inputs[1:], message.input, strict=True):
+        if graph.is_constant(operand):
+            values = _elements(graph, operand)
+            graph.constants[declared.name] = values.reshape(()) if _is_scalar(declared.type) else values
+        else:
+            _note_type(graph, operand, declared)
+            _from_memory(graph, operand, declared)
+    results = dict(zip(operation.outputs, message.output, strict=True))
+    for operand in main.output_indexes:
+        _note_type(graph, operand, results[operand])
+        _to_memory(graph, operand, results[operand], made)
+
+
+def _from_memory(graph: LoweredGraph, operand: int, declared: ValueInfoProto) -> None:
+    """Declare an input, under the name that the message has for it if it needs no conversion."""
+    scalar, boolean = _is_scalar(declared.type), graph.operands[operand].type == OperandType.TENSOR_BOOL8
+    tensor = graph.name() if scalar or boolean else declared.name
+    graph.inputs[tensor] = operand
+    if boolean:
+        tensor = graph.add("Cast", tensor, to=TensorProto.BOOL)
+    if scalar:
+        tensor = graph.add("Reshape", tensor, graph.integers([]))
+    if tensor != declared.name:
+        graph.nodes[-1].outputs[:] = [declared.name]
+
+
+def _to_memory(graph: LoweredGraph, operand: int, declared: ValueInfoProto, made: Container[str]) -> None:
+    """Declare an output, under the name that the message has for it if a node makes it and it needs no conversion."""
+    tensor = declared.name
+    if graph.operands[operand].type == OperandType.TENSOR_BOOL8:
+        tensor = graph.add("Cast", tensor, to=TensorProto.UINT8)
+    if _is_scalar(declared.type):
+        tensor = graph.add("Reshape", tensor, graph.integers([1]))
+    if tensor == declared.name and (tensor not in made or tensor in graph.outputs):
+        tensor = graph.add("Identity", tensor)
+    graph.outputs[tensor] = operand
 
 
 def _given(graph: LoweredGraph, operand: int, declared: ValueInfoProto) -> str:

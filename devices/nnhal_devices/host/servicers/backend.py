@@ -61,6 +61,7 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
             realisation=driver.backend.realisation,
             can_be_wired=self._can_be_wired,
             maps_files=self._device.maps_files,
+            source_extension=driver.backend.source_extension,
         )
 
     @answers

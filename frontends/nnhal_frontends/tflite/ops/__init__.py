@@ -29,6 +29,7 @@ from nnhal_frontends.tflite.ops import (
     repetition,
     shape,
     slicing,
+    variables,
 )
 from nnhal_frontends.tflite.ops._definition import Converter
 
@@ -40,12 +41,14 @@ CONVERTERS: dict[str, Converter] = {
     "ADD_N": elementwise.add_n,
     "ARG_MAX": reduction.arg_extremum(OperationType.ARGMAX),
     "ARG_MIN": reduction.arg_extremum(OperationType.ARGMIN),
+    "ASSIGN_VARIABLE": variables.assign,
     "AVERAGE_POOL_2D": pooling.pooling(OperationType.AVERAGE_POOL_2D),
     "BATCH_MATMUL": linear.batch_matmul,
     "BATCH_TO_SPACE_ND": images.batch_to_space,
     "BIDIRECTIONAL_SEQUENCE_LSTM": recurrent.bidirectional_sequence_lstm,
     "BIDIRECTIONAL_SEQUENCE_RNN": recurrent.bidirectional_sequence_rnn,
     "BROADCAST_TO": repetition.broadcast_to,
+    "CALL_ONCE": variables.call_once,
     "CAST": quantization.cast,
     "CEIL": elementwise.ceil,
     "CONCATENATION": joining.concatenation,
@@ -100,6 +103,7 @@ CONVERTERS: dict[str, Converter] = {
     "PRELU": elementwise.pairwise(OperationType.PRELU),
     "QUANTIZE": quantization.quantize,
     "RANK": shape.rank,
+    "READ_VARIABLE": variables.read,
     "REDUCE_ALL": reduction.reduction(OperationType.REDUCE_ALL),
     "REDUCE_ANY": reduction.reduction(OperationType.REDUCE_ANY),
     "REDUCE_MAX": reduction.reduction(OperationType.REDUCE_MAX),
@@ -141,6 +145,7 @@ CONVERTERS: dict[str, Converter] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.unidirectional_sequence_lstm,
     "UNIDIRECTIONAL_SEQUENCE_RNN": recurrent.unidirectional_sequence_rnn,
     "UNPACK": joining.unpack,
+    "VAR_HANDLE": variables.handle,
     "WHILE": control_flow.while_,
 }
 """Converters by builtin operator."""

@@ -70,7 +70,7 @@ def client_slots(
 
     Raises INVALID_ARGUMENT for an unknown pool, and for an output that is omitted.
     """
-    outputs = {tensor.operand for tensor in prepared.imported.outputs}
+    outputs = {tensor.operand for tensor in prepared.imported.all_outputs}
     slots: dict[int, Slot] = {}
     for operand, binding in bindings.items():
         declared = prepared.imported.model.main.operands[operand]

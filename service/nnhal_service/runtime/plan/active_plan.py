@@ -53,6 +53,13 @@ class ActivePlan:
             self._users[plan] += 1
             return plan
 
+    def hold_too(self, plan: PreparedPlan) -> None:
+        """Hold a plan once more that somebody holds. Raises as ``hold``."""
+        with self._lock:
+            if self._closed:
+                raise UnloadedError
+            self._users[plan] += 1
+
     def drop(self, plan: PreparedPlan) -> None:
         """Release a hold on a plan."""
         with self._lock:

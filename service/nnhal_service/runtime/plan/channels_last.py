@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +29,9 @@ class ConvertedModel:
     """A model with channels last."""
 
     imported: ImportedModel
-    """It has the same inputs and outputs, with the same dimensions. Operands and operations have other numbers."""
+    """It has the same inputs and outputs, with the same dimensions. Operands and operations have other numbers, and it
+    has no steps in the words of the user's file, which knows no such layout.
+    """
     origins: tuple[int | None, ...]
     """For each operation of main its number in the model as it was; None for one that was added."""
 
@@ -50,17 +51,21 @@ def with_channels_last(imported: ImportedModel) -> ConvertedModel | None:
     moved.update(zip(before.output_indexes, after.output_indexes, strict=True))
     nodes = [() if number is None else imported.operation_nodes[number] for number in converted.origins]
 
-    def tensors(given: Sequence[ImportedTensor]) -> tuple[ImportedTensor, ...]:
-        return tuple(replace(tensor, operand=moved[tensor.operand]) for tensor in given)
+    def tensor(given: ImportedTensor) -> ImportedTensor:
+        return replace(given, operand=moved[given.operand])
+
+    states = [replace(each, before=tensor(each.before), after=tensor(each.after)) for each in imported.states]
 
     return ConvertedModel(
         replace(
             imported,
             model=_in_pool(converted.model),
-            inputs=tensors(imported.inputs),
-            outputs=tensors(imported.outputs),
+            inputs=tuple(map(tensor, imported.inputs)),
+            outputs=tuple(map(tensor, imported.outputs)),
             operation_nodes=tuple(nodes),
             operand_names=_operand_names(converted),
+            states=tuple(states),
+            source=None,
         ),
         converted.origins,
     )

@@ -14,12 +14,14 @@ from hashlib import sha256
 from pathlib import Path
 
 from nnhal.descriptor import Descriptor
-from nnhal.errors import NnhalError
+from nnhal.errors import HalError, NnhalError
 from nnhal.remote import CompilationCache, RemotePreparedModel
 from nnhal.types import (
     NO_DEADLINE,
+    ErrorStatus,
     ExecutionPreference,
     ExtensionNameAndPrefix,
+    Model,
     NumberOfCacheFiles,
     Priority,
     TokenValuePair,
@@ -30,6 +32,14 @@ from nnhal_service.partition import Step
 from nnhal_service.runtime.devices.fleet import FleetMember
 
 _MODEL, _DATA = "1", "2"
+_FINAL = (
+    ErrorStatus.DEVICE_UNAVAILABLE,
+    ErrorStatus.MISSED_DEADLINE_PERSISTENT,
+    ErrorStatus.MISSED_DEADLINE_TRANSIENT,
+    ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT,
+    ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
+)
+"""Failures of a preparation that another model of the same step would not mend."""
 _log = get_logger(__name__)
 
 
@@ -69,13 +79,33 @@ def prepare_part(
 ) -> RemotePreparedModel:
     """Prepare a step on a device: from the cache if possible, else from the model, which fills the cache.
 
-    ``of_several`` says whether the plan has other steps. A problem with the cache never fails the preparation. Raises
-    as ``RemoteDevice.prepare_model`` does.
+    ``of_several`` says whether the plan has other steps. A problem with the cache never fails the preparation. If the
+    device cannot prepare the step in the words of the file, it is given the HAL's operations, as is another device that
+    replaces the step's own. Raises as ``RemoteDevice.prepare_model`` does.
     """
+    if step.source is not None and step.device == member.name:
+        in_words = cache and cache.of_variant("in the words of the file")
+        try:
+            return _prepare(member, step, step.source, in_words, of_several, config)
+        except HalError as error:
+            if error.status in _FINAL:
+                raise
+            _log.info("a step cannot be prepared as the file has it", device=member.name, reason=error.message)
+    return _prepare(member, step, step.model, cache, of_several, config)
+
+
+def _prepare(
+    member: FleetMember,
+    step: Step,
+    model: Model,
+    cache: CacheDirectory | None,
+    of_several: bool,
+    config: PrepareConfig,
+) -> RemotePreparedModel:
     remote, needed = member.remote, member.identity.cache_files
     entry, is_complete = CompilationCache(), False
     if cache is not None and needed != NumberOfCacheFiles():
-        relaxed = step.model.relax_computation_float32_to_float16
+        relaxed = model.relax_computation_float32_to_float16
         token = token_of(cache.token, member.name, member.version, config, step if of_several else None, relaxed)
         try:
             entry, is_complete = open_entry(cache.path, token, needed)
@@ -87,7 +117,7 @@ def prepare_part(
         except NnhalError as error:
             _log.info("a cached compilation cannot be used", device=member.name, reason=str(error))
     return remote.prepare_model(
-        step.model,
+        model,
         config.preference,
         config.priority,
         config.deadline_ns,

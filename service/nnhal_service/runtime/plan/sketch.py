@@ -15,6 +15,7 @@ from nnhal_frontends.imported import ImportedModel
 from nnhal_service.fallback import FallbackLayout, PassedValues, Side, lay_out, values_of
 from nnhal_service.partition import (
     Candidate,
+    Failures,
     Options,
     Partitioning,
     Pin,
@@ -118,6 +119,8 @@ class SketchedPlan:
 
     def optimised(self, step: Step) -> tuple[str, ...]:
         """What a step's device makes of its operations, in its words; nothing if it has no backend, or has died."""
+        if step.source is not None:
+            return (f"{len(step.operations)} operations as the file has them",)
         return self.optimisations.substitutions(step)
 
 
@@ -130,10 +133,10 @@ def sketched(survey: Survey, options: Options, left_out: Mapping[str, str]) -> S
     refined = refine(
         [_without(candidate, left_out, task.model) for candidate in survey.candidates],
         lambda candidates: _partition(task, candidates, options),
-        lambda step: survey.optimisations.views(step).failed,
+        lambda step: _failed(survey, step),
     )
     carrying = [name for name, side in survey.sides.items() if side.relaxed_as_float16]
-    plan = carry(task.model, refined.partitioning.plan, carrying)
+    plan = survey.source_steps.plan(carry(task.model, refined.partitioning.plan, carrying))
     values = passed_values(task.model, plan, survey.sides, task.dimensions, task.element_sizes)
     return SketchedPlan(
         survey.imported,
@@ -185,6 +188,13 @@ def arena_of(plan: Plan, values: PassedValues) -> FallbackLayout:
     """
     ours = [value for value in values.values() if value.is_ours and value.size and not value.is_kept]
     return lay_out(ours if plan.walk is None else [])
+
+
+def _failed(survey: Survey, step: Step) -> Failures:
+    """What a step's device cannot do in this step. A step in the words of the file has no operations to optimise."""
+    if survey.source_steps.of(step).source is not None:
+        return ()
+    return (*survey.source_steps.failed(step), *survey.optimisations.views(step).failed)
 
 
 def _without(candidate: Candidate, left_out: Mapping[str, str], model: Model) -> Candidate:

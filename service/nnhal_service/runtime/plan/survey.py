@@ -18,6 +18,7 @@ from nnhal_service.fallback import Side, edge_ns
 from nnhal_service.partition import Candidate, Task, as_main
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
 from nnhal_service.runtime.plan.optimisations import Optimisations
+from nnhal_service.runtime.plan.source_steps import SourceSteps, taking_in_words
 
 LAYOUT_CODE = "LAYOUT"
 """The code of refusals of operations that a device would take with channels last."""
@@ -40,6 +41,8 @@ class Survey:
     value_names: Sequence[str]
     """A name for each operand of main: the user's if it has one, and no other's."""
     optimisations: Optimisations
+    source_steps: SourceSteps
+    """Steps in the words of the user's file, for the devices that prefer them."""
     origins: Sequence[int | None]
     """For each operation of main its number in the model as it was imported; None if the framework added it."""
     wanting: frozenset[str] = frozenset()
@@ -85,6 +88,7 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
     )
     wanting: set[str] = set()
     candidates = [_candidate(member, imported, sides[member.name], wanting) for member in members.values()]
+    candidates, source_steps = _in_words(imported, members, descriptions, candidates)
     return Survey(
         task,
         imported,
@@ -95,9 +99,41 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
         resolved.constants,
         _value_names(imported),
         Optimisations(members),
+        source_steps,
         range(len(imported.model.main.operations)),
         frozenset(wanting),
     )
+
+
+def _in_words(
+    imported: ImportedModel,
+    members: Mapping[str, FleetMember],
+    descriptions: Mapping[str, DeviceDescription | None],
+    candidates: list[Candidate],
+) -> tuple[list[Candidate], SourceSteps]:
+    """Let devices that prefer steps in the file's words take all operations, if they take the whole model so."""
+    source, only, found = imported.source, {}, []
+    for candidate in candidates:
+        description = descriptions[candidate.name]
+        prefers = source is not None and description is not None and description.source_extension == source.extension
+        if prefers:
+            takes_all = bool(candidate.refusals) and _takes_in_words(members[candidate.name], imported)
+            only[candidate.name] = frozenset(candidate.refusals if takes_all else ())
+            if takes_all:
+                candidate = taking_in_words(candidate, [other for other in candidates if other is not candidate])
+        found.append(candidate)
+    return found, SourceSteps(imported, only)
+
+
+def _takes_in_words(member: FleetMember, imported: ImportedModel) -> bool:
+    main = imported.model.main
+    whole = imported.source and imported.source.model_of(imported.model, main.input_indexes, main.output_indexes)
+    if not whole:
+        return False
+    try:
+        return not _assessed(member, whole)[0]
+    except NnhalError:
+        return False
 
 
 def _value_names(imported: ImportedModel) -> list[str]:

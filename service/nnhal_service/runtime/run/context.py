@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from nnhal.errors import HalError, NnhalError, general_failure
+from nnhal.errors import HalError, NnhalError, general_failure, invalid_argument
 from nnhal.fence import Fence
 from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, ExecutionConfig, Hints, Memory, RunUsage
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.memory.bindings import Bindings, TensorBinding, UsedMemory, bindings_of
+from nnhal_service.runtime.memory.state import CarriedState
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.bound_plan import BoundPlan
@@ -54,8 +55,10 @@ class ExecutionContext:
         hints: Hints = NO_HINTS,
         watcher: RunWatcher | None = None,
         way: DimensionedBinding | None = None,
+        state: CarriedState | None = None,
     ) -> None:
-        """``watcher`` is told of every run. ``way`` leads to a plan for the dimensions that are bound.
+        """``watcher`` is told of every run. ``way`` leads to a plan for the dimensions that are bound. ``state`` is the
+        state of a model that has one: the context keeps to its plan.
 
         Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
         """
@@ -71,20 +74,26 @@ class ExecutionContext:
         self._since_ns, self._deadline_ns, self._is_launched = 0, NO_DEADLINE, False
         self._direct_runs = DirectRuns()
         self._ledgers = Ledgers()
-        self._stays = any(binding.memory is not None for binding in (*inputs, *planned.outputs))
+        self._state = state
+        self._stays = state is not None or any(b.memory is not None for b in (*inputs, *planned.outputs))
         self._declined: PreparedPlan | None = None
         self._direct_plan: PreparedPlan | None = None
         self._planned = planned
         try:
-            self._bindings = self._bindings_by(planned, planned.plans.original)
             for binding in (*inputs, *planned.outputs):
                 if binding.memory is not None:
                     binding.memory.require_alive()
-            self._bound = self._bind_to(planned.plans.hold(self._stays))
+            self._turns = self._turns_of(state) if state is not None else ()
+            if self._turns:
+                self._bindings, self._bound = self._turns[0]
+            else:
+                self._bindings, self._bound = self._bind_to(planned.plans.hold(self._stays))
         except BaseException:
             planned.ended()
             raise
         self._used = UsedMemory(self._bindings.inputs, self._bindings.outputs, self._bound.dimensions)
+        if state is not None:
+            state.use()
 
     @property
     def plans(self) -> ActivePlan:
@@ -95,6 +104,24 @@ class ExecutionContext:
     def settled(self) -> Sequence[OutputReport]:
         """The dimensions of outputs that the model leaves open and those of the inputs determine."""
         return self._planned.settled
+
+    @property
+    def state(self) -> CarriedState | None:
+        """The state of a model that has one."""
+        return self._state
+
+    def reset_state(self) -> None:
+        """Have the next run begin with the initial values of the state.
+
+        Raises GENERAL_FAILURE during a run, INVALID_ARGUMENT if the model has no state.
+        """
+        if self._state is None:
+            invalid_argument("the model has no state")
+        self._occupy()
+        try:
+            self._state.forget()
+        finally:
+            self._leave()
 
     @property
     def prepared(self) -> PreparedPlan:
@@ -296,6 +323,9 @@ class ExecutionContext:
         if self._closing:
             self._leave()
             raise self._over()
+        if self._state is not None:
+            self._bindings, self._bound = self._turns[self._state.turn]
+            self._used = UsedMemory(self._bindings.inputs, self._bindings.outputs, self._bound.dimensions)
 
     def _is_current(self) -> bool:
         """Whether what is bound is to run: it is the plan in force, or there is a reason to stay with it."""
@@ -321,15 +351,18 @@ class ExecutionContext:
     def _close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._bound.close()
-            self.plans.drop(self._bound.prepared)
+            for bound in [bound for _, bound in self._turns] or [self._bound]:
+                bound.close()
+                self.plans.drop(bound.prepared)
+            if self._state is not None:
+                self._state.leave()
             self._planned.ended()
 
     def _follow(self) -> None:
         """Bind the plan in force in place of the last one, which stays bound if that fails."""
         before, plan = self._bound, self.plans.hold()
         try:
-            self._bound = self._bind_to(plan)
+            self._bindings, self._bound = self._bind_to(plan)
         except (NnhalError, OSError) as error:
             _log.warning("a binding stays with its last plan", reason=str(error))
             self._declined = plan
@@ -345,7 +378,8 @@ class ExecutionContext:
             return
         try:
             self._planned = planned
-            bound, self._bound = self._bound, self._bind_to(planned.plans.hold())
+            bound = self._bound
+            self._bindings, self._bound = self._bind_to(planned.plans.hold())
         except (NnhalError, OSError) as error:
             _log.info("a binding does not take the plan for its dimensions", reason=str(error))
             self._planned, self._bindings = before, bindings
@@ -356,25 +390,44 @@ class ExecutionContext:
         before.plans.drop(bound.prepared)
         before.ended()
 
-    def _bindings_by(self, planned: PlannedBinding, plan: PreparedPlan) -> Bindings:
+    def _turns_of(self, state: CarriedState) -> tuple[tuple[Bindings, BoundPlan], ...]:
+        """What is bound for the two turns of a state, in which its buffers have changed their roles."""
+        turns: list[tuple[Bindings, BoundPlan]] = []
+        try:
+            for turn in range(2):
+                self.plans.hold_too(state.prepared)
+                turns.append(self._bind_to(state.prepared, state, turn))
+        except BaseException:
+            for _, bound in turns:
+                bound.close()
+                self.plans.drop(bound.prepared)
+            raise
+        return tuple(turns)
+
+    def _bindings_by(self, plan: PreparedPlan, state: CarriedState | None = None, turn: int = 0) -> Bindings:
         """What is bound, by the operands of a plan. Raises INVALID_ARGUMENT unless each tensor is bound once."""
-        imported = plan.imported
+        imported, planned = plan.imported, self._planned
+        inputs = bindings_of(imported.inputs, self._inputs, "input")
+        outputs = bindings_of(imported.outputs, planned.outputs, "output")
+        if state is not None:
+            inputs = {**inputs, **bindings_of([s.before for s in imported.states], state.inputs(turn), "state")}
+            outputs = {**outputs, **bindings_of([s.after for s in imported.states], state.outputs(turn), "state")}
         return Bindings(
-            bindings_of(imported.inputs, self._inputs, "input"),
-            bindings_of(imported.outputs, planned.outputs, "output"),
+            inputs,
+            outputs,
             self._pools,
             self._config,
             planned.plans.miss,
             weakly(self.close_run_channel),
         )
 
-    def _bind_to(self, plan: PreparedPlan) -> BoundPlan:
+    def _bind_to(
+        self, plan: PreparedPlan, state: CarriedState | None = None, turn: int = 0
+    ) -> tuple[Bindings, BoundPlan]:
         """Bind a plan that the caller holds; the hold passes on to what is returned."""
         try:
-            bindings = self._bindings_by(self._planned, plan)
-            bound = BoundPlan(plan, bindings)
-            self._bindings = bindings
-            return bound
+            bindings = self._bindings_by(plan, state, turn)
+            return bindings, BoundPlan(plan, bindings)
         except BaseException:
             self.plans.drop(plan)
             raise
@@ -409,6 +462,8 @@ class ExecutionContext:
     ) -> RunReport:
         """Report an attempt, or if it fails what comes of trying it ``again`` by another plan that is then in force."""
         begun = begun or self._begin()
+        if self._state is not None:
+            self._state.require()
         if not self._used.is_empty:
             self._used.require_usable()
         try:
@@ -424,6 +479,8 @@ class ExecutionContext:
         except BaseException as error:
             self._note_failed(error, begun)
             self._raise_unloaded(error)
+            if self._state is not None and isinstance(error, NnhalError):
+                self._state.require_kept(error)
             raise
         return self._report(outcome, begun)
 
@@ -479,6 +536,9 @@ class ExecutionContext:
             outputs = [*outputs, *(output for output in self.settled if output.name not in found)]
         if not used.is_empty:
             used.note_written({output.name: output.dimensions for output in outputs})
+        if self._state is not None:
+            self._state.advance()
+            outputs = [output for output in outputs if output.name not in self._state.output_names]
         instant, started, before = begun
         duration, socket_bytes = time.perf_counter_ns() - started, bound.socket_bytes - before
         fell_back = bound.engine.fell_back

@@ -14,10 +14,12 @@ from nnhal.types.layout import Dimensions
 from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, import_model
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.imported import ImportedModel
+from nnhal_frontends.states import StatePair
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Options, PlacementError
 from nnhal_service.runtime.devices.fleet import Fleet
 from nnhal_service.runtime.memory.bindings import TensorBinding
+from nnhal_service.runtime.memory.state import CarriedState
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
 from nnhal_service.runtime.plan.dimensioned import DimensionedPlan, DimensionedPlans
@@ -54,7 +56,8 @@ class LoadedModel:
         self._replanned: Callable[[Collection[str]], None] | None = None
         self._plans = ActivePlan(prepared, weakly(self._follow)) if plans is None else plans
         self._dimensioned: DimensionedPlans | None = None
-        if dimensioned is not None and any(0 in tensor.shape for tensor in prepared.imported.inputs):
+        imported = prepared.imported
+        if dimensioned is not None and not imported.states and any(0 in tensor.shape for tensor in imported.inputs):
             self._dimensioned = DimensionedPlans(prepared, dimensioned, weakly_with(self._leave_direct_runs))
 
     @property
@@ -186,27 +189,35 @@ class LoadedModel:
         loop_timeout_duration_ns: int = -1,
         hints: Hints = NO_HINTS,
         prepares: bool = True,
+        state: CarriedState | None = None,
     ) -> ExecutionContext:
-        """Bind the model to memory.
+        """Bind the model to memory, and to a ``state`` if it has one: by default a new one of the binding's own.
 
         A model with open dimensions runs by a plan for those that are bound. If there is none yet, it is prepared now;
         if not ``prepares``, after some runs, which are by the plan for open dimensions.
         ``loop_timeout_duration_ns`` bounds one activation of a WHILE: -1 is the default, and the HAL's maximum holds.
         Raises HalError, UnloadedError among them, or TransportError if a device is gone.
         """
-        way = self._way_to_dimensions(inputs, outputs)
+        has_state = bool(self.original.imported.states)
+        way = None if has_state else self._way_to_dimensions(inputs, outputs)
         planned = way.planned() if way is not None and (prepares or way.is_there) else None
         try:
-            context = ExecutionContext(
-                planned or PlannedBinding(self._plans, outputs),
-                inputs,
-                pools,
-                measure_timing,
-                loop_timeout_duration_ns,
-                hints,
-                self._watcher,
-                None if planned or prepares else way,
-            )
+            own = self.new_state() if has_state and state is None else None
+            try:
+                context = ExecutionContext(
+                    planned or PlannedBinding(self._plans, outputs),
+                    inputs,
+                    pools,
+                    measure_timing,
+                    loop_timeout_duration_ns,
+                    hints,
+                    self._watcher,
+                    None if planned or prepares else way,
+                    state or own,
+                )
+            finally:
+                if own is not None:
+                    own.leave()
         except NnhalError as error:
             self.require_loaded(error)
             raise
@@ -216,6 +227,13 @@ class LoadedModel:
                 return context
         context.close()
         raise UnloadedError
+
+    def new_state(self) -> CarriedState:
+        """A state for bindings to share, of which one runs at a time. The caller is a user of it, until ``leave``.
+
+        Raises HalError if a device refuses, TransportError if one is gone.
+        """
+        return CarriedState(self._plans)
 
     def _way_to_dimensions(
         self, inputs: Sequence[TensorBinding], outputs: Sequence[TensorBinding]
@@ -289,18 +307,22 @@ def load_model(
     cache: CacheDirectory | None = None,
     limits: ImportLimits = DEFAULT_LIMITS,
     shapes: Mapping[str, Dimensions] | None = None,
+    states: Sequence[StatePair] = (),
 ) -> LoadedModel:
     """Import a model file within limits, and prepare it on the named devices, or on all if none are named.
 
     Without ``format`` the content decides. ``shapes`` fixes dimensions of inputs that the file leaves open. If some
-    stay open, plans for certain dimensions are made when these are bound. Compilations are cached in ``cache``, in
-    entries that depend on the content as well as on the token. Raises FrontendError, PlacementError, HalError,
-    TransportError if a device is gone, and LookupError for a device that the fleet does not know.
+    stay open, plans for certain dimensions are made when these are bound. ``states`` are inputs and outputs that are
+    the model's state. Compilations are cached in ``cache``, in entries that depend on the content as well as on the
+    token. Raises FrontendError, PlacementError, HalError, TransportError if a device is gone, and LookupError for a
+    device that the fleet does not know.
     """
     if cache is not None:
         cache = cache.of_content(content)
         if shapes:
             cache = cache.of_variant(str(sorted(shapes.items())))
+        if states:
+            cache = cache.of_variant(str([(pair.input, pair.output) for pair in states]))
 
     def prepared(
         imported: ImportedModel,
@@ -313,9 +335,10 @@ def load_model(
         variant = cache and cache.of_variant(str(sorted(dimensions.items())))
         # A deadline was for loading.
         later = replace(options, deadline_ns=NO_DEADLINE)
-        return prepare(import_model(content, format, limits=limits, shapes=dimensions), fleet, devices, later, variant)
+        known = {**(shapes or {}), **dimensions}
+        return prepare(import_model(content, format, limits=limits, shapes=known), fleet, devices, later, variant)
 
-    imported = import_model(content, format, limits=limits, shapes=shapes)
+    imported = import_model(content, format, limits=limits, shapes=shapes, states=states)
     for warning in imported.warnings:
         _log.warning("a model file contradicts itself", reason=warning)
     try:
@@ -324,7 +347,7 @@ def load_model(
         # A model with operations of the extension may run as a whole even if its parts cannot.
         if not imported.model.extension_name_to_prefix:
             raise
-        whole = import_model(content, format, as_one=True, limits=limits, shapes=shapes)
+        whole = import_model(content, format, as_one=True, limits=limits, shapes=shapes, states=states)
         with suppress(HalError, PlacementError):
             return prepared(whole, cache and cache.of_variant("as one"))
         raise

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS
+from nnhal.resolved import propagate_dimensions
 from nnhal.types import OperandType, OperationType
+from nnhal_devices.cpu_acc.lowering import lower
 from tests.support.agreement import assert_agrees, assert_single_agrees, like, random
 from tests.support.models import Recipe
 
@@ -47,6 +49,20 @@ def test_extremes(operation: OperationType, code: OperandType) -> None:
 @pytest.mark.parametrize("code", [F32, F16, Q8A, Q8AS])
 def test_a_slope_for_negative_values(code: OperandType) -> None:
     assert_single_agrees(OperationType.PRELU, code, [(1, 3, 4, 5), (5,)], [], like(code, scale=_scale(code)))
+
+
+@pytest.mark.parametrize("code", [F32, F16, Q8A, Q8AS])
+@pytest.mark.parametrize("slope", [0.25, -0.5, 1.5])
+def test_one_constant_slope_for_all_is_a_leaky_relu(code: OperandType, slope: float) -> None:
+    recipe, operand = Recipe(), like(code, scale=0.05 if code in (Q8A, Q8AS) else None)
+    given = recipe.input(code, (1, 3, 4, 5), operand.scale, operand.zero_point)
+    kept = round(slope / operand.scale) + operand.zero_point if operand.scale else slope
+    slopes = recipe.constant(code, np.full((1, 1, 5), kept), operand.scale, operand.zero_point)
+    model = recipe.build(recipe.operation(OperationType.PRELU, [given, slopes], operand))
+    assert_agrees(model, random(code, (1, 3, 4, 5)))
+    nodes = [node.type for node in lower(model, propagate_dimensions(model)).nodes]
+    assert "LeakyRelu" in nodes
+    assert "PRelu" not in nodes
 
 
 def test_powers() -> None:

@@ -58,6 +58,11 @@ class AllocatedMemory:
             return self._filled is not None and self._filled is self._storage
 
     @property
+    def is_lost(self) -> bool:
+        """Whether its device has died, and its values with it."""
+        return self._storage.gone
+
+    @property
     def closed(self) -> bool:
         """Whether it has been freed."""
         return self._closed

@@ -16,7 +16,10 @@ from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelRole:
-    """One use of memory: an input or output of a loaded model. ``probability``, above 0 and at most 1, is a hint."""
+    """One use of memory: an input or output of a loaded model. ``probability``, above 0 and at most 1, is a hint.
+
+    Those of the model's states have the indexes behind the user's own.
+    """
 
     prepared: PreparedPlan
     is_output: bool
@@ -35,7 +38,7 @@ class ModelRole:
     def number(self) -> int:
         """The operand's index in the main subgraph. Raises INVALID_ARGUMENT if the model has no such tensor."""
         imported = self.prepared.imported
-        tensors = imported.outputs if self.is_output else imported.inputs
+        tensors = imported.all_outputs if self.is_output else imported.all_inputs
         if not 0 <= self.index < len(tensors):
             invalid_argument(f"a role of {self}, the model has {len(tensors)}")
         return tensors[self.index].operand

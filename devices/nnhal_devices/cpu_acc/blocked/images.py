@@ -1,0 +1,120 @@
+"""Which tensors of a lowered graph are images that ONNX Runtime can keep blocked, and who makes and reads them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal_devices.cpu_acc.graph import LoweredGraph, LoweredNode
+
+CHANNEL_AXIS = 1
+GRAIN = 4
+"""ONNX Runtime blocks a dense convolution if its input has less than a block, or a multiple of so many channels."""
+_RANK = 4
+
+
+class Images:
+    """Float images with channels first that begin with a convolution, and what may become of them.
+
+    Operations other than convolutions make zeros of zeros, so that channels without content stay so, or, if
+    ``with_any_value``, anything.
+    """
+
+    def __init__(self, graph: LoweredGraph, with_any_value: bool = False) -> None:
+        self._constants = graph.constants
+        self._with_any_value = with_any_value
+        self.makers: dict[str, LoweredNode] = {}
+        self.readers: dict[str, list[LoweredNode]] = defaultdict(list)
+        self.channels: dict[str, int] = {}
+        """The number of channels of each image."""
+        for node in graph.nodes:
+            self.makers.update(dict.fromkeys(node.outputs, node))
+            for name in node.inputs:
+                self.readers[name].append(node)
+            channels = self._made_channels(node)
+            if channels:
+                self.channels[node.outputs[0]] = channels
+
+    def weights(self, node: LoweredNode) -> Array | None:
+        """The constant filter of a convolution of floats in two dimensions, whose bias is constant too."""
+        if node.type != "Conv":
+            return None
+        weights = self._constants.get(node.inputs[1])
+        if weights is None or weights.ndim != _RANK or weights.dtype != np.float32:
+            return None
+        return weights if all(name in self._constants for name in node.inputs[2:]) else None
+
+    def is_dense(self, node: LoweredNode) -> bool:
+        """Whether a node is a convolution that reads all channels for each of its own."""
+        return self.weights(node) is not None and node.attributes.get("group", 1) == 1
+
+    def is_depthwise(self, node: LoweredNode) -> bool:
+        """Whether a node is a convolution of one filter for each channel."""
+        weights = self.weights(node)
+        return weights is not None and not self.is_dense(node) and node.attributes["group"] == len(weights)
+
+    def added_channels(self, node: LoweredNode) -> int | None:
+        """How many channels a Pad adds at the end, if it pads with zeros; 0 if it only adds rows and columns."""
+        if node.type != "Pad" or "mode" in node.attributes:
+            return None
+        paddings, value = (self._constants.get(name) for name in node.inputs[1:3])
+        if paddings is None or value is None or value.any() or paddings.size != 2 * _RANK:
+            return None
+        before, after = paddings[:_RANK], paddings[_RANK:]
+        if before[0] or after[0] or before[CHANNEL_AXIS] or (paddings < 0).any():
+            return None
+        return int(after[CHANNEL_AXIS])
+
+    def _made_channels(self, node: LoweredNode) -> int:
+        """The channels of the image that a node makes; 0 if it makes none."""
+        read = node.inputs if node.type in ("Add", "Mul") else node.inputs[:1]
+        given = max((self.channels.get(name, 0) for name in read), default=0)
+        weights = self.weights(node)
+        if weights is not None:
+            made = len(weights) if self.is_dense(node) else given
+            return made if self.is_dense(node) or self.is_depthwise(node) else 0
+        if given and node.type == "Pad":
+            added = self.added_channels(node)
+            return 0 if added is None else given + added
+        return given if given and self._keeps_channels(node, given) else 0
+
+    def _keeps_channels(self, node: LoweredNode, channels: int) -> bool:
+        """Whether the output of a node has the channels of the image that it reads, and their zeros."""
+        bounds = [self._constants.get(name) for name in node.inputs[1:] if name]
+        match node.type:
+            case "HardSwish" | "LeakyRelu" | "Relu" | "Tanh" | "AveragePool" | "MaxPool":
+                return True
+            case "HardSigmoid" | "Sigmoid":
+                return self._with_any_value
+            case "Clip":
+                return len(bounds) == 2 and self._is_bound(bounds[0], 1) and self._is_bound(bounds[1], -1)
+            case "Max" | "Min":
+                return len(bounds) == 1 and self._is_bound(bounds[0], 1 if node.type == "Max" else -1)
+            case "PRelu":
+                return self._vector(node.inputs[1], channels)
+            case "Add" | "Mul":
+                return all(self._combines(node, name, channels) for name in node.inputs)
+            case "Resize":
+                return len(node.inputs) == _RANK and bounds[0] is not None and bounds[0][CHANNEL_AXIS] == channels
+        return False
+
+    def _is_bound(self, bound: Array | None, side: int) -> bool:
+        """Whether a bound is a constant for all elements that lets zeros pass. ``side`` is 1 for a least value."""
+        if bound is None or bound.size != 1 or bound.dtype != np.float32:
+            return False
+        return self._with_any_value or side * bound.item() <= 0
+
+    def _combines(self, node: LoweredNode, name: str, channels: int) -> bool:
+        if name not in self._constants:
+            return self.channels.get(name) == channels
+        keeps_zeros = node.type == "Mul" or self._with_any_value
+        return self._vector(name, channels) and (keeps_zeros or self._constants[name].size > 1)
+
+    def _vector(self, name: str, channels: int) -> bool:
+        """Whether a tensor is a constant that has one number for each channel, or one for all."""
+        values = self._constants.get(name)
+        if values is None or values.dtype != np.float32 or values.ndim > _RANK:
+            return False
+        return (1,) * (_RANK - values.ndim) + values.shape in ((1, channels, 1, 1), (1, 1, 1, 1))

@@ -1,0 +1,128 @@
+"""Inputs and outputs of a model that are its state: what an output has after a run, an input has before the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.types.layout import Dimensions, combine, describe
+from nnhal_frontends.errors import InvalidModel
+from nnhal_frontends.imported import ImportedModel, ImportedState, ImportedTensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatePair:
+    """An input and an output that are one state. Before the first run it is ``initial``, or zeros if that is None.
+
+    ``dimensions`` are those of the zeros that the model leaves open; those that are unknown to both are 1.
+    """
+
+    input: str
+    output: str
+    initial: Array | None = None
+    dimensions: Dimensions = ()
+
+
+def with_states(imported: ImportedModel, pairs: Sequence[StatePair]) -> ImportedModel:
+    """Return the model with some of its inputs and outputs as states, which users see no longer.
+
+    Raises InvalidModel if an input or output is unknown or named twice, or if the two of a state differ.
+    """
+    inputs = {tensor.name: tensor for tensor in imported.inputs}
+    outputs = {tensor.name: tensor for tensor in imported.outputs}
+    states = [*imported.states]
+    known = {(state.before.name, state.after.name): number for number, state in enumerate(states)}
+    for pair in pairs:
+        number = known.get((pair.input, pair.output))
+        if number is not None:  # the file has it as a state already
+            if pair.initial is not None:
+                states[number] = replace(states[number], initial=_initial(imported, states[number].before, pair))
+            continue
+        before, after = _taken(inputs, pair.input, "input"), _taken(outputs, pair.output, "output")
+        _require_alike(imported, before, after)
+        states.append(ImportedState(before, after, _initial(imported, before, pair)))
+    rest, results = tuple(inputs.values()), tuple(outputs.values())
+    if not results:
+        raise InvalidModel("all outputs are states, expected one at least that is a result")
+    operands = list(imported.model.main.operands)
+    for state in states:  # what the model computes has the dimensions of what it begins with
+        operands[state.after.operand] = replace(operands[state.after.operand], dimensions=state.initial.shape)
+    main = replace(
+        imported.model.main,
+        operands=tuple(operands),
+        input_indexes=tuple(t.operand for t in (*rest, *(state.before for state in states))),
+        output_indexes=tuple(t.operand for t in (*results, *(state.after for state in states))),
+    )
+    return replace(
+        imported, model=replace(imported.model, main=main), inputs=rest, outputs=results, states=tuple(states)
+    )
+
+
+def _taken(tensors: dict[str, ImportedTensor], name: str, what: str) -> ImportedTensor:
+    if name not in tensors:
+        raise InvalidModel(f"a state has the {what} '{name}', expected one of {sorted(tensors)}, each once")
+    return tensors.pop(name)
+
+
+def _require_alike(imported: ImportedModel, before: ImportedTensor, after: ImportedTensor) -> None:
+    operands = imported.model.main.operands
+    one, other = operands[before.operand], operands[after.operand]
+    where = f"the state of input '{before.name}' and output '{after.name}'"
+    if before.element_type != after.element_type or (one.type, one.scale, one.zero_point) != (
+        other.type,
+        other.scale,
+        other.zero_point,
+    ):
+        got = f"{before.element_type.name} and {after.element_type.name}"
+        raise InvalidModel(f"{where} has elements of {got}, expected one type and one quantisation")
+    if before.element_type.hasobject:
+        raise InvalidModel(f"{where} has no numbers, expected a tensor of numbers")
+    if combine(one.dimensions, other.dimensions) is None:
+        got = f"{describe(one.dimensions)} and {describe(other.dimensions)}"
+        raise InvalidModel(f"{where} has dimensions {got}, expected dimensions that agree")
+
+
+def open_dimensions(imported: ImportedModel, pairs: Sequence[StatePair]) -> dict[str, Dimensions]:
+    """The dimensions of those states that the model leaves open and nothing gives: 1 for each, as in Triton."""
+    inputs = {tensor.name: tensor for tensor in imported.inputs}
+    found: dict[str, Dimensions] = {}
+    for pair in pairs:
+        if pair.input in inputs:
+            declared = imported.model.main.operands[inputs[pair.input].operand].dimensions
+            known = combine(declared, pair.dimensions) or ()
+            if 0 in known:
+                found[pair.input] = tuple(length or 1 for length in known)
+    return found
+
+
+def _initial(imported: ImportedModel, tensor: ImportedTensor, pair: StatePair) -> Array:
+    declared = imported.model.main.operands[tensor.operand].dimensions
+    wanted = pair.dimensions if pair.initial is None else pair.initial.shape or (1,)
+    known = combine(declared, wanted)
+    if known is None:
+        raise InvalidModel(
+            f"the state of input '{tensor.name}' begins with dimensions {describe(wanted)}, the model has "
+            f"{describe(declared)}"
+        )
+    if pair.initial is None:
+        return zeros(tuple(length or 1 for length in known), tensor.element_type)
+    if pair.initial.dtype != tensor.element_type:
+        raise InvalidModel(
+            f"the state of input '{tensor.name}' begins with {pair.initial.dtype.name}, the model has "
+            f"{tensor.element_type.name}"
+        )
+    return pair.initial.reshape(known)
+
+
+def zeros(shape: Sequence[int], element_type: np.dtype[np.generic], value: int = 0) -> Array:
+    """An array that has ``value`` everywhere, and takes no memory."""
+    return np.broadcast_to(np.array(value, element_type), tuple(shape))
+
+
+def given_dimensions(pairs: Sequence[StatePair]) -> Mapping[str, Dimensions]:
+    """The dimensions of states that are all known, by input: the model is imported for these."""
+    found = {pair.input: pair.dimensions if pair.initial is None else pair.initial.shape for pair in pairs}
+    return {name: dimensions for name, dimensions in found.items() if dimensions and 0 not in dimensions}

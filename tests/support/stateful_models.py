@@ -1,0 +1,73 @@
+"""Models that carry values from request to request, as a repository has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from onnx import helper
+
+from tests.support.onnx_models import onnx_model
+from tests.support.repositories import write
+from tests.support.tflite_variables import running_sum
+
+SUM, RUNNING, CONTROLLED, BATCHED, SHORT, STATELESS = "sum", "running", "controlled", "batched", "short", "stateless"
+
+
+def running_total(shape: tuple[str | int, ...] = (1, 3)) -> bytes:
+    """``y`` is ``x`` plus ``before``, and ``after`` is the same."""
+    nodes = [helper.make_node("Add", ["x", "before"], ["y"]), helper.make_node("Identity", ["y"], ["after"])]
+    return onnx_model(nodes, {"x": shape, "before": shape}, ["y", "after"]).SerializeToString()
+
+
+def told_controls() -> bytes:
+    """``told`` are the control inputs as floats: start, end, ready, correlation id; ``total`` counts the requests."""
+    nodes = [
+        helper.make_node("Cast", ["end"], ["end_float"], to=1),
+        helper.make_node("Cast", ["ready"], ["ready_float"], to=1),
+        helper.make_node("Cast", ["id"], ["id_float"], to=1),
+        helper.make_node("Concat", ["start", "end_float", "ready_float", "id_float"], ["told"], axis=0),
+        helper.make_node("Add", ["count", "x"], ["total"]),
+        helper.make_node("Identity", ["total"], ["next"]),
+    ]
+    inputs = dict.fromkeys(("x", "start", "end", "ready", "id", "count"), (1,))
+    types = {"end": np.int32, "ready": np.bool_, "id": np.int64}
+    return onnx_model(nodes, inputs, ["told", "total", "next"], element_types=types).SerializeToString()
+
+
+_STATE = 'state { input_name: "before" output_name: "after" data_type: TYPE_FP32 dims: [1, 3] %s }'
+_CONTROLS = """
+sequence_batching {
+  max_sequence_idle_microseconds: 60000000
+  control_input { name: "start" control { kind: CONTROL_SEQUENCE_START fp32_false_true: [0, 5] } }
+  control_input { name: "end" control { kind: CONTROL_SEQUENCE_END int32_false_true: [-1, 1] } }
+  control_input { name: "ready" control { kind: CONTROL_SEQUENCE_READY bool_false_true: [false, true] } }
+  control_input { name: "id" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_INT64 } }
+  state { input_name: "count" output_name: "next" }
+}
+"""
+
+
+def write_stateful_models(repository: Path) -> Path:
+    """Write a repository of such models."""
+    write(repository, SUM, {"1/model.tflite": running_sum()})
+    initial = _STATE % 'initial_state { data_type: TYPE_FP32 dims: [1, 3] data_file: "first" name: "first" }'
+    idle = "max_sequence_idle_microseconds: 60000000"
+    write(
+        repository,
+        RUNNING,
+        {
+            "1/model.onnx": running_total((1, "n")),
+            "config.pbtxt": f"sequence_batching {{ direct {{}} {idle} {initial} }}",
+            "initial_state/first": np.array([1, 2, 3], np.float32).tobytes(),
+        },
+    )
+    write(repository, CONTROLLED, {"1/model.onnx": told_controls(), "config.pbtxt": _CONTROLS})
+    state = 'state { input_name: "before" output_name: "after" data_type: TYPE_FP32 dims: [3] }'
+    batched = f"max_batch_size: 4 sequence_batching {{ oldest {{ max_candidate_sequences: 2 }} {idle} {state} }}"
+    write(repository, BATCHED, {"1/model.onnx": running_total(("n", 3)), "config.pbtxt": batched})
+    short = f"sequence_batching {{ max_sequence_idle_microseconds: 1000 {_STATE % ''} }}"
+    write(repository, SHORT, {"1/model.onnx": running_total(), "config.pbtxt": short})
+    plain = onnx_model([helper.make_node("Neg", ["x"], ["y"])], {"x": (1, 3)}, ["y"]).SerializeToString()
+    write(repository, STATELESS, {"1/model.onnx": plain, "config.pbtxt": f"sequence_batching {{ direct {{}} {idle} }}"})
+    return repository

@@ -1,0 +1,92 @@
+"""The model file that a command is given, read and checked before any process is started."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.tensors import mismatch
+from nnhal.types.layout import Dimensions, combine
+from nnhal_frontends import import_model
+from nnhal_frontends.dimension_names import dimension_names
+from nnhal_frontends.errors import FrontendError
+from nnhal_frontends.imported import ImportedModel, ImportedTensor
+from nnhal_tools.input_shapes import labels_of, parse_lengths, parse_shapes, shapes_with
+
+
+@dataclass(frozen=True, slots=True)
+class GivenModel:
+    """The inputs of a model file, and the dimensions that the user has fixed."""
+
+    path: Path
+    inputs: tuple[ImportedTensor, ...]
+    """With the dimensions that the user has fixed; 0 for those that are open."""
+    dimensions: Mapping[str, Dimensions]
+    """Of the inputs that the user has fixed, for ``Framework.load``."""
+    names: Mapping[str, Sequence[str]]
+    """Of the dimensions of inputs; empty for those without one."""
+
+    def open_inputs(self) -> str:
+        """Say which inputs have open dimensions, with their names: ``x [batch, 3, ?]``. Empty if none has."""
+        return ", ".join(f"{tensor.name} {self._shape_in_words(tensor)}" for tensor in self.inputs if 0 in tensor.shape)
+
+    def require_inputs(self, arrays: Mapping[str, Array]) -> None:
+        """Raise ValueError if these are not the inputs, or one has another type or other dimensions."""
+        known = {tensor.name: tensor for tensor in self.inputs}
+        if arrays.keys() != known.keys():
+            raise ValueError(f"got inputs {sorted(arrays)}, expected {sorted(known)}")
+        for name, tensor in known.items():
+            given, kind = arrays[name], tensor.element_type
+            fits = not tensor.shape or combine(tensor.shape, given.shape or (1,)) is not None
+            if not kind.hasobject and not (fits and _may_hold(given.dtype, kind)):
+                raise ValueError(mismatch(name, given, kind, tensor.shape))
+
+    def _shape_in_words(self, tensor: ImportedTensor) -> str:
+        labels = labels_of(tensor.shape, self.names.get(tensor.name, ()))
+        words = [str(length or label or "?") for length, label in zip(tensor.shape, labels, strict=True)]
+        return f"[{', '.join(words)}]"
+
+
+def read_model(path: Path, lengths: Sequence[str] = (), shapes: Sequence[str] = ()) -> GivenModel:
+    """Read a model file, with open dimensions fixed by texts of --dim and --shape.
+
+    Raises OSError if it cannot be read, ValueError if it is no model that can be imported, or if the texts do not fit.
+    """
+    given, dims = parse_shapes(shapes), parse_lengths(lengths)
+    content = path.read_bytes()
+    imported, names = _imported(path, content, {}), dimension_names(content)
+    fixed: dict[str, Dimensions] = {}
+    if given or dims:
+        declared = {tensor.name: tensor.shape for tensor in imported.inputs}
+        fixed = shapes_with(given, dims, declared, names)
+        imported = _imported(path, content, fixed)
+    return GivenModel(path, imported.inputs, fixed, names)
+
+
+def _may_hold(given: np.dtype[np.generic], expected: np.dtype[np.generic]) -> bool:
+    """Return whether the framework may take elements of a type for others: devices have narrower ones for some."""
+    return given == expected or (given.kind in "biu" and expected.kind in "biu" and given.itemsize <= expected.itemsize)
+
+
+def require_writable(files: Collection[Path | None]) -> None:
+    """Raise OSError if one of the files that a command is to write cannot be made, for its folder or for itself."""
+    for path in files:
+        if path is not None:
+            path.parent.stat()
+            if path.is_dir():
+                raise IsADirectoryError(21, "Is a directory", str(path))
+
+
+def _imported(path: Path, content: bytes, shapes: Mapping[str, Dimensions]) -> ImportedModel:
+    """Import a model, as one operation if that can be, which is quicker and has the same inputs."""
+    try:
+        try:
+            return import_model(content, as_one=True, shapes=shapes)
+        except FrontendError:
+            return import_model(content, shapes=shapes)
+    except FrontendError as error:
+        raise ValueError(f"{path}: {error}") from error
