@@ -83,7 +83,6 @@ class ExecutionContext:
         self._direct_plan: PreparedPlan | None = None
         self._planned = planned
         try:
-            self._bindings = self._bindings_by(planned, planned.plans.original)
             for binding in (*inputs, *planned.outputs):
                 if binding.memory is not None:
                     binding.memory.require_alive()
