@@ -75,6 +75,7 @@ class Opener(Generic[S]):
             self._cache(placement.cache_token),
             self._limits,
             states=state_pairs(config, source),
+            signature=placement.signature,
         )
         undo.callback(loaded.close)
         inputs, outputs = inputs_of(loaded.prepared), outputs_of(loaded.prepared)
