@@ -169,3 +169,9 @@ def test_a_binding_goes_over_to_the_models_layout(short_path: Path, files: dict[
             check()
             wait_until(lambda: not model.explain().transpositions, "the model is planned without the NPU")
             check()
+
+
+def test_floats_which_no_npu_takes_keep_their_layout(framework: Framework, tmp_path: Path) -> None:
+    onnx.save(NETWORKS["resnet"](), tmp_path / "floats.onnx")
+    told = framework.load(tmp_path / "floats.onnx", devices=("ethos_n", "ethos_u", "cpu_acc", "cpu_ref")).explain()
+    assert told.image_layout is None

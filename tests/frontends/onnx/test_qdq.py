@@ -489,3 +489,21 @@ def test_an_average_over_the_whole_image_has_no_stride() -> None:
     constants = imported.resolved().constants[0]
     strides = [int(constants[operation.inputs[position]]) for position in (7, 8)]
     assert (operations(imported), strides) == (["DEPTHWISE_CONV_2D"], [1, 1])
+
+
+@pytest.mark.parametrize(("divisor", "q"), [(100, Q(0.06, 0)), (120, Q(0.06, 20)), (1, Q(50.0, 0))])
+def test_a_quotient_by_a_number_is_a_product(divisor: int, q: Q) -> None:
+    by = (divisor - q.zero_point) * q.scale
+    model = quantized_model(
+        make_node("Div", ["x", "w"], ["y"]),
+        {"x": (IMAGE, Q(0.05, 3))},
+        Q(0.05 / by, 3),
+        {"w": (np.array([divisor], np.int8), q)},
+    )
+    assert operations(run(model)) == ["MUL"]
+
+
+def test_a_quotient_by_several_numbers_is_of_floats() -> None:
+    weights = {"w": (np.array([3, 4, 5, 6], np.int8).reshape(4, 1, 1), Q(0.5, 0))}
+    model = quantized_model(make_node("Div", ["x", "w"], ["y"]), {"x": (IMAGE, Q(0.05, 3))}, Q(0.05, 3), weights)
+    assert "DIV" in operations(run(model))
