@@ -44,19 +44,22 @@ def import_model(
     limits: ImportLimits = DEFAULT_LIMITS,
     shapes: Mapping[str, Sequence[int]] | None = None,
     states: Sequence[StatePair] = (),
+    tensors_only: bool = False,
+    signature: str | None = None,
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content.
 
     ``shapes`` fixes the dimensions of inputs that the file leaves open. ``states`` are inputs and outputs that become
-    states, in known dimensions. ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it has no
-    effect on other formats. Raises FrontendError: InvalidModel if the file breaks the rules of its format, exceeds the
-    limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if the NN HAL cannot express the
-    model.
+    states, in known dimensions. ``as_one`` makes the model one operation of the extension of its format, nnhal.onnx or
+    nnhal.tflite; it has no effect on a TFLite model with variables. ``tensors_only`` has maps of probabilities, with
+    which classifiers in ONNX end, become tensors. ``signature`` is the name of an entry point of a TFLite file, whose
+    names inputs and outputs then have. Raises FrontendError: InvalidModel if the file breaks the rules of its format,
+    exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if neither HAL nor
+    extension can express the model.
     """
     try:
-        if states:
-            return _with_states(partial(_imported, content, format, as_one, limits), shapes or {}, states)
-        return _imported(content, format, as_one, limits, shapes or {})
+        make = partial(_imported, content, format, as_one, limits, tensors_only, signature)
+        return _with_states(make, shapes or {}, states) if states else make(shapes or {})
     except MemoryError as error:
         raise InvalidModel(f"importing the {len(content)} bytes takes more memory than there is") from error
     except RecursionError as error:
@@ -83,6 +86,8 @@ def _imported(
     format: ModelFormat | None,  # noqa: A002
     as_one: bool,
     limits: ImportLimits,
+    tensors_only: bool,
+    signature: str | None,
     shapes: Mapping[str, Sequence[int]],
 ) -> ImportedModel:
     if format is None:
@@ -91,8 +96,10 @@ def _imported(
         # What reads a format is imported with the first model of that format.
         from nnhal_frontends.tflite import import_tflite
 
-        imported = import_tflite(content, limits)
+        imported = import_tflite(content, limits, as_one=as_one, signature=signature)
         return with_dimensions(imported, shapes) if shapes else imported
+    if signature is not None:
+        raise InvalidModel(f"signature '{signature}' of an ONNX model, which has none")
     from google.protobuf.message import DecodeError
     from onnx import ModelProto  # "import onnx" would name the subpackage here
 
@@ -106,4 +113,4 @@ def _imported(
         raise InvalidModel(
             f"{len(content)} bytes that are neither an ONNX nor a TFLite model, or whose graphs are nested too deep"
         ) from error
-    return import_onnx(model, shapes, as_one=as_one, limits=limits)
+    return import_onnx(model, shapes, as_one=as_one, limits=limits, tensors_only=tensors_only)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 
 import numpy as np
 
@@ -32,6 +31,9 @@ MAX_INLINE_BYTES = 128
 """Larger constants lie in the model's pool."""
 POOL_ALIGNMENT = 64
 """Bytes."""
+_FEW = 256
+"""Constants of more values are told apart by some of these before all are compared."""
+_SAMPLE = 16
 
 
 @dataclass(slots=True)
@@ -46,7 +48,8 @@ class ModelBuilder:
     room: int = DEFAULT_LIMITS.folded_bytes
     """Bytes that constants may still take which are not in the user's file, such as fillings."""
     _values: dict[int, Array] = field(default_factory=dict)
-    _known: dict[tuple[Operand, bytes], int] = field(default_factory=dict)
+    _alike: dict[tuple[Operand, bytes], list[int]] = field(default_factory=dict)
+    """Constants by their operand and a sample of their values."""
 
     def add(self, operand: Operand, name: str = "") -> int:
         """Add an operand other than a constant, and return its index."""
@@ -67,15 +70,18 @@ class ModelBuilder:
 
         ``values`` must not change before ``build``, which may be the first to copy them.
         """
-        stored = np.ascontiguousarray(values, ELEMENT_TYPES.get(code, values.dtype)).reshape(values.shape)
+        stored = np.asarray(values, ELEMENT_TYPES.get(code, values.dtype))
         operand = Operand(
             code, values.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, DataLocation(), channels
         )
-        key = (operand, blake2b(stored.reshape(-1).view(np.uint8).data, digest_size=16).digest())
-        if key not in self._known:
-            self._known[key] = self.add(operand, name)
-            self._values[self._known[key]] = stored
-        return self._known[key]
+        alike = self._alike.setdefault((operand, _sample(stored)), [])
+        for index in alike:
+            if _is_same(self._values[index], stored):
+                return index
+        index = self.add(operand, name)
+        self._values[index] = stored
+        alike.append(index)
+        return index
 
     def operation(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Add an operation, and complete the dimensions of its outputs from its inputs.
@@ -109,6 +115,12 @@ class ModelBuilder:
         if merged is None:
             invalid_argument(f"{place} gives {describe(dimensions)}, the model has {describe(operand.dimensions)}")
         self.operands[index] = replace(operand, dimensions=merged)
+
+    def complete(self, index: int, dimensions: tuple[int, ...]) -> None:
+        """Complete the dimensions of an operand by others that it has too, unless they contradict its own."""
+        merged = combine(self.operands[index].dimensions, dimensions)
+        if merged is not None:
+            self.operands[index] = replace(self.operands[index], dimensions=merged)
 
     def subgraph_reference(self, number: int) -> int:
         """Add an operand that refers to a subgraph, by its position in ``build``'s ``referenced``."""
@@ -159,7 +171,7 @@ class _Storage:
 
     def place(self, operand: Operand, values: Array) -> Operand:
         """Place a constant, and return its operand with lifetime and location."""
-        raw = values.reshape(-1).view(np.uint8)
+        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         if len(raw) <= MAX_INLINE_BYTES:
             self.inline += bytes(-len(self.inline) % _alignment(len(raw)))
             location = DataLocation(0, len(self.inline), len(raw))
@@ -173,6 +185,19 @@ class _Storage:
     def pools(self) -> tuple[Ashmem, ...]:
         """Return the pool of the larger constants; empty if there are none."""
         return (create_read_only(self._pooled, self._end, "nnhal-constants"),) if self._pooled else ()
+
+
+def _sample(values: Array) -> bytes:
+    """Return some of the values: all of them if they are few."""
+    if values.size <= _FEW:
+        return values.tobytes()
+    flat = values.flat
+    return b"".join(np.asarray(flat[place]).tobytes() for place in range(0, values.size, values.size // _SAMPLE))
+
+
+def _is_same(one: Array, other: Array) -> bool:
+    """Return whether two arrays of one type and shape have the same bits."""
+    return one is other or one.size <= _FEW or one.tobytes() == other.tobytes()
 
 
 def _alignment(size: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -56,7 +57,7 @@ class ResolvedModel:
         is_known = is_final and all(_is_known(operand) for operand in inputs)
         return OperationContext(
             OperationType(node.type),
-            describe_operation(node, operation, subgraph),
+            partial(describe_operation, node, operation, subgraph),
             inputs,
             [graph.operands[i] for i in node.outputs],
             lambda position: constants.get(node.inputs[position]),

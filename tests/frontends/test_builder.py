@@ -70,3 +70,13 @@ def test_an_operation_is_checked_and_its_result_completed() -> None:
     with pytest.raises(HalError, match=r"ADD: .*\[2, 3\] and \[2, 2\] do not broadcast"):
         other = builder.add(floats(2, 2, lifetime=OperandLifeTime.SUBGRAPH_INPUT))
         builder.operation(OperationType.ADD, [source, other, none], [builder.add(floats())])
+
+
+def test_constants_that_differ_in_one_of_many_values_are_two_operands() -> None:
+    builder = ModelBuilder()
+    values = np.arange(4096, dtype=np.float32).reshape(64, 64)
+    other = values.copy()
+    other[1, 1] = -1
+    first = builder.constant(OperandType.TENSOR_FLOAT32, values)
+    assert builder.constant(OperandType.TENSOR_FLOAT32, values.T.copy().T) == first
+    assert builder.constant(OperandType.TENSOR_FLOAT32, other) != first

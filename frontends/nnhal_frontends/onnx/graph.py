@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.inference import forget_unknown, infer
 from nnhal_frontends.onnx.qoperators import expand_qoperators
 from nnhal_frontends.onnx.screening import screen
+from nnhal_frontends.onnx.weights_apart import set_weights_apart
 
 MIN_OPSET = 7
 _DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -163,6 +164,15 @@ def read_graph(
     valid or exceeds the limits, or if the shapes do not fit it.
     """
     screen(model, limits)
+    return read_screened(model, shapes, lenient)
+
+
+def read_screened(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None, lenient: bool = False
+) -> OnnxGraph:
+    """Read a model that has been screened, as ``read_graph`` does."""
+    apart = set_weights_apart(model)
+    model = apart.model
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
@@ -171,18 +181,20 @@ def read_graph(
     own = {function.domain for function in model.functions}
     if model.functions:
         model = inliner.inline_local_functions(model)
-    model, warnings = infer(_with_shapes(expand_qoperators(model), shapes or {}), lenient)
+    expanded = expand_qoperators(model, apart)
+    model, warnings = infer(_with_shapes(expanded, shapes or {}, apart.added), lenient)
     graph = model.graph
     constants = {tensor.name: constant_array(tensor, tensor.name) for tensor in graph.initializer}
-    constants |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer}
+    constants |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer} | apart.weights
     return OnnxGraph(
         opset,
-        tuple(_node(node, index) for index, node in enumerate(graph.node)),
-        tuple(value.name for value in graph.input if value.name not in constants),
+        tuple(_node(apart.original(node), index) for index, node in enumerate(graph.node)),
+        tuple(value.name for value in graph.input if value.name not in constants and value.name not in apart.added),
         {value.name: value.name for value in graph.output},
         {
             value.name: _tensor(value)
             for value in (*graph.input, *graph.value_info, *graph.output)
+            if value.name not in apart.added
             if value.type.WhichOneof("value") != "tensor_type" or value.type.tensor_type.elem_type
         },
         constants,
@@ -214,12 +226,17 @@ def _opset(model: onnx.ModelProto, least: int) -> int:
     return opset
 
 
-def _with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
-    """Return a copy with fixed shapes, and with a name for every dimension that stays unknown."""
+def _with_shapes(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], added: Collection[str]
+) -> onnx.ModelProto:
+    """Return a copy with fixed shapes, and with a name for every dimension that stays unknown.
+
+    The inputs in ``added`` are not the user's.
+    """
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
     forget_unknown(fixed.graph)
-    inputs = {value.name: value.type.tensor_type for value in fixed.graph.input}
+    inputs = {value.name: value.type.tensor_type for value in fixed.graph.input if value.name not in added}
     for name, shape in shapes.items():
         if name not in inputs:
             raise InvalidModel(f"a shape is given for '{name}', the model's inputs are {sorted(inputs)}")

@@ -15,6 +15,7 @@ import onnx
 from onnx import NodeProto, helper, numpy_helper
 
 from nnhal.arrays import Array
+from nnhal_frontends.onnx.weights_apart import ModelApart
 
 _CONTRIBUTED = "com.microsoft"
 _FIRST_WITH_QUANTIZATION = 10
@@ -94,15 +95,15 @@ class Expansion:
 Expander = Callable[[Expansion], list[NodeProto] | None]
 
 
-def expand_qoperators(model: onnx.ModelProto) -> onnx.ModelProto:
+def expand_qoperators(model: onnx.ModelProto, apart: ModelApart) -> onnx.ModelProto:
     """Return the model with operators on quantised numbers expanded, or the same object if there are none.
 
-    All nodes that replace a node have its name.
+    ``apart`` has the constants that the model lacks. All nodes that replace a node have its name.
     """
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset < _FIRST_WITH_QUANTIZATION or not any(_expander(node) for node in model.graph.node):
         return model
-    known = _constants(model.graph)
+    known = {**_constants(model.graph), **apart.weights, **_constants(onnx.GraphProto(node=apart.nodes.values()))}
     expanded = onnx.ModelProto()
     expanded.CopyFrom(model)
     del expanded.graph.node[:]

@@ -24,27 +24,32 @@ class UnknownYet(Exception):  # noqa: N818 - a state of knowledge, not an error
 class OperationContext:
     """An operation, its operands, and access to their values.
 
-    ``place`` names the operation in messages, for example ``operation 3 (SOFTMAX)``. ``value_of`` returns the array of
-    an input by its position, or None if it is not known yet.
+    ``value_of`` returns the array of an input by its position, or None if it is not known yet.
     """
 
     def __init__(
         self,
         type: OperationType,  # noqa: A002 - the HAL's own word
-        place: str,
+        place: str | Callable[[], str],
         inputs: Sequence[Operand],
         outputs: Sequence[Operand],
         value_of: Callable[[int], Array | None],
         dimensions_of: Callable[[int], Dimensions] | None = None,
         relaxed: bool = False,
     ) -> None:
+        """``place`` names the operation in messages, or returns the name when there is one to write."""
         self.type = type
-        self.place = place
+        self._place = place
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.relaxed = relaxed
         self._value_of = value_of
         self._dimensions_of = dimensions_of
+
+    @property
+    def place(self) -> str:
+        """What names the operation in messages, for example ``operation 3 (SOFTMAX)``."""
+        return self._place if isinstance(self._place, str) else self._place()
 
     @property
     def executing(self) -> bool:
@@ -189,25 +194,23 @@ class Signature:
         """Check a tensor input: its type against ``{type: feature level}``, and its rank if it is known."""
         operand = self.inputs[index]
         self._present(index, optional)
-        self._type(self.where(index), operand, types)
-        self.since(types[OperandType(operand.type)])
+        code = self._type(index, operand, types)
         if operand.lifetime != OperandLifeTime.NO_VALUE:
-            self._rank(self.where(index), operand, rank)
-        return OperandType(operand.type)
+            self._rank(index, operand, rank)
+        return code
 
     def same(
         self, index: int, other: int, rank: int | tuple[int, int] | None = None, optional: bool = False
     ) -> OperandType:
         """Check that a tensor input has the type of another input."""
-        return self.tensor(index, {OperandType(self.inputs[other].type): 1}, rank, optional)
+        return self.tensor(index, {_known(self.inputs[other].type): 1}, rank, optional)
 
     def scalar(self, index: int, type: OperandType, since: int = 1) -> None:  # noqa: A002
         """Check a scalar input. It may be left out at the end; ``count`` checks the number of inputs."""
         if index >= len(self.inputs):
             return
         self._present(index, False)
-        self._type(self.where(index), self.inputs[index], {type: since})
-        self.since(since)
+        self._type(index, self.inputs[index], {type: since})
 
     def output(
         self,
@@ -218,11 +221,9 @@ class Signature:
         """Check the type of an output."""
         operand = self.outputs[index]
         allowed = types if isinstance(types, dict) else {types: 1}
-        where = f"{self.context.place}: output {index}"
-        self._type(where, operand, allowed)
-        self.since(allowed[OperandType(operand.type)])
-        self._rank(where, operand, rank)
-        return OperandType(operand.type)
+        code = self._type(index, operand, allowed, is_output=True)
+        self._rank(index, operand, rank, is_output=True)
+        return code
 
     def same_quantization(self, first: Operand, second: Operand, what: str) -> None:
         """Check that two operands have the same scale and zero point."""
@@ -236,13 +237,19 @@ class Signature:
         if not optional and self.inputs[index].lifetime == OperandLifeTime.NO_VALUE:
             invalid_argument(f"{self.where(index)} is NO_VALUE, expected a value")
 
-    def _type(self, where: str, operand: Operand, allowed: dict[OperandType, int]) -> None:
+    def _type(
+        self, index: int, operand: Operand, allowed: dict[OperandType, int], is_output: bool = False
+    ) -> OperandType:
+        """Check a type, note the level that it needs, and return it."""
         if operand.type not in allowed:
             got = type_name(operand.type)
             expected = " or ".join(sorted(t.name for t in allowed))
-            invalid_argument(f"{where} is {got}, expected {expected}")
+            invalid_argument(f"{self._named(index, is_output)} is {got}, expected {expected}")
+        code = _known(operand.type)
+        self.since(allowed[code])
+        return code
 
-    def _rank(self, where: str, operand: Operand, rank: int | tuple[int, int] | None) -> None:
+    def _rank(self, index: int, operand: Operand, rank: int | tuple[int, int] | None, is_output: bool = False) -> None:
         if is_scalar(operand.type):
             return
         if not operand.dimensions:
@@ -253,7 +260,15 @@ class Signature:
         low, high = (rank, rank) if isinstance(rank, int) else rank
         if not low <= len(operand.dimensions) <= high:
             expected = str(low) if low == high else f"{low} to {high}"
+            where = self._named(index, is_output)
             invalid_argument(f"{where} has rank {len(operand.dimensions)}, expected {expected}")
+
+    def _named(self, index: int, is_output: bool) -> str:
+        return f"{self.context.place}: output {index}" if is_output else self.where(index)
+
+
+def _known(code: int) -> OperandType:
+    return code if isinstance(code, OperandType) else OperandType(code)
 
 
 def type_name(code: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 
 from nnhal.operations._context import OperationContext, Signature, UnknownYet
 from nnhal.operations._types import BOOL, INT32
@@ -92,7 +93,7 @@ class Forms:
 
     def of(self, op: OperationContext) -> type[IntEnum]:
         """Return an operation's form: at the position of the implicit form's layout the explicit one has an integer."""
-        layout, fewest = self.implicit["LAYOUT"], min(self._counts(self.explicit))
+        layout, fewest = self.implicit["LAYOUT"], self._counts(self.explicit)[0]
         explicit = len(op.inputs) >= fewest and op.inputs[layout].type == INT32
         return self.explicit if explicit else self.implicit
 
@@ -106,10 +107,16 @@ class Forms:
         return names
 
     def _counts(self, names: type[IntEnum]) -> tuple[int, ...]:
-        if self.layout_required:
-            return (len(names),)
-        layout = names["LAYOUT"]
-        return tuple(sorted({int(layout), layout + 1, len(names)}))
+        return _counts(names, self.layout_required)
+
+
+@cache
+def _counts(names: type[IntEnum], layout_required: bool) -> tuple[int, ...]:
+    """The numbers of inputs that a form may have, the lowest first."""
+    if layout_required:
+        return (len(names),)
+    layout = int(names["LAYOUT"])
+    return tuple(sorted({layout, layout + 1, len(names)}))
 
 
 def window_of(

@@ -77,6 +77,8 @@ def _costs(explanation: Explanation) -> Iterator[str]:
         yield f"layout of images: {figure}; {layout_words(explanation)}"
     if sent := wire_total(explanation):
         yield f"wire: {sent}; constants were sent when the model was prepared"
+    if figure := layout_figure(explanation):
+        yield f"layout of images: {figure}; {layout_words(explanation)}"
     measured = explanation.measured
     yield f"modelled {time_of(explanation.modelled_ns)}" + (
         f"; measured {duration(measured.duration_ns)} ({median_of(measured)}), {measured.copied_bytes:,} bytes copied "

@@ -131,7 +131,7 @@ def _takes_in_words(member: FleetMember, imported: ImportedModel) -> bool:
     if not whole:
         return False
     try:
-        return not _assessed(member, whole)[0]
+        return not _assessed(member, whole).refusals
     except NnhalError:
         return False
 

@@ -80,6 +80,7 @@ class ExecutionContext:
         self._direct_plan: PreparedPlan | None = None
         self._planned = planned
         try:
+            self._bindings = self._bindings_by(planned, planned.plans.original)
             for binding in (*inputs, *planned.outputs):
                 if binding.memory is not None:
                     binding.memory.require_alive()
@@ -87,7 +88,7 @@ class ExecutionContext:
             if self._turns:
                 self._bindings, self._bound = self._turns[0]
             else:
-                self._bindings, self._bound = self._bind_to(planned.plans.hold(self._stays))
+                self._bindings, self._bound = self._bind_to(planned, planned.plans.hold(self._stays))
         except BaseException:
             planned.ended()
             raise
@@ -362,7 +363,7 @@ class ExecutionContext:
         """Bind the plan in force in place of the last one, which stays bound if that fails."""
         before, plan = self._bound, self.plans.hold()
         try:
-            self._bindings, self._bound = self._bind_to(plan)
+            self._bindings, self._bound = self._bind_to(self._planned, plan)
         except (NnhalError, OSError) as error:
             _log.warning("a binding stays with its last plan", reason=str(error))
             self._declined = plan
@@ -373,18 +374,16 @@ class ExecutionContext:
     def _take(self, way: DimensionedBinding) -> None:
         """Go over to the plan for the dimensions that are bound; the plan in force stays bound if that fails."""
         self._way = None
-        planned, before, bindings = way.planned(), self._planned, self._bindings
+        planned, before, bound = way.planned(), self._planned, self._bound
         if planned is None:
             return
         try:
-            self._planned = planned
-            bound = self._bound
-            self._bindings, self._bound = self._bind_to(planned.plans.hold())
+            self._bindings, self._bound = self._bind_to(planned, planned.plans.hold())
         except (NnhalError, OSError) as error:
             _log.info("a binding does not take the plan for its dimensions", reason=str(error))
-            self._planned, self._bindings = before, bindings
             planned.ended()
             return
+        self._planned = planned
         self.close_run_channel()
         bound.close()
         before.plans.drop(bound.prepared)
@@ -396,7 +395,7 @@ class ExecutionContext:
         try:
             for turn in range(2):
                 self.plans.hold_too(state.prepared)
-                turns.append(self._bind_to(state.prepared, state, turn))
+                turns.append(self._bind_to(self._planned, state.prepared, state, turn))
         except BaseException:
             for _, bound in turns:
                 bound.close()
@@ -404,9 +403,11 @@ class ExecutionContext:
             raise
         return tuple(turns)
 
-    def _bindings_by(self, plan: PreparedPlan, state: CarriedState | None = None, turn: int = 0) -> Bindings:
+    def _bindings_by(
+        self, planned: PlannedBinding, plan: PreparedPlan, state: CarriedState | None = None, turn: int = 0
+    ) -> Bindings:
         """What is bound, by the operands of a plan. Raises INVALID_ARGUMENT unless each tensor is bound once."""
-        imported, planned = plan.imported, self._planned
+        imported = plan.imported
         inputs = bindings_of(imported.inputs, self._inputs, "input")
         outputs = bindings_of(imported.outputs, planned.outputs, "output")
         if state is not None:
@@ -422,14 +423,14 @@ class ExecutionContext:
         )
 
     def _bind_to(
-        self, plan: PreparedPlan, state: CarriedState | None = None, turn: int = 0
+        self, planned: PlannedBinding, plan: PreparedPlan, state: CarriedState | None = None, turn: int = 0
     ) -> tuple[Bindings, BoundPlan]:
         """Bind a plan that the caller holds; the hold passes on to what is returned."""
         try:
-            bindings = self._bindings_by(plan, state, turn)
+            bindings = self._bindings_by(planned, plan, state, turn)
             return bindings, BoundPlan(plan, bindings)
         except BaseException:
-            self.plans.drop(plan)
+            planned.plans.drop(plan)
             raise
 
     def _ways(self, cancellation: Cancellation) -> LaunchMethods:

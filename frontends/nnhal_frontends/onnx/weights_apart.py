@@ -1,0 +1,139 @@
+"""A model without its weights, for ONNX's own tools: they copy a model several times, and look at no weights."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import onnx
+from google.protobuf.message import Message
+from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
+
+from nnhal.arrays import Array
+
+_LEAST_BYTES = 16 << 10
+"""Of a tensor that is set apart. Shape inference looks at sizes, axes and scales, which are smaller."""
+_OTHER_DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+_TYPES = frozenset(
+    {
+        TensorProto.BOOL,
+        TensorProto.DOUBLE,
+        TensorProto.FLOAT,
+        TensorProto.FLOAT16,
+        TensorProto.INT16,
+        TensorProto.INT32,
+        TensorProto.INT64,
+        TensorProto.INT8,
+        TensorProto.UINT16,
+        TensorProto.UINT32,
+        TensorProto.UINT64,
+        TensorProto.UINT8,
+    }
+)
+
+
+@dataclass(slots=True)
+class ModelApart:
+    """A model whose large tensors are inputs, and these tensors."""
+
+    model: onnx.ModelProto
+    weights: dict[str, Array] = field(default_factory=dict)
+    """The values of initializers, by name."""
+    nodes: dict[str, NodeProto] = field(default_factory=dict)
+    """The nodes Constant for which the model has Identity of an input, by output."""
+    added: set[str] = field(default_factory=set)
+    """The inputs of the model that are not the user's."""
+    taken: set[str] = field(default_factory=set)
+    """All names of the model."""
+
+    def original(self, node: NodeProto) -> NodeProto:
+        """Return the node of the user's model that a node of this one stands for."""
+        return self.nodes.get(node.output[0], node) if node.op_type == "Identity" and node.output else node
+
+    def declare(self, name: str, tensor: TensorProto) -> None:
+        """Add an input for a tensor."""
+        self.model.graph.input.append(helper.make_tensor_value_info(name, tensor.data_type, tensor.dims))
+        self.added.add(name)
+
+    def stand_in(self, node: NodeProto) -> NodeProto:
+        """Return what takes the place of a node Constant, and add its input."""
+        name = f"{node.output[0]}/value"
+        while name in self.taken:
+            name += "_"
+        self.declare(name, node.attribute[0].t)
+        return helper.make_node("Identity", [name], node.output, node.name)
+
+
+def set_weights_apart(model: onnx.ModelProto) -> ModelApart:
+    """Return a model without its large tensors, or the very model if it has none; the given model does not change.
+
+    Tensors that ONNX's checker could object to stay.
+    """
+    names = Counter(tensor.name for tensor in model.graph.initializer)
+    weights = {
+        tensor.name: values
+        for tensor in model.graph.initializer
+        if names[tensor.name] == 1 and tensor.name and (values := _values(tensor)) is not None
+    }
+    nodes = {node.output[0]: node for node in model.graph.node if _is_large_constant(node)}
+    if not weights and not nodes:
+        return ModelApart(model)
+    light = onnx.ModelProto()
+    _copy(model, light, "graph")
+    _copy(model.graph, light.graph, "node", "initializer")
+    apart = ModelApart(light, weights, nodes)
+    light.graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name not in weights)
+    declared = {value.name for value in model.graph.input}
+    apart.taken = declared.union(names, (name for node in model.graph.node for name in (*node.input, *node.output)))
+    for tensor in model.graph.initializer:
+        if tensor.name in weights and tensor.name not in declared:
+            apart.declare(tensor.name, tensor)
+    for node in model.graph.node:
+        constant = nodes.get(node.output[0]) if node.output else None
+        light.graph.node.append(node if constant is None else apart.stand_in(constant))
+    return apart
+
+
+def _values(tensor: TensorProto) -> Array | None:
+    """Return the values of a large tensor; None if it is to stay where it is."""
+    if not _is_large(tensor):
+        return None
+    try:
+        return numpy_helper.to_array(tensor)
+    except (TypeError, ValueError):  # the checker, or who reads the tensor later, says what is wrong
+        return None
+
+
+def _is_large(tensor: TensorProto) -> bool:
+    return (
+        tensor.HasField("raw_data")
+        and tensor.data_type in _TYPES
+        and min(tensor.dims, default=0) > 0
+        and prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize > _LEAST_BYTES
+        and not tensor.HasField("segment")
+        and not any(len(getattr(tensor, name)) for name in _OTHER_DATA)
+    )
+
+
+def _is_large_constant(node: NodeProto) -> bool:
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or node.input or len(node.output) != 1:
+        return False
+    attributes = node.attribute
+    is_value = len(attributes) == 1 and attributes[0].name == "value" and attributes[0].type == AttributeProto.TENSOR
+    return bool(node.output[0]) and is_value and _values(attributes[0].t) is not None
+
+
+def _copy(source: Message, target: Message, *apart: str) -> None:
+    """Copy all fields of a message but some."""
+    given: Mapping[str, Any] = {entry.name: value for entry, value in source.ListFields() if entry.name not in apart}
+    for name, value in given.items():
+        own = getattr(target, name)
+        if isinstance(value, Message):
+            own.CopyFrom(value)
+        elif hasattr(own, "extend"):
+            own.extend(value)
+        else:
+            setattr(target, name, value)
