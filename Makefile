@@ -33,7 +33,7 @@ check: $(VENV)/.dev  ## Lint, type-check, and compare the generated code with pr
 
 # One more than there are processors, since tests wait for the processes that they start.
 WORKERS ?= $(shell expr $$(nproc) + 1)
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.dev  ## Run the tests, and say which were the slowest
 	$(PYTEST) -m 'not browser and not testbed and not ray' --durations 20
 

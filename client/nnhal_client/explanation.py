@@ -32,6 +32,24 @@ class OperationStory:
     """What the pin matches that holds it on its device; empty if none does."""
     has_open_dimensions: bool = False
     """Whether a dimension of a value that it reads or writes is unknown: modelled times have 1 in its place."""
+    number: int | None = None
+    """Its number in the model, by which a pin names it. None for operations of subgraphs, and for added ones."""
+    added: bool = False
+    """Whether the framework added it, to bring images from one layout to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLayoutStory:
+    """The layout of images, if some devices want channels last and the model in the file has images with them first."""
+
+    channels_last: bool
+    """Whether the plan has them last."""
+    wanting: tuple[str, ...]
+    """The devices that want it."""
+    other_ns: float
+    """The modelled time of the plan with the other layout; 0 if there is none."""
+    other_reason: str
+    """Why there is no plan with the other layout; empty if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +186,24 @@ class Explanation:
     """The values between steps, in the order of their addresses."""
     wire_ns: float = 0.0
     """How much of the modelled time goes by on networks: round trips, and the bytes of values."""
+    image_layout: ImageLayoutStory | None = None
+    """None if no device wants another layout than the model's."""
+
+    @property
+    def transpositions(self) -> tuple[OperationStory, ...]:
+        """The operations that the framework added for the layout of images, with what they cost."""
+        return tuple(story for story in self.operations if story.added)
 
     def pin_of(self, index: int) -> str:
         """What a pin has to match for this operation alone, by its index in ``operations``.
 
-        It is one of the operation's nodes, if no other operation stands for that; else its number. Operations of
-        subgraphs, which come after those of main, cannot be pinned one by one.
+        It is one of the operation's nodes, if no other operation stands for that; else its number. It is empty for
+        operations that have neither: those of subgraphs, and those that the framework added.
         """
         others = {node for number, other in enumerate(self.operations) if number != index for node in other.nodes}
         own = next((node for node in self.operations[index].nodes if node and node not in others), "")
-        return f"name:{glob.escape(own)}" if own else f"index:{index}"
+        number = self.operations[index].number
+        return f"name:{glob.escape(own)}" if own else "" if number is None else f"index:{number}"
 
     @property
     def peak_bytes(self) -> int:
@@ -219,6 +245,8 @@ def explanation_from_wire(message: wire.ModelExplanation) -> Explanation:
                 tuple(o.outputs),
                 o.pin,
                 o.has_open_dimensions,
+                o.number if o.HasField("number") else None,
+                o.added,
             )
             for o in message.operations
         ),
@@ -263,4 +291,9 @@ def explanation_from_wire(message: wire.ModelExplanation) -> Explanation:
             ArenaStory(v.value, v.memory, v.offset, v.bytes, v.first_step, v.last_step) for v in message.arena_values
         ),
         wire_ns=message.wire_ns,
+        image_layout=_image_layout(message.image_layout) if message.HasField("image_layout") else None,
     )
+
+
+def _image_layout(message: wire.ImageLayoutExplanation) -> ImageLayoutStory:
+    return ImageLayoutStory(message.channels_last, tuple(message.wanting), message.other_ns, message.other_reason)

@@ -49,6 +49,7 @@ class Unsupported(NamedTuple):
     """The device does not support an operation, and why.
 
     ``code`` is stable: OP, DTYPE, RANK, SHAPE, KERNEL, STRIDE, ACTIVATION, QUANT, CONSTANT, DYN_SHAPE, NO_IMPL,
+    LAYOUT (images with channels first: the framework then asks about the model with channels last, too),
     REVERTED (the operation would be supported, but those around it make it not worth the hand-over).
     """
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from nnhal_client.explanation import Explanation, OperationStory
+from nnhal_pages.image_layouts import ADDED
 
 WALKED = -1
 """The step of operations whose control flow the framework walks. In an edge the same number stands for the client."""
@@ -50,5 +51,8 @@ def facts_of(explanation: Explanation) -> PlanFacts:
 
 
 def operation_name(story: OperationStory, number: int) -> str:
-    """Return the user's name of an operation: those of its nodes, or its number if they have none."""
-    return ", ".join(filter(None, story.nodes)) or f"operation {number}"
+    """Return the user's name of an operation: those of its nodes, or its number if they have none.
+
+    ``number`` is that in the explanation.
+    """
+    return ", ".join(filter(None, story.nodes)) or (ADDED if story.added else f"operation {number}")

@@ -64,8 +64,9 @@ def explained(
                 placed.inputs,
                 placed.outputs,
                 placed.pin,
+                number=number,
             )
-            for step, placed in zip(step_of, operations, strict=True)
+            for number, (step, placed) in enumerate(zip(step_of, operations, strict=True))
         ),
         steps=tuple(
             StepStory(device, step_of.count(step), COST_NS * step_of.count(step), ())

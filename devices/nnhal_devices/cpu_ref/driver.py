@@ -7,6 +7,7 @@ from typing import final
 
 from nnhal.arrays import Array
 from nnhal.extensions.onnx import EXTENSION
+from nnhal.extensions.tflite import EXTENSION as TFLITE
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
 from nnhal_devices.arguments import read_argument, write_argument
@@ -36,7 +37,7 @@ class CpuRef:
     capabilities = CAPABILITIES
     memory = MemoryRules()
     modelled_timing = False
-    extensions: tuple[Extension, ...] = (EXTENSION,)
+    extensions: tuple[Extension, ...] = (EXTENSION, TFLITE)
     number_of_cache_files = NumberOfCacheFiles(1, 1)
     backend = Backend(
         ROOFLINE.operation_ns, realisation="numpy on this machine's CPU", operation_limits=operation_limits

@@ -16,6 +16,8 @@ from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of, tensor_in_ano
 from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
 from nnhal.types import ErrorStatus, Model, Operand, Operation, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
+from nnhal.types.layout import is_extension
+from nnhal_devices.cpu_ref import litert
 from nnhal_devices.driver import SUPPORTED, Control, Support, Unsupported
 from nnhal_devices.message_dimensions import contradiction
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 def element_type(model: Model, code: int) -> np.dtype[np.generic]:
     """The numpy type of an operand's elements in memory."""
+    of_litert = litert.element_type(model, code) if is_extension(code) else None
+    if of_litert is not None:
+        return of_litert
     number = number_of(model, code)
     return BASE_TYPES[code] if number is None else ELEMENT_TYPES.get(number, np.dtype(np.uint8))
 

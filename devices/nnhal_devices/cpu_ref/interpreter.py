@@ -10,6 +10,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.errors import HalError, general_failure
 from nnhal.exhaustion import lack_of
+from nnhal.extensions.tflite import number_of
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType, Subgraph
@@ -17,6 +18,7 @@ from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe, fits, is_ext
 from nnhal_devices.cpu_ref import extension
 from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, ControlFlowCall
 from nnhal_devices.cpu_ref.kernels import KERNELS
+from nnhal_devices.cpu_ref.litert import LiteRtOperation
 from nnhal_devices.driver import Control
 
 _NOTHING: Dimensions = ()
@@ -28,6 +30,7 @@ class Interpreter:
     def __init__(self, model: ResolvedModel) -> None:
         self._model = model
         self._last_uses = [_last_uses(graph.operations) for graph in model.subgraphs]
+        self._litert = [self._litert_operations(number) for number in range(len(model.subgraphs))]
 
     def run(self, subgraph: int, inputs: Sequence[Array | None], control: Control) -> list[Array]:
         """Compute the outputs of a subgraph from its inputs; an omitted input is None. Raises HalError."""
@@ -42,6 +45,8 @@ class Interpreter:
             present = [values.get(index) for index in operation.inputs]
             if operation.type in CONTROL_FLOW:
                 results = CONTROL_FLOW[operation.type](self._call(graph, operation, place, present, control))
+            elif number in self._litert[subgraph]:
+                results = self._litert[subgraph][number].run(present[1:], control)
             elif is_extension(operation.type):
                 results = extension.run(
                     self._model.model, place, [graph.operands[index] for index in operation.outputs], present, control
@@ -53,6 +58,20 @@ class Interpreter:
                 if graph.operands[index].lifetime == OperandLifeTime.TEMPORARY_VARIABLE:
                     del values[index]
         return [values[index] for index in graph.output_indexes]
+
+    def _litert_operations(self, subgraph: int) -> dict[int, LiteRtOperation]:
+        """The operations of nnhal.tflite in a subgraph, by number."""
+        graph, constants = self._model.subgraphs[subgraph], self._model.constants[subgraph]
+        return {
+            number: LiteRtOperation(
+                self._model.model,
+                constants[operation.inputs[0]],
+                [graph.operands[index] for index in operation.outputs],
+                describe_operation(operation, number, subgraph),
+            )
+            for number, operation in enumerate(graph.operations)
+            if number_of(self._model.model, operation.type) is not None
+        }
 
     def _call(
         self, graph: Subgraph, operation: Operation, place: str, present: Sequence[Array | None], control: Control

@@ -1,11 +1,13 @@
-"""Which operations cpu_ref supports: those of the base set that have a kernel, and those of nnhal.onnx."""
+"""Which operations cpu_ref supports: those of the base set with a kernel, and those of nnhal.onnx and nnhal.tflite."""
 
 from __future__ import annotations
 
+from nnhal.extensions import tflite
 from nnhal.extensions.onnx import NAME, RUN, number_of
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandLifeTime, Operation, OperationType
 from nnhal.types.layout import is_extension
+from nnhal_devices.cpu_ref import litert
 from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW
 from nnhal_devices.cpu_ref.extension import support_run
 from nnhal_devices.cpu_ref.kernels import KERNELS
@@ -28,10 +30,13 @@ def supported_operations(model: ResolvedModel) -> list[Support]:
 def _support(model: ResolvedModel, subgraph: int, operation: Operation, known: dict[int, Support]) -> Support:
     graph = model.subgraphs[subgraph]
     if is_extension(operation.type):
-        if number_of(model.model, operation.type) != RUN:
-            return Unsupported("OP", f"operation {operation.type:#x} of an extension", f"RUN of {NAME}")
+        of_tflite = tflite.number_of(model.model, operation.type) == tflite.RUN
+        if not of_tflite and number_of(model.model, operation.type) != RUN:
+            expected = f"RUN of {NAME} or {tflite.NAME}"
+            return Unsupported("OP", f"operation {operation.type:#x} of an extension", expected)
         message = model.constants[subgraph].get(operation.inputs[0]) if operation.inputs else None
-        return support_run(message, graph, operation)
+        support = litert.support_run if of_tflite else support_run
+        return support(message, graph, operation)
     if operation.type in CONTROL_FLOW:
         operands = [graph.operands[index] for index in operation.inputs]
         references = [o.location.offset for o in operands if o.lifetime == OperandLifeTime.SUBGRAPH]

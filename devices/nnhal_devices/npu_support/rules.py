@@ -72,5 +72,5 @@ def channels_last(channels_first: bool) -> Support:
     """Refuse images that have their channels first."""
     if not channels_first:
         return SUPPORTED
-    hint = "export the network channels last, or transpose before and after"
-    return Unsupported("SHAPE", "images of [batch, channels, height, width]", "channels last (NHWC)", hint)
+    hint = "the framework lays them out so if that takes less time; other clients transpose before and after"
+    return Unsupported("LAYOUT", "images of [batch, channels, height, width]", "channels last (NHWC)", hint)

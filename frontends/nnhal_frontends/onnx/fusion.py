@@ -68,6 +68,14 @@ def fuse(graph: OnnxGraph) -> OnnxGraph:
     return graph
 
 
+def fuse_shapes(graph: OnnxGraph) -> OnnxGraph:
+    """Return the graph with those rules applied that join nodes which only move values.
+
+    They apply to more nodes when no quantisation is between these any more.
+    """
+    return _apply(_apply(graph, fuse_shape_before), fuse_shape_after)
+
+
 def _apply(graph: OnnxGraph, rule: FusionRule) -> OnnxGraph:
     uses = graph.uses()
     producers: dict[str, OnnxNode] = {}

@@ -41,6 +41,8 @@ _MOVE_DATA = frozenset(
         "Unsqueeze",
     }
 )
+_MOVE_REALS = frozenset({"Pad", "Relu"})
+"""Of these, and of Pad, those for which the 0 of integers is not that of the reals which they stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def fold_quantization(
     graph: OnnxGraph, rules: Mapping[str, QuantizationRule], limits: ImportLimits = DEFAULT_LIMITS
 ) -> OnnxGraph:
     """Return the graph with nodes in quantised form if ``rules``, by operator, allow it."""
-    graph = _record(graph)
+    graph = _spread(_record(graph))
     graph = _move_dequantization(graph)
     graph = _fold(graph, rules)
     return _dequantize_constants(graph, limits).without_unused()
@@ -110,6 +112,37 @@ def _record(graph: OnnxGraph) -> OnnxGraph:
         if known.setdefault(name, found) != found:
             raise node.unsupported(f"'{name}' is read with another scale or zero point than it has", "one of each")
     return replace(graph, quantization=known)
+
+
+def _spread(graph: OnnxGraph) -> OnnxGraph:
+    """Return the graph with the quantisation of tensors of integers that are only moved: it is that of their source.
+
+    The source may have it from what it is moved to, such as an input that is transposed and then dequantised.
+    """
+    known = dict(graph.quantization)
+    uses = graph.uses()
+    moving = [(node, _moved(graph, node)) for node in graph.nodes if node.op_type not in _MOVE_REALS]
+    for node, sources in moving:
+        found = {known.get(name) for name in sources}
+        for output in filter(None, node.outputs):
+            _take_over(graph, known, output, found)
+    for node, sources in reversed(moving):
+        found = {known.get(name) for name in node.outputs if name}
+        for source in sources:
+            if uses[source] == 1:
+                _take_over(graph, known, source, found)
+    return replace(graph, quantization=known)
+
+
+def _take_over(
+    graph: OnnxGraph, known: dict[str, OnnxQuantization], name: str, found: set[OnnxQuantization | None]
+) -> None:
+    """Note the quantisation of a tensor without one: the only one that is found."""
+    (quantization,) = found if len(found) == 1 else (None,)
+    if name in known or name in graph.constants or quantization is None or not is_quant8(quantization):
+        return
+    if name in graph.tensors and graph.tensors[name].element_type == quantization.element_type:
+        known[name] = quantization
 
 
 def _quantizations(graph: OnnxGraph) -> Iterator[tuple[OnnxNode, str, OnnxQuantization]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from tflite import ActivationFunctionType, TensorType
 
-from nnhal.arrays import Array
+from nnhal.arrays import Array, Bytes
 from nnhal.types import ChannelQuant, FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe, is_extension
 from nnhal_frontends.builder import ModelBuilder, ReferencedSubgraph
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.operation_builder import ACTIVATIONS, OperationBuilder
@@ -29,6 +29,7 @@ from nnhal_frontends.tflite.tensors import (
     QUANT8,
     channels_of,
     element_type,
+    extended_operand_of,
     narrowed,
     operand_of,
     quantization_of,
@@ -70,6 +71,8 @@ class SubgraphTable:
     ``converted`` has them in the order of the HAL model's referenced subgraphs.
     """
 
+    graphs: Sequence[TfliteGraph]
+    """The file's subgraphs."""
     convert: Callable[[int], ReferencedSubgraph]
     converted: list[ReferencedSubgraph] = field(default_factory=list)
     _places: dict[int, int] = field(default_factory=dict)
@@ -81,9 +84,11 @@ class SubgraphTable:
             raise InvalidModel(f"subgraphs refer to one another {self._open}, then {number}: in a cycle, or too deep")
         if number not in self._places:
             self._open.append(number)
-            self.converted.append(self.convert(number))
+            try:
+                self.converted.append(self.convert(number))
+            finally:
+                self._open.pop()
             self._places[number] = len(self.converted) - 1
-            self._open.pop()
         return self._places[number]
 
 
@@ -103,6 +108,8 @@ class TfliteGraphBuilder:
     folded: dict[int, Array] = field(default_factory=dict)
     """The values of tensors that need no operation, since they are known before execution."""
     states: list[StateVariable] = field(default_factory=list)
+    exact_integers: frozenset[int] = frozenset()
+    """Tensors of int64 that are not narrowed, since only operations of the extension make and read them."""
     variables: Variables = field(default_factory=Variables)
     _outputs: frozenset[int] = field(init=False)
 
@@ -112,9 +119,32 @@ class TfliteGraphBuilder:
     def input(self, index: int) -> int:
         """Add the operand of an input of the model. Raises ValueError if the HAL cannot hold the tensor."""
         tensor = self.graph.tensors[index]
-        operand = operand_of(tensor, OperandLifeTime.SUBGRAPH_INPUT, tensor.initial_shape or (1,))
-        self.operands[index] = self.model.add(operand, tensor.name)
+        self.operands[index] = self._exact(index, OperandLifeTime.SUBGRAPH_INPUT, tensor.initial_shape or (1,))
         return self.operands[index]
+
+    def exact(self, index: int) -> int:
+        """Return the operand of a tensor that an operation of the extension makes or reads, added on first use.
+
+        Raises ValueError if neither HAL nor extension can hold it.
+        """
+        if index not in self.operands:
+            tensor = self.graph.tensors[index]
+            self.operands[index] = self._exact(index, self._lifetime(index), tensor.shape)
+        return self.operands[index]
+
+    def _exact(self, index: int, lifetime: OperandLifeTime, shape: Dimensions) -> int:
+        tensor = self.graph.tensors[index]
+        if index in self.exact_integers:
+            return self.model.add(extended_operand_of(tensor, lifetime, shape), tensor.name)
+        try:
+            return self.model.add(operand_of(tensor, lifetime, shape), tensor.name)
+        except ValueError:
+            if self.model.extension is None:
+                raise
+            return self.model.add(extended_operand_of(tensor, lifetime, shape), tensor.name)
+
+    def _lifetime(self, index: int) -> OperandLifeTime:
+        return OperandLifeTime.SUBGRAPH_OUTPUT if index in self._outputs else OperandLifeTime.TEMPORARY_VARIABLE
 
     def tensor(self, index: int) -> int:
         """Return the operand of a tensor, added on first use.
@@ -128,17 +158,55 @@ class TfliteGraphBuilder:
             elif tensor.variable:
                 raise ValueError(f"'{tensor.name}' is a variable, which only recurrent operators may read")
             else:
-                is_output = index in self._outputs
-                lifetime = OperandLifeTime.SUBGRAPH_OUTPUT if is_output else OperandLifeTime.TEMPORARY_VARIABLE
-                self.operands[index] = self.model.add(operand_of(tensor, lifetime, tensor.shape), tensor.name)
+                operand = operand_of(tensor, self._lifetime(index), tensor.shape)
+                self.operands[index] = self.model.add(operand, tensor.name)
         return self.operands[index]
+
+    @contextmanager
+    def standing_in(self, operands: Mapping[int, int]) -> Generator[None]:
+        """Have other operands stand for some tensors meanwhile."""
+        before = self.operands
+        self.operands = {**before, **operands}
+        try:
+            yield
+        finally:
+            added = {tensor: operand for tensor, operand in self.operands.items() if tensor not in operands}
+            self.operands = {**added, **{tensor: before[tensor] for tensor in operands if tensor in before}}
 
     def values(self, index: int) -> Array | None:
         """Return the values of a tensor, of its own element type; None if they are not known before execution."""
         if index in self.folded:
             return self.folded[index]
         tensor = self.graph.tensors[index]
-        return None if tensor.data is None else values_of(tensor)
+        if tensor.data is None:
+            return None
+        if tensor.sparsity is not None:
+            self.folded[index] = self._dense(tensor)
+            return self.folded[index]
+        return values_of(tensor)
+
+    def is_known(self, index: int) -> bool:
+        """Return whether a tensor has values before execution."""
+        return index in self.folded or self.graph.tensors[index].data is not None
+
+    def stored(self, index: int) -> tuple[Bytes, Dimensions] | None:
+        """Return the bytes and the shape of a tensor that has values before execution, as files have them."""
+        tensor = self.graph.tensors[index]
+        values = self.values(index) if index in self.folded or tensor.sparsity is not None else None
+        if values is not None:
+            return np.ascontiguousarray(values).reshape(-1).view(np.uint8), values.shape
+        return None if tensor.data is None else (tensor.data, tensor.initial_shape)
+
+    def _dense(self, tensor: TfliteTensor) -> Array:
+        """Return the array of a sparse constant. Raises ValueError if it takes more memory than constants may."""
+        size = prod(tensor.initial_shape) * element_type(tensor).numpy.itemsize
+        if size > self.model.room:
+            raise ValueError(
+                f"the sparse constant '{tensor.name}' of {describe(tensor.initial_shape)} takes {size} bytes, "
+                f"expected at most {self.model.room} more"
+            )
+        self.model.room -= size
+        return values_of(tensor)
 
     def _constant(self, index: int) -> int:
         tensor, values = self.graph.tensors[index], self.values(index)
@@ -402,9 +470,9 @@ class OperatorBuilder(OperationBuilder):
         self.model.control_flow(code, inputs, self.results())
         self.origins.append(self.stands_for)
 
-    def fold(self, values: Array) -> None:
-        """Give the result without an operation, since it is known before execution."""
-        self.builder.folded[self._output(0)] = values
+    def fold(self, values: Array, output: int = 0) -> None:
+        """Give a result without an operation, since it is known before execution."""
+        self.builder.folded[self._output(output)] = values
 
     def _index(self, index: int) -> int:
         found = self.operator.inputs[index] if index < len(self.operator.inputs) else None
@@ -419,7 +487,11 @@ class OperatorBuilder(OperationBuilder):
 
     def _operand(self, tensor: int) -> int:
         with self._held():
-            return self.builder.tensor(tensor)
+            operand = self.builder.tensor(tensor)
+            if is_extension(self.operand(operand).type):
+                element_type(self.builder.graph.tensors[tensor])  # raises if the HAL lacks it
+                raise ValueError(f"'{self.builder.graph.tensors[tensor].name}' has integers of 64 bits, expected 32")
+            return operand
 
     @contextmanager
     def _held(self) -> Generator[None]:

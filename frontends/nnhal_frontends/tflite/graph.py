@@ -6,13 +6,34 @@ import struct
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+import numpy as np
 from tflite import BuiltinOptions
 
 from nnhal.arrays import Bytes
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
+from nnhal_frontends.tflite.sparsity import TfliteSparsity
 
 NO_OPTIONS = struct.pack("<HHi", 4, 4, 4)
 """A table without fields, so that all options have their defaults."""
+
+
+CUSTOM = "CUSTOM "
+"""What the name of a custom operator begins with here."""
+BUILTIN = "BUILTIN "
+"""What the name of an operator that is newer than the schema begins with; its number follows."""
+SECOND_OPTIONS = 1 << 8
+"""What is added to the number of a kind of options of the schema's second list, BuiltinOptions2."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsVector:
+    """A vector, or a string, among the options of an operator."""
+
+    field: int
+    """Its field of the table."""
+    element_bytes: int
+    """The bytes of an element; 0 for a string."""
+    content: bytes
 
 
 class OptionsTable(Protocol):
@@ -52,7 +73,8 @@ class TfliteTensor:
     """The shape with the initial lengths of dimensions that may change."""
     quantization: TfliteQuantization | None = None
     variable: bool = False
-    sparse: bool = False
+    sparsity: TfliteSparsity | None = None
+    """How the elements of a sparse constant are stored."""
     data: Bytes | None = None
     """The bytes of a constant; None for other tensors."""
 
@@ -69,12 +91,24 @@ class TfliteOperator:
     """None for an input that is left out."""
     outputs: tuple[int, ...]
     options_type: int = BuiltinOptions.NONE
+    """The kind of options; beyond SECOND_OPTIONS one of the schema's second list of kinds."""
     options: bytes = NO_OPTIONS
     """A copy of the table of options, which contains all of its scalars."""
-    vector: tuple[int, ...] = ()
-    """The vector among the options of the few operators that have one."""
-    text: str = ""
-    """The names among the options of VAR_HANDLE: those of the container, if it has one, and of the variable."""
+    vectors: tuple[OptionsVector, ...] = ()
+    """The vectors and strings among the options of the few operators that have some."""
+    version: int = 1
+    custom: bytes = b""
+    """The options of a custom operator."""
+
+    @property
+    def vector(self) -> tuple[int, ...]:
+        """The integers of the only vector among the options; empty if there is none."""
+        return tuple(np.frombuffer(self.vectors[0].content, np.int32).tolist()) if self.vectors else ()
+
+    @property
+    def text(self) -> str:
+        """The names among the options of VAR_HANDLE: those of the container, if it has one, and of the variable."""
+        return "/".join(vector.content.decode(errors="replace") for vector in self.vectors if vector.content)
 
     def options_as(self, kind: type[OptionsKind]) -> OptionsKind:
         """Return the options, or defaults if there are none. Raises InvalidModel if they are of another kind."""

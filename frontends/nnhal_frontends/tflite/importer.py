@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import count
 
 from nnhal.errors import HalError
-from nnhal.types import Model, OperandLifeTime, OperationType
-from nnhal.types.layout import byte_size, describe
+from nnhal.extensions import size_in_bytes
+from nnhal.extensions.tflite import EXTENSION, NAME, PREFIX, operand_code
+from nnhal.types import ExtensionNameAndPrefix, Model, OperandLifeTime, OperationType
+from nnhal.types.layout import describe, is_extension
 from nnhal.types.memory import NOWHERE
 from nnhal.validation import validate_model
 from nnhal_frontends.builder import ModelBuilder, ReferencedSubgraph
 from nnhal_frontends.content import ModelContent
-from nnhal_frontends.errors import InvalidModel, UnsupportedInput
+from nnhal_frontends.errors import InvalidModel, UnsupportedInput, UnsupportedNode, UnsupportedNodes
 from nnhal_frontends.imported import ImportedModel, ImportedState, ImportedTensor
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.tflite.builder import (
@@ -23,56 +25,162 @@ from nnhal_frontends.tflite.builder import (
     SubgraphTable,
     TfliteGraphBuilder,
 )
+from nnhal_frontends.tflite.composites import without_composites
+from nnhal_frontends.tflite.extension import (
+    add_extension_operation,
+    add_whole,
+    exact_integers,
+    foresee,
+    objection,
+    units,
+)
 from nnhal_frontends.tflite.folding import fold
 from nnhal_frontends.tflite.graph import TfliteGraph, TfliteOperator
 from nnhal_frontends.tflite.ops import CONVERTERS
-from nnhal_frontends.tflite.reader import read_graphs
-from nnhal_frontends.tflite.tensors import element_type
-from nnhal_frontends.tflite.variables import ASSIGN_VARIABLE, Variables
+from nnhal_frontends.tflite.reader import read_file
+from nnhal_frontends.tflite.signatures import EntryPoint, entry_point
+from nnhal_frontends.tflite.tensors import user_element_type
+from nnhal_frontends.tflite.variables import ASSIGN_VARIABLE, VAR_HANDLE, Variables
 
 _MAX_BYTES = 2**32 - 1
+_MOST_PASSES = 16
+"""An operator that is left to the extension may leave its neighbour nothing to be converted with."""
+_SIZES = {operand_code(entry.type): entry.byte_size for entry in EXTENSION.operand_types}
 AFTER = "/after"
 """The suffix of the name of a state as an output."""
 
 
-def import_tflite(content: ModelContent, limits: ImportLimits = DEFAULT_LIMITS) -> ImportedModel:
-    """Import the first subgraph of a TFLite file, and those that it refers to.
+def import_tflite(
+    content: ModelContent,
+    limits: ImportLimits = DEFAULT_LIMITS,
+    extension: bool = True,
+    as_one: bool = False,
+    signature: str | None = None,
+) -> ImportedModel:
+    """Import the first subgraph of a TFLite file, or that of a ``signature``, and those that it refers to.
+
+    With a signature, inputs and outputs have the names that it gives them, otherwise those of their tensors.
 
     Nodes are named by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the initial shape of an
-    interpreter. Variables are states of the model. Raises InvalidModel if the file is malformed, UnsupportedNode or
-    UnsupportedInput if the NN HAL cannot express an operator or an input.
+    interpreter. Variables are states of the model. What the HAL cannot express becomes operations of the extension
+    nnhal.tflite, unless ``extension`` is false; with ``as_one`` a model without variables becomes one such operation.
+    Raises InvalidModel if the file is malformed, UnsupportedNode or UnsupportedInput if neither HAL nor extension can
+    express an operator or an input.
     """
-    graphs = read_graphs(content, limits)
+    graphs, signatures = read_file(content, limits)
+    entry = entry_point(graphs, signatures, signature)
+    listed = tuple(each.name for each in signatures)
     room = limits.folded_bytes + FLOAT_BYTES * len(content)
-    subgraphs = SubgraphTable(lambda number: _part(graphs, number, subgraphs, room // len(graphs)))
-    builder = TfliteGraphBuilder(graphs[0], subgraphs, model=ModelBuilder(room=room))
-    builder.variables = Variables.of(graphs, room)
-    outputs = _converted(builder)
+    if as_one and signature is None and not _keeps_state(graphs):
+        return replace(_whole(content, entry, room), signatures=listed)
+    graphs = without_composites(entry.graphs, limits)
+    subgraphs = SubgraphTable(graphs, lambda number: _part(graphs, number, subgraphs, room // len(graphs), extension))
+
+    def make() -> TfliteGraphBuilder:
+        builder = _builder(graphs, 0, subgraphs, room, extension)
+        builder.variables = Variables.of(graphs, room)
+        return builder
+
+    builder, outputs = _converted(make, extension)
     _keep_variables(builder, outputs)
-    return _imported(builder, outputs)
+    return replace(_imported(builder, outputs, entry), signatures=listed)
 
 
-def _part(graphs: Sequence[TfliteGraph], number: int, subgraphs: SubgraphTable, room: int) -> ReferencedSubgraph:
+def _builder(
+    graphs: Sequence[TfliteGraph], number: int, subgraphs: SubgraphTable, room: int, extension: bool = True
+) -> TfliteGraphBuilder:
+    names = ExtensionNameAndPrefix(NAME, PREFIX) if extension else None
+    return TfliteGraphBuilder(graphs[number], subgraphs, number, ModelBuilder(extension=names, room=room))
+
+
+def _whole(content: ModelContent, entry: EntryPoint, room: int) -> ImportedModel:
+    """Import a file as one operation of the extension."""
+    builder = _builder(entry.graphs, 0, SubgraphTable(entry.graphs, _no_subgraph), room + len(content))
+    _add_inputs(builder)
+    try:
+        add_whole(builder, content if isinstance(content, bytes) else content[:])
+    except ValueError as error:
+        raise InvalidModel(str(error)) from error
+    return _imported(builder, [builder.operands[index] for index in builder.graph.outputs], entry)
+
+
+def _part(
+    graphs: Sequence[TfliteGraph], number: int, subgraphs: SubgraphTable, room: int, extension: bool
+) -> ReferencedSubgraph:
     """Convert a subgraph that an operator refers to."""
     if not 0 <= number < len(graphs):
         raise InvalidModel(f"an operator refers to subgraph {number}, the file has {len(graphs)} subgraphs")
-    builder = TfliteGraphBuilder(graphs[number], subgraphs, number, ModelBuilder(room=room))
-    outputs = _converted(builder)
+    builder, outputs = _converted(lambda: _builder(graphs, number, subgraphs, room, extension), extension)
     return ReferencedSubgraph(builder.model, [builder.operands[index] for index in builder.graph.inputs], outputs)
 
 
-def _converted(builder: TfliteGraphBuilder) -> list[int]:
-    """Convert a subgraph, and return the operands of its outputs."""
+def _converted(make: Callable[[], TfliteGraphBuilder], extension: bool) -> tuple[TfliteGraphBuilder, list[int]]:
+    """Convert a subgraph, and return its builder and the operands of its outputs.
+
+    If operators cannot be converted, they are left to the extension, and the conversion begins again.
+    """
+    left: set[int] = set()
+    for _ in range(_MOST_PASSES):
+        builder = make()
+        refused = _convert_all(builder, left)
+        if not refused:
+            outputs = _outputs(builder)
+            _require_sizes(builder)
+            return builder, outputs
+        operators = builder.graph.operators
+        if not extension:
+            raise next(iter(refused.values()))
+        lost = [error for index, error in refused.items() if index in left or _stays(builder.graph, operators[index])]
+        if lost:
+            raise UnsupportedNodes(lost)
+        left.update(refused)
+    raise UnsupportedNodes(list(refused.values()))
+
+
+def _convert_all(builder: TfliteGraphBuilder, left: Collection[int]) -> dict[int, UnsupportedNode]:
+    """Convert all operators, those in ``left`` for the extension. Return the errors by operator."""
+    graph = builder.graph
+    builder.exact_integers = exact_integers(graph, left, builder.number == 0) if left else frozenset()
+    _add_inputs(builder)
+    refused: dict[int, UnsupportedNode] = {}
+    for unit in units(graph, left):
+        first = graph.operators[unit.operators[0]]
+        try:
+            if unit.extension:
+                add_extension_operation(builder, unit)
+            else:
+                _convert(builder, first)
+        except UnsupportedNodes:
+            raise  # of a subgraph, about its own operators
+        except UnsupportedNode as error:
+            refused[unit.operators[0]] = error
+            foresee(builder, first)
+        except ValueError as error:
+            refused[unit.operators[0]] = first.unsupported(str(error))
+    return refused
+
+
+def _stays(graph: TfliteGraph, operator: TfliteOperator) -> bool:
+    """Whether the extension takes an operator neither."""
+    return bool(objection(graph, operator))
+
+
+def _add_inputs(builder: TfliteGraphBuilder) -> None:
     for index in builder.graph.inputs:
         try:
             builder.input(index)
         except ValueError as error:
             raise UnsupportedInput(f"input {error}") from error
-    for operator in builder.graph.operators:
-        _convert(builder, operator)
-    outputs = _outputs(builder)
-    _require_sizes(builder)
-    return outputs
+
+
+def _keeps_state(graphs: Sequence[TfliteGraph]) -> bool:
+    """Whether a model has variables, which an operation of the extension would not have from run to run."""
+    handles = any(operator.op_type == VAR_HANDLE for graph in graphs for operator in graph.operators)
+    return handles or any(tensor.variable for graph in graphs for tensor in graph.tensors)
+
+
+def _no_subgraph(number: int) -> ReferencedSubgraph:
+    raise InvalidModel(f"subgraph {number} of a model that is one operation")
 
 
 def _convert(builder: TfliteGraphBuilder, operator: TfliteOperator) -> None:
@@ -81,7 +189,9 @@ def _convert(builder: TfliteGraphBuilder, operator: TfliteOperator) -> None:
         return
     converter = CONVERTERS.get(operator.op_type)
     if converter is None:
-        raise operator.unsupported("the NN HAL has no operation for this operator", ", ".join(sorted(CONVERTERS)))
+        raise operator.unsupported(
+            objection(builder.graph, operator) or "the NN HAL has no operation for this operator"
+        )
     converter(b)
     missing = [i for i in operator.outputs if i not in builder.operands and i not in builder.folded]
     if missing:
@@ -94,7 +204,8 @@ def _outputs(builder: TfliteGraphBuilder) -> list[int]:
     for index in builder.graph.outputs:
         tensor = builder.graph.tensors[index]
         b = OperatorBuilder(builder, TfliteOperator(f"output '{tensor.name}'", "COPY", (index,), ()))
-        operand = b.input(0)
+        held = index in builder.operands and is_extension(builder.model.operands[builder.operands[index]].type)
+        operand = builder.operands[index] if held else b.input(0)
         if b.operand(operand).lifetime != OperandLifeTime.SUBGRAPH_OUTPUT or operand in found:
             operand = _copy(b, operand, tensor.name)
         found[operand] = None
@@ -111,7 +222,7 @@ def _copy(b: OperatorBuilder, operand: int, name: str) -> int:
 
 def _require_sizes(builder: TfliteGraphBuilder) -> None:
     for operand, name in zip(builder.model.operands, builder.model.names, strict=True):
-        size = byte_size(operand.type, operand.dimensions)
+        size = size_in_bytes(operand.type, operand.dimensions, _SIZES)
         if size > _MAX_BYTES:
             raise InvalidModel(
                 f"tensor '{name}' of {describe(operand.dimensions)} takes {size} bytes, expected at most {_MAX_BYTES}"
@@ -136,11 +247,15 @@ def _keep_variables(builder: TfliteGraphBuilder, outputs: Sequence[int]) -> None
         builder.states.append(StateVariable(name, before, after, initial))
 
 
-def _imported(builder: TfliteGraphBuilder, outputs: Sequence[int]) -> ImportedModel:
+def _imported(builder: TfliteGraphBuilder, outputs: Sequence[int], entry: EntryPoint) -> ImportedModel:
     graph, names = builder.graph, _Names()
-    user_inputs = [_tensor(builder, index, builder.operands[index], names) for index in graph.inputs]
+    user_inputs = [
+        _tensor(builder, index, builder.operands[index], names, entry.input_names.get(index)) for index in graph.inputs
+    ]
+    given: Sequence[str | None] = entry.output_names or [None] * len(outputs)
     user_outputs = [
-        _tensor(builder, index, operand, names) for index, operand in zip(graph.outputs, outputs, strict=True)
+        _tensor(builder, index, operand, names, name)
+        for index, operand, name in zip(graph.outputs, outputs, given, strict=True)
     ]
     states = tuple(_state(state, names) for state in builder.states)
     inputs = (*user_inputs, *(state.before for state in states))
@@ -176,10 +291,12 @@ def _state(state: StateVariable, names: _Names) -> ImportedState:
     )
 
 
-def _tensor(builder: TfliteGraphBuilder, index: int, operand: int, names: _Names) -> ImportedTensor:
+def _tensor(
+    builder: TfliteGraphBuilder, index: int, operand: int, names: _Names, name: str | None = None
+) -> ImportedTensor:
     tensor, dimensions = builder.graph.tensors[index], builder.model.operands[operand].dimensions
     shape = () if dimensions == (1,) and not tensor.initial_shape else dimensions
-    return ImportedTensor(names.unique(tensor.name), operand, element_type(tensor).numpy, shape)
+    return ImportedTensor(names.unique(name or tensor.name), operand, user_element_type(tensor), shape)
 
 
 class _Names:

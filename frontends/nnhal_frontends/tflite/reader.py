@@ -10,24 +10,36 @@ from typing import Any
 
 import numpy as np
 import tflite
-from tflite import BuiltinOperator, BuiltinOptions
+from tflite import BuiltinOperator, BuiltinOptions, SparseIndexVector
 
-from nnhal.arrays import Bytes
+from nnhal.arrays import Array, Bytes
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.tflite.graph import (
+    BUILTIN,
+    CUSTOM,
     NO_OPTIONS,
+    SECOND_OPTIONS,
+    OptionsVector,
     TfliteGraph,
     TfliteOperator,
     TfliteQuantization,
     TfliteTensor,
 )
+from nnhal_frontends.tflite.options import VECTORS
+from nnhal_frontends.tflite.signatures import TfliteSignature
+from nnhal_frontends.tflite.sparsity import SparseLevel, TfliteSparsity
 from nnhal_frontends.tflite_identifier import IDENTIFIER, is_tflite
 
 VERSION = 3
 _OPERATOR_NAMES = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
 _EMPTY: Bytes = np.zeros(0, np.uint8)
+_INDEXES: dict[int, Any] = {
+    SparseIndexVector.Int32Vector: tflite.Int32Vector,
+    SparseIndexVector.Uint16Vector: tflite.Uint16Vector,
+    SparseIndexVector.Uint8Vector: tflite.Uint8Vector,
+}
 _WIDEST = 8
 """Bytes of the largest scalar."""
 
@@ -37,18 +49,26 @@ def read_graphs(content: ModelContent, limits: ImportLimits = DEFAULT_LIMITS) ->
 
     Raises InvalidModel if the file is malformed.
     """
+    return read_file(content, limits)[0]
+
+
+def read_file(
+    content: ModelContent, limits: ImportLimits = DEFAULT_LIMITS
+) -> tuple[tuple[TfliteGraph, ...], tuple[TfliteSignature, ...]]:
+    """Return the subgraphs of a TFLite file, as ``read_graphs`` does, and its signatures. Raises InvalidModel."""
     if not is_tflite(content):
         raise InvalidModel(
             f"not a TFLite model: bytes 4 to 8 are {content[4:8].hex() or 'missing'}, expected {IDENTIFIER.hex()}"
         )
     try:
-        graphs = _Reader(content, limits).graphs()
+        reader = _Reader(content, limits)
+        graphs, signatures = reader.graphs(), reader.signatures()
     except (struct.error, TypeError, ValueError) as error:
         # The accessors raise these if an offset points outside the file.
         raise InvalidModel("the TFLite file is truncated or corrupt: an offset in it leads out of the file") from error
     for graph in graphs:
         _require_order(graph)
-    return graphs
+    return graphs, signatures
 
 
 class _Reader:
@@ -71,7 +91,24 @@ class _Reader:
         sources = self._tables(model.SubgraphsLength(), model.Subgraphs)
         return tuple(self._graph(source, number, codes, buffers) for number, source in enumerate(sources))
 
-    def _graph(self, source: Any, number: int, codes: list[str], buffers: list[Bytes]) -> TfliteGraph:
+    def signatures(self) -> tuple[TfliteSignature, ...]:
+        """Return the entry points."""
+        model = tflite.Model.GetRootAs(self._content)
+        found = self._tables(model.SignatureDefsLength(), model.SignatureDefs)
+        return tuple(
+            TfliteSignature(
+                self._text(signature.SignatureKey()),
+                signature.SubgraphIndex(),
+                self._ends(signature.InputsLength(), signature.Inputs),
+                self._ends(signature.OutputsLength(), signature.Outputs),
+            )
+            for signature in found
+        )
+
+    def _ends(self, length: int, get: Callable[[int], Any]) -> tuple[tuple[str, int], ...]:
+        return tuple((self._text(end.Name()), end.TensorIndex()) for end in self._tables(length, get))
+
+    def _graph(self, source: Any, number: int, codes: list[tuple[str, int]], buffers: list[Bytes]) -> TfliteGraph:
         place = f"subgraph_{number}/" if number else ""
         tensors = tuple(
             self._tensor(tensor, index, buffers)
@@ -121,12 +158,12 @@ class _Reader:
         found = buffer.DataAsNumpy()
         return _EMPTY if isinstance(found, int) else found
 
-    def _code(self, code: Any) -> str:
-        """Return an operator's name. In old files the code is in a field of its own."""
+    def _code(self, code: Any) -> tuple[str, int]:
+        """Return an operator's name and version. In old files the code is in a field of its own."""
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         if number == BuiltinOperator.CUSTOM:
-            return f"CUSTOM {self._text(code.CustomCode())}"
-        return _OPERATOR_NAMES.get(number, f"BUILTIN {number}")
+            return f"{CUSTOM}{self._text(code.CustomCode())}", code.Version()
+        return _OPERATOR_NAMES.get(number, f"{BUILTIN}{number}"), code.Version()
 
     def _tensor(self, tensor: Any, index: int, buffers: list[Bytes]) -> TfliteTensor:
         name = self._text(tensor.Name()) or f"tensor_{index}"
@@ -142,9 +179,41 @@ class _Reader:
             tuple(max(length, 0) for length in shape),
             self._quantization(name, len(shape), tensor.Quantization()),
             tensor.IsVariable(),
-            tensor.Sparsity() is not None,
-            data if len(data) else None,
+            self._sparsity(name, tensor.Sparsity()),
+            data if len(data) or tensor.Sparsity() is not None else None,
         )
+
+    def _sparsity(self, name: str, found: Any) -> TfliteSparsity | None:
+        if found is None:
+            return None
+        levels = self._tables(found.DimMetadataLength(), found.DimMetadata)
+        return TfliteSparsity(
+            self._numbers(found.TraversalOrderAsNumpy()),
+            self._numbers(found.BlockMapAsNumpy()),
+            tuple(
+                SparseLevel(
+                    level.Format(),
+                    level.DenseSize(),
+                    self._indexes(name, level.ArraySegmentsType(), level.ArraySegments()),
+                    self._indexes(name, level.ArrayIndicesType(), level.ArrayIndices()),
+                )
+                for level in levels
+            ),
+        )
+
+    def _indexes(self, name: str, kind: int, found: Any) -> Array:
+        """Return the integers of a level, of any of the widths that the schema has for them."""
+        if found is None or kind == SparseIndexVector.NONE:
+            return _EMPTY
+        if kind not in _INDEXES:
+            raise InvalidModel(f"tensor '{name}' has sparse indexes of type {kind}, expected 1 to {len(_INDEXES)}")
+        vector = _INDEXES[kind]()
+        vector.Init(found.Bytes, found.Pos)
+        values = vector.ValuesAsNumpy()
+        if isinstance(values, int):
+            return _EMPTY
+        self._take(values.nbytes)
+        return np.asarray(values)
 
     def _quantization(self, name: str, rank: int, found: Any) -> TfliteQuantization | None:
         if found is None:
@@ -164,46 +233,50 @@ class _Reader:
         return TfliteQuantization(scales, zero_points, axis)
 
     def _operator(
-        self, operator: Any, index: int, codes: list[str], tensors: tuple[TfliteTensor, ...], place: str
+        self, operator: Any, index: int, codes: list[tuple[str, int]], tensors: tuple[TfliteTensor, ...], place: str
     ) -> TfliteOperator:
         if operator.OpcodeIndex() >= len(codes):
             raise InvalidModel(f"operator {index} has code {operator.OpcodeIndex()}, the file has {len(codes)}")
         inputs, outputs = self._numbers(operator.InputsAsNumpy()), self._numbers(operator.OutputsAsNumpy())
         _require_indexes([i for i in inputs if i != -1], len(tensors), f"the inputs of operator {index}")
         _require_indexes(outputs, len(tensors), f"the outputs of operator {index}")
-        code = codes[operator.OpcodeIndex()]
-        options = operator.BuiltinOptions()
+        code, version = codes[operator.OpcodeIndex()]
+        kind, options = operator.BuiltinOptionsType(), operator.BuiltinOptions()
+        if options is None and operator.BuiltinOptions2() is not None:
+            kind, options = SECOND_OPTIONS + operator.BuiltinOptions2Type(), operator.BuiltinOptions2()
         return TfliteOperator(
             f"{place}{code}_{index}:{tensors[outputs[0]].name if outputs else ''}",
             code,
             tuple(None if i == -1 else i for i in inputs),
             outputs,
-            BuiltinOptions.NONE if options is None else operator.BuiltinOptionsType(),
+            BuiltinOptions.NONE if options is None else kind,
             NO_OPTIONS if options is None else _own_table(self._content, options.Pos),
-            () if options is None else self._vector(operator.BuiltinOptionsType(), options.Pos),
-            "" if options is None else self._names(operator.BuiltinOptionsType(), options.Pos),
+            () if options is None else self._vectors(kind, options),
+            version,
+            self._bytes(operator.CustomOptionsAsNumpy()),
         )
 
-    def _names(self, options_type: int, position: int) -> str:
-        """Return the names of options that have some; empty for others."""
-        if options_type != BuiltinOptions.VarHandleOptions:
-            return ""
-        handle = tflite.VarHandleOptions()
-        handle.Init(self._content, position)
-        container, name = self._text(handle.Container()), self._text(handle.SharedName())
-        return f"{container}/{name}" if container else name
+    def _vectors(self, kind: int, options: Any) -> tuple[OptionsVector, ...]:
+        """Return the vectors among an operator's options; empty for most kinds of options."""
+        found = []
+        for field, element_bytes in VECTORS.get(kind, {}).items():
+            offset = options.Offset(4 + 2 * field)  # in the table of fields, after its two sizes
+            if offset:
+                start, length = options.Vector(offset), options.VectorLen(offset)
+                self._take(length)
+                size = length * (element_bytes or 1)
+                content = bytes(self._content[start : start + size])
+                if len(content) != size:
+                    raise InvalidModel(f"an operator has {length} numbers among its options, the file ends before")
+                found.append(OptionsVector(field, element_bytes, content))
+        return tuple(found)
 
-    def _vector(self, options_type: int, position: int) -> tuple[int, ...]:
-        """Return the vector of options that have one; empty for others."""
-        if options_type == BuiltinOptions.SqueezeOptions:
-            squeeze = tflite.SqueezeOptions()
-            squeeze.Init(self._content, position)
-            return self._numbers(squeeze.SqueezeDimsAsNumpy())
-        if options_type == BuiltinOptions.ReshapeOptions:
-            reshape = tflite.ReshapeOptions()
-            reshape.Init(self._content, position)
-            return self._numbers(reshape.NewShapeAsNumpy())
-        return ()
+    def _bytes(self, found: Any) -> bytes:
+        """Return a vector of bytes. The accessors give 0 for one that is left out."""
+        if isinstance(found, int):
+            return b""
+        self._take(len(found))
+        return bytes(found)
 
 
 def _with_empty_constants(
@@ -225,17 +298,20 @@ def _with_empty_constants(
 def _own_table(content: ModelContent, position: int) -> bytes:
     """Copy one table, behind its field offsets, so that its scalars can be read without checking bounds."""
     (distance,) = struct.unpack_from("<i", content, position)
-    fields = position - distance
-    if fields < 0:
-        raise ValueError(f"the fields of a table lie at {fields}")
-    length, size = struct.unpack_from("<HH", content, fields)
+    start = position - distance
+    if start < 0:
+        raise ValueError(f"the fields of a table lie at {start}")
+    length, size = struct.unpack_from("<HH", content, start)
     body = content[position + 4 : position + size]
     if length < 4 or length % 2 or len(body) != size - 4:
         raise ValueError(f"a table of {size} bytes with {length} bytes of offsets at {position}")
-    offsets = struct.unpack_from(f"<{length // 2}H", content, fields)[2:]
+    offsets = struct.unpack_from(f"<{length // 2}H", content, start)[2:]
     if max(offsets, default=0) >= size:
         raise ValueError(f"a field at {max(offsets)} of a table of {size} bytes")
-    return struct.pack(f"<HH{len(offsets)}Hi", length, size, *offsets, length) + body + bytes(_WIDEST)
+    absent = (0,) * ((position - length) % _WIDEST // 2)  # so that the table has the alignment that it has in the file
+    length += 2 * len(absent)
+    fields = (*offsets, *absent)
+    return struct.pack(f"<HH{len(fields)}Hi", length, size, *fields, length) + body + bytes(_WIDEST)
 
 
 def _shape(name: str, shape: tuple[int, ...], signature: tuple[int, ...]) -> tuple[int, ...]:

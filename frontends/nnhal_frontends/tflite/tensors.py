@@ -6,6 +6,8 @@ uint8, int8                       TENSOR_QUANT8_ASYMM, TENSOR_QUANT8_ASYMM_SIGNE
 int8 with a scale for each index  TENSOR_QUANT8_SYMM_PER_CHANNEL; all zero points are 0
 int4                              constants, as int8
 int16                             TENSOR_QUANT16_SYMM
+
+Tensors of other types are operands of the extension nnhal.tflite.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from math import prod
 import numpy as np
 from tflite import TensorType
 
-from nnhal.arrays import Array
+from nnhal.arrays import Array, Bytes
+from nnhal.extensions.tflite import ELEMENT_TYPES as EXTENSION_TYPES
+from nnhal.extensions.tflite import STRING, operand_code
 from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType
-from nnhal.types.layout import describe
+from nnhal.types.layout import Dimensions, describe
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.tflite.graph import TfliteQuantization, TfliteTensor
+from nnhal_frontends.tflite.sparsity import densified
 
 _NAMES = {code: name for name, code in vars(TensorType).items() if isinstance(code, int)}
 _INT32 = np.iinfo(np.int32)
@@ -78,6 +83,33 @@ def operand_of(tensor: TfliteTensor, lifetime: OperandLifeTime, dimensions: tupl
     return Operand(element.operand, dimensions, scale, zero_point, lifetime)
 
 
+def user_element_type(tensor: TfliteTensor) -> np.dtype[np.generic]:
+    """Return the element type that users see: object for strings. Raises ValueError if no operand can hold it."""
+    if tensor.code == STRING:
+        return np.dtype(object)
+    if tensor.code in ELEMENTS:
+        return ELEMENTS[tensor.code].numpy
+    return EXTENSION_TYPES[_extension_number(tensor)]
+
+
+def extended_operand_of(tensor: TfliteTensor, lifetime: OperandLifeTime, dimensions: Dimensions) -> Operand:
+    """Return the operand of the extension nnhal.tflite for a tensor. Raises ValueError if that cannot hold it either.
+
+    Strings take as many bytes as they have.
+    """
+    if tensor.code == STRING:
+        return Operand(operand_code(STRING), (0,), lifetime=lifetime)
+    return Operand(operand_code(_extension_number(tensor)), dimensions, lifetime=lifetime)
+
+
+def _extension_number(tensor: TfliteTensor) -> int:
+    if tensor.code not in EXTENSION_TYPES:
+        got = _NAMES.get(tensor.code, f"type {tensor.code}")
+        expected = ", ".join(_NAMES[code] for code in (*EXTENSION_TYPES, STRING))
+        raise ValueError(f"'{tensor.name}' has elements of {got}, expected {expected}")
+    return tensor.code
+
+
 def quantization_of(tensor: TfliteTensor) -> TfliteQuantization | None:
     """Return a tensor's quantisation; None for floats, booleans and 32-bit integers, whatever the file has.
 
@@ -110,13 +142,17 @@ def _require_scales(tensor: TfliteTensor, found: TfliteQuantization) -> None:
 def values_of(tensor: TfliteTensor) -> Array:
     """Return the array of a constant, of its own element type.
 
-    Raises ValueError if the tensor is not a dense constant, InvalidModel if its size is wrong.
+    A sparse constant is made dense. Raises ValueError if the tensor is not a constant, InvalidModel if its size or its
+    sparsity is wrong.
     """
     if tensor.data is None:
         raise ValueError(f"'{tensor.name}' is computed at run time, expected a constant")
-    if tensor.sparse:
-        raise ValueError(f"'{tensor.name}' is sparse, expected a dense constant")
     element = element_type(tensor)
+    if tensor.sparsity is not None:
+        spare = 1 if tensor.code == TensorType.INT4 else 0  # a byte holds two
+        return densified(
+            tensor.name, tensor.sparsity, tensor.initial_shape, _stored(tensor, element, tensor.data), spare
+        )
     elements = prod(tensor.initial_shape)
     expected = (elements + 1) // 2 if tensor.code == TensorType.INT4 else elements * element.numpy.itemsize
     if len(tensor.data) != expected:
@@ -125,6 +161,13 @@ def values_of(tensor: TfliteTensor) -> Array:
     if tensor.code == TensorType.INT4:
         return _nibbles(tensor.data)[:elements].reshape(tensor.initial_shape)
     return tensor.data.view(element.numpy).reshape(tensor.initial_shape)
+
+
+def _stored(tensor: TfliteTensor, element: ElementType, data: Bytes) -> Array:
+    """Return the elements of a sparse constant that the file has."""
+    if len(data) % element.numpy.itemsize:
+        raise InvalidModel(f"tensor '{tensor.name}' has {len(data)} bytes, expected elements of {element.numpy}")
+    return _nibbles(data) if tensor.code == TensorType.INT4 else data.view(element.numpy)
 
 
 def channels_of(tensor: TfliteTensor) -> ChannelQuant:

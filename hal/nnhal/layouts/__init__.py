@@ -3,5 +3,6 @@ models.
 """
 
 from nnhal.layouts.channels_last import ChannelsLast, channels_last
+from nnhal.layouts.simplification import simplified
 
-__all__ = ["ChannelsLast", "channels_last"]
+__all__ = ["ChannelsLast", "channels_last", "simplified"]

@@ -11,15 +11,12 @@ from nnhal.arrays import Array
 from nnhal.layouts.behaviours import rewritten_for
 from nnhal.layouts.decision import LayoutDecision, LayoutReading, NodeLayouts
 from nnhal.layouts.image_operations import channels_last_parameters
+from nnhal.layouts.inline_constants import InlineConstants
 from nnhal.layouts.orders import permuted
 from nnhal.layouts.schedule import LayoutSchedule, NodeStep, TransposeStep
-from nnhal.memory.arena import round_up
 from nnhal.resolved import ResolvedModel
-from nnhal.types import DataLocation, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph
+from nnhal.types import Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-
-_ALIGNMENT = 64
-"""Of constants, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class _Emission:
         self._origins: list[int | None] = []
         self._constants: dict[int, Array] = {}
         self._names: dict[int, str] = {}
-        self._values = bytearray()
+        self._added = InlineConstants(len(model.model.operand_values))
         self._stored: dict[int, int] = {}
         """The operand in which a value lies, by its operand in the model."""
         self._lengths: dict[int, Dimensions] = {}
@@ -85,7 +82,7 @@ class _Emission:
             tuple(self._origins),
             self._constants,
             self._names,
-            bytes(self._values),
+            self._added.values,
         )
 
     def _node(self, number: int, outputs: dict[int, int]) -> None:
@@ -179,14 +176,7 @@ class _Emission:
         return self._parameters[key]
 
     def _constant(self, like: Operand, value: Array, index: int | None) -> int:
-        value.flags.writeable = False
-        end = len(self._model.model.operand_values) + len(self._values)
-        start = round_up(end, _ALIGNMENT)
-        self._values.extend(bytes(start - end) + value.tobytes())
-        location = DataLocation(0, start, value.nbytes)
-        made = self._add(
-            replace(like, dimensions=value.shape, lifetime=OperandLifeTime.CONSTANT_COPY, location=location), index
-        )
+        made = self._add(self._added.add(like, value), index)
         self._constants[made] = value
         return made
 

@@ -246,6 +246,7 @@ class LoadModelRequest(_message.Message):
     RELAXED_FIELD_NUMBER: _builtins.int
     INPUT_DIMENSIONS_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that the model gets in this session."""
     descriptor_id: _builtins.int
@@ -270,6 +271,10 @@ class LoadModelRequest(_message.Message):
     """The instant by which the model must have been prepared; no deadline if unset."""
     relaxed: _builtins.bool
     """Whether float32 may be computed with the range and precision of float16. A model of the HAL may say so itself too."""
+    signature: _builtins.str
+    """The entry point of a file that has several, by its name: inputs and outputs then have the names that it gives them. Empty
+    for the file's first graph, with the names of its tensors.
+    """
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices that may be used, in order of preference; empty for all devices."""
@@ -321,10 +326,11 @@ class LoadModelRequest(_message.Message):
         relaxed: _builtins.bool = ...,
         input_dimensions: _abc.Iterable[Global___InputDimensions] | None = ...,
         states: _abc.Iterable[Global___StatePair] | None = ...,
+        signature: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "deadline_ns", b"deadline_ns", "model", b"model", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "signature", b"signature", "states", b"states"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
@@ -590,6 +596,7 @@ class ModelInfo(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     ARENA_BYTES_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
+    SIGNATURES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     arena_bytes: _builtins.int
@@ -616,6 +623,10 @@ class ModelInfo(_message.Message):
         nor their outputs.
         """
 
+    @_builtins.property
+    def signatures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The entry points that its file names, of which it is one."""
+
     def __init__(
         self,
         *,
@@ -626,10 +637,11 @@ class ModelInfo(_message.Message):
         steps: _abc.Iterable[_builtins.str] | None = ...,
         arena_bytes: _builtins.int = ...,
         states: _abc.Iterable[Global___TensorInfo] | None = ...,
+        signatures: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "inputs", b"inputs", "name", b"name", "outputs", b"outputs", "placements", b"placements", "states", b"states", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "inputs", b"inputs", "name", b"name", "outputs", b"outputs", "placements", b"placements", "signatures", b"signatures", "states", b"states", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -699,6 +711,7 @@ class ModelExplanation(_message.Message):
     FALLBACK_BYTES_UNALIGNED_FIELD_NUMBER: _builtins.int
     ARENA_VALUES_FIELD_NUMBER: _builtins.int
     WIRE_NS_FIELD_NUMBER: _builtins.int
+    IMAGE_LAYOUT_FIELD_NUMBER: _builtins.int
     modelled_ns: _builtins.float
     """The modelled time of a run."""
     fallback_bytes: _builtins.int
@@ -737,6 +750,10 @@ class ModelExplanation(_message.Message):
     def arena_values(self) -> _containers.RepeatedCompositeFieldContainer[Global___ArenaValue]:
         """The values between steps that lie in the arena, in the order of their addresses."""
 
+    @_builtins.property
+    def image_layout(self) -> Global___ImageLayoutExplanation:
+        """The layout of images, and why; absent if no device wants another than the model's."""
+
     def __init__(
         self,
         *,
@@ -752,14 +769,53 @@ class ModelExplanation(_message.Message):
         fallback_bytes_unaligned: _builtins.int = ...,
         arena_values: _abc.Iterable[Global___ArenaValue] | None = ...,
         wire_ns: _builtins.float = ...,
+        image_layout: Global___ImageLayoutExplanation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["image_layout", b"image_layout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_values", b"arena_values", "client_bytes", b"client_bytes", "constant_bytes", b"constant_bytes", "counterfactuals", b"counterfactuals", "devices", b"devices", "edges", b"edges", "fallback_bytes", b"fallback_bytes", "fallback_bytes_unaligned", b"fallback_bytes_unaligned", "modelled_ns", b"modelled_ns", "operations", b"operations", "steps", b"steps", "wire_ns", b"wire_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_values", b"arena_values", "client_bytes", b"client_bytes", "constant_bytes", b"constant_bytes", "counterfactuals", b"counterfactuals", "devices", b"devices", "edges", b"edges", "fallback_bytes", b"fallback_bytes", "fallback_bytes_unaligned", b"fallback_bytes_unaligned", "image_layout", b"image_layout", "modelled_ns", b"modelled_ns", "operations", b"operations", "steps", b"steps", "wire_ns", b"wire_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ModelExplanation: _TypeAlias = ModelExplanation  # noqa: Y015
+
+@_typing.final
+class ImageLayoutExplanation(_message.Message):
+    """ImageLayoutExplanation says whether a plan has its images with channels last, since some devices take no others. The model in
+    the file has some with channels first.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNELS_LAST_FIELD_NUMBER: _builtins.int
+    WANTING_FIELD_NUMBER: _builtins.int
+    OTHER_NS_FIELD_NUMBER: _builtins.int
+    OTHER_REASON_FIELD_NUMBER: _builtins.int
+    channels_last: _builtins.bool
+    """Whether the plan has them last. The framework has then added operations, which say so."""
+    other_ns: _builtins.float
+    """The modelled time of the plan with the other layout; 0 if there is no such plan, or a device has no cost model."""
+    other_reason: _builtins.str
+    """Why there is no plan with the other layout; empty if there is one."""
+    @_builtins.property
+    def wanting(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The devices that refuse operations since their images have channels first."""
+
+    def __init__(
+        self,
+        *,
+        channels_last: _builtins.bool = ...,
+        wanting: _abc.Iterable[_builtins.str] | None = ...,
+        other_ns: _builtins.float = ...,
+        other_reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels_last", b"channels_last", "other_ns", b"other_ns", "other_reason", b"other_reason", "wanting", b"wanting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImageLayoutExplanation: _TypeAlias = ImageLayoutExplanation  # noqa: Y015
 
 @_typing.final
 class ArenaValue(_message.Message):
@@ -820,6 +876,8 @@ class OperationExplanation(_message.Message):
     OUTPUTS_FIELD_NUMBER: _builtins.int
     PIN_FIELD_NUMBER: _builtins.int
     HAS_OPEN_DIMENSIONS_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    ADDED_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
     """Its type, by its name in the HAL."""
     device: _builtins.str
@@ -832,6 +890,10 @@ class OperationExplanation(_message.Message):
     """What the pin matches that holds it on its device; empty if none does."""
     has_open_dimensions: _builtins.bool
     """Whether a dimension of a value that it reads or writes is unknown. Modelled times then have 1 in its place."""
+    number: _builtins.int
+    """Its number in the model, by which a pin names it. Absent for operations of subgraphs, and for one that the framework added."""
+    added: _builtins.bool
+    """Whether the framework added it, to bring images from one layout to another."""
     @_builtins.property
     def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The names of the nodes in the model file that it stands for."""
@@ -866,12 +928,16 @@ class OperationExplanation(_message.Message):
         outputs: _abc.Iterable[_builtins.str] | None = ...,
         pin: _builtins.str = ...,
         has_open_dimensions: _builtins.bool = ...,
+        number: _builtins.int | None = ...,
+        added: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "number", b"number"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["costs", b"costs", "device", b"device", "has_open_dimensions", b"has_open_dimensions", "inputs", b"inputs", "modelled_ns", b"modelled_ns", "nodes", b"nodes", "operation", b"operation", "outputs", b"outputs", "pin", b"pin", "refusals", b"refusals", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "added", b"added", "costs", b"costs", "device", b"device", "has_open_dimensions", b"has_open_dimensions", "inputs", b"inputs", "modelled_ns", b"modelled_ns", "nodes", b"nodes", "number", b"number", "operation", b"operation", "outputs", b"outputs", "pin", b"pin", "refusals", b"refusals", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
+    _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
 
 Global___OperationExplanation: _TypeAlias = OperationExplanation  # noqa: Y015
 

@@ -13,6 +13,7 @@ from nnhal_pages.explanation.marks import device_mark, legend, operation_link
 from nnhal_pages.explanation.panel import edge_table, operation_panel
 from nnhal_pages.facts import WALKED, facts_of, operation_name
 from nnhal_pages.graph import GraphView, PlanLinks, plan_graph
+from nnhal_pages.image_layouts import layout_figure, layout_words
 from nnhal_pages.tables import short_name, stacking_table, table
 from nnhal_pages.text import escaped
 from nnhal_pages.units import duration, median_of
@@ -60,6 +61,7 @@ def sums(explanation: Explanation) -> str:
         ("Devices in use", f"{len(used)} of {len(explanation.devices)}", ", ".join(used)),
         ("Steps", str(len(explanation.steps)), f"{len(explanation.operations)} operations"),
         ("Bytes copied in a run", f"{explanation.copied_bytes:,}", copied),
+        *_layout(explanation),
         *_sent(explanation),
         ("Peak memory, bytes", f"{explanation.peak_bytes:,}", memory),
     )
@@ -68,6 +70,12 @@ def sums(explanation: Explanation) -> str:
         for title, figure, more in figures
     )
     return f"<dl class='sums'>{''.join(cards)}</dl>"
+
+
+def _layout(explanation: Explanation) -> list[tuple[str, str, str]]:
+    """The layout of images, if a device wants another than the model's."""
+    figure = layout_figure(explanation)
+    return [("Layout of images", figure, layout_words(explanation))] if figure else []
 
 
 def _sent(explanation: Explanation) -> list[tuple[str, str, str]]:

@@ -47,6 +47,8 @@ def operations_to_wire(sketch: SketchedPlan) -> Iterator[wire.OperationExplanati
             outputs=_values(sketch, subgraph, operation.outputs),
             pin="" if pin is None else pin.match,
             has_open_dimensions=_has_open_dimensions(sketch, subgraph, (*operation.inputs, *operation.outputs)),
+            number=None if subgraph else sketch.origins[index],
+            added=not subgraph and sketch.origins[index] is None,
         )
 
 

@@ -38,6 +38,19 @@ def explanation_to_wire(sketch: SketchedPlan) -> wire.ModelExplanation:
         fallback_bytes_unaligned=lay_out(between, align=False).total_bytes,
         arena_values=_arena_values(sketch),
         wire_ns=plan_wire_ns(sketch),
+        image_layout=_image_layout(sketch),
+    )
+
+
+def _image_layout(sketch: SketchedPlan) -> wire.ImageLayoutExplanation | None:
+    images = sketch.images
+    if images is None:
+        return None
+    return wire.ImageLayoutExplanation(
+        channels_last=images.is_converted,
+        wanting=images.wanting,
+        other_ns=images.other_ns or 0.0,
+        other_reason=images.other_reason,
     )
 
 

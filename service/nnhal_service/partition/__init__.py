@@ -22,6 +22,7 @@ from nnhal_service.partition.problem import EdgeNs
 from nnhal_service.partition.refine import Failures, Refined, Refused, refine
 from nnhal_service.partition.report import Partitioning, PlanReport
 from nnhal_service.partition.step_model import StepError, whole
+from nnhal_service.partition.support import require_pins
 
 __all__ = [
     "PIN_FORMS",
@@ -57,5 +58,6 @@ __all__ = [
     "may_fall_back",
     "partition",
     "refine",
+    "require_pins",
     "whole",
 ]

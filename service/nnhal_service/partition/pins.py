@@ -24,6 +24,20 @@ class Pin:
 
     match: str
     device: str
+    operations: frozenset[int] | None = None
+    """The numbers of the operations that it covers, if they are others than ``match`` says."""
+
+    @property
+    def is_by_number(self) -> bool:
+        """Whether it is by the numbers of operations."""
+        return self.match.startswith("index:")
+
+    def has_number(self, index: int) -> bool:
+        """Return whether a pin by numbers names an operation in ``match``. Raises PlacementError if it is malformed."""
+        numbers = _RANGE.fullmatch(self.match.partition(":")[2]) if self.is_by_number else None
+        if numbers is None:
+            raise PlacementError(f"pin {self.match!r}: expected {PIN_FORMS}")
+        return int(numbers[1]) <= index <= int(numbers[2] or numbers[1])
 
     @property
     def is_of_main(self) -> bool:
@@ -35,15 +49,14 @@ class Pin:
 
         Raises PlacementError if ``match`` is malformed.
         """
+        if self.operations is not None:
+            return index in self.operations
         kind, _, pattern = self.match.partition(":")
         if kind == "name" and pattern:
             return any(fnmatch.fnmatchcase(name, pattern) for name in names)
         if kind == "op" and pattern:
             return operation.type <= max(OperationType) and OperationType(operation.type).name == pattern.upper()
-        numbers = _RANGE.fullmatch(pattern) if kind == "index" else None
-        if numbers:
-            return int(numbers[1]) <= index <= int(numbers[2] or numbers[1])
-        raise PlacementError(f"pin {self.match!r}: expected {PIN_FORMS}")
+        return self.has_number(index)
 
 
 def holding_pins(model: Model, names: Sequence[Sequence[str]], pins: Sequence[Pin]) -> dict[int, Pin]:

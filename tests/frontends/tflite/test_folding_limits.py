@@ -10,6 +10,7 @@ import pytest
 from nnhal_frontends import import_model
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.limits import DEFAULT_LIMITS
+from nnhal_frontends.tflite import import_tflite
 from tests.support.onnx_models import operations
 from tests.support.tflite_files import TfliteFile, booleans, floats, int8, int32
 
@@ -40,7 +41,7 @@ def test_constants_that_operators_need_are_bounded_together() -> None:
     content = file.build(y)
     assert operations(import_model(content)) == ["LOGICAL_OR"]
     with pytest.raises(UnsupportedNode, match=r"a constant of \[64, 64\] that the file does not have, of 4096 bytes"):
-        import_model(content, limits=limits)
+        import_tflite(content, limits, extension=False)
 
 
 def test_floats_of_quantised_constants_that_exceed_the_limit_are_computed_by_the_device() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from tflite import TensorType
@@ -78,8 +76,6 @@ def test_a_constant_has_as_many_bytes_as_its_shape_asks_for() -> None:
     assert values_of(tensor(TensorType.INT8, data=bytes([1, 2, 255, 4, 5, 6]))).tolist() == [[1, 2], [-1, 4], [5, 6]]
     with pytest.raises(InvalidModel, match=r"'t' of \[3, 2\] has 5 bytes, expected 6"):
         values_of(tensor(TensorType.INT8, data=bytes(5)))
-    with pytest.raises(ValueError, match="'t' is sparse"):
-        values_of(replace(tensor(TensorType.INT8, data=bytes(6)), sparse=True))
 
 
 def test_four_bits_are_signed_and_the_lower_ones_come_first() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from nnhal_client.explanation import Explanation, OperationStory
+from nnhal_pages.image_layouts import layout_figure, layout_words
 from nnhal_pages.units import duration, median_of
 from nnhal_pages.wires import whole_model_words, wire_total
 
@@ -72,8 +73,12 @@ def _costs(explanation: Explanation) -> Iterator[str]:
         f"memory: {explanation.fallback_bytes:,} bytes between steps ({explanation.fallback_bytes_unaligned:,} without "
         f"alignment), {explanation.constant_bytes:,} of constants, {bytes_of(explanation.client_bytes)} of the client's"
     )
+    if figure := layout_figure(explanation):
+        yield f"layout of images: {figure}; {layout_words(explanation)}"
     if sent := wire_total(explanation):
         yield f"wire: {sent}; constants were sent when the model was prepared"
+    if figure := layout_figure(explanation):
+        yield f"layout of images: {figure}; {layout_words(explanation)}"
     measured = explanation.measured
     yield f"modelled {time_of(explanation.modelled_ns)}" + (
         f"; measured {duration(measured.duration_ns)} ({median_of(measured)}), {measured.copied_bytes:,} bytes copied "

@@ -9,6 +9,7 @@ from rich.table import Column, Table
 
 from nnhal.reports import LedgerEntry
 from nnhal_client.explanation import EdgeStory, Explanation
+from nnhal_pages.image_layouts import ADDED
 from nnhal_pages.units import duration, place
 from nnhal_pages.wires import link_words, sent_words
 from nnhal_tools.explain.summary import bytes_of, show_summary, time_of
@@ -67,7 +68,7 @@ def _show_operations(explanation: Explanation, console: Console) -> None:
     for story in explanation.operations:
         numbers = [refusals.number(f"{device}: {reason}") for device, reason in story.refusals.items()]
         table.add_row(
-            Name(", ".join(story.nodes) or "-"),
+            Name(", ".join(story.nodes) or (ADDED if story.added else "-")),
             story.operation,
             story.device,
             str(story.step),

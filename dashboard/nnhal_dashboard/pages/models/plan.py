@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +11,7 @@ from fastapi import HTTPException, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from nnhal.errors import HalError, NnhalError
+from nnhal_client.explanation import OperationStory
 from nnhal_dashboard.pages.models.drawings import drawn_choice, drawn_comparison, drawn_facts, drawn_plan
 from nnhal_dashboard.pages.models.pin_choice import PinChoice, chosen_numbers
 from nnhal_dashboard.pages.models.plan_address import NEW, OLD, PlanAddress
@@ -113,14 +115,22 @@ def go_to_trial(request: Request, place: PlanPlace) -> Response:
         choice = PinChoice.of(query.getlist("pin"), query.getlist("with")) or PinChoice(running.pins)
         device = query.get("device", "")
         if device:
-            count = len(running.plan.explanation.operations)
-            numbers = chosen_numbers(query.getlist("at"), query.get("from", ""), query.get("to", ""), count)
-            choice = choice.pinned(numbers, device)
+            operations = running.plan.explanation.operations
+            places = chosen_numbers(query.getlist("at"), query.get("from", ""), query.get("to", ""), len(operations))
+            choice = choice.pinned(_numbers_of(operations, places), device)
     except ValueError as error:
         visitor_of(request).notices.append(("failed", str(error)))
         back = [*place.fixed, *((name, text) for name in ("pin", "with") for text in query.getlist(name))]
         return RedirectResponse(str(PlanAddress(place.path, tuple(back))) + "#pin", 303)
     return RedirectResponse(str(PlanAddress(place.path, (*place.fixed, *choice.query))), 303)
+
+
+def _numbers_of(operations: Sequence[OperationStory], places: Sequence[int]) -> list[int]:
+    """Return the numbers by which pins name operations. Raises ValueError if none of them can be pinned so."""
+    numbers = [number for number in (operations[place].number for place in places) if number is not None]
+    if places and not numbers:
+        raise ValueError("none of these operations is in the model: the framework added them, or control flow has them")
+    return numbers
 
 
 def download_plan(request: Request, place: PlanPlace) -> Response:

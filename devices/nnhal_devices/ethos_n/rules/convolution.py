@@ -18,6 +18,7 @@ from nnhal.operations._window import Window
 from nnhal.types.layout import describe
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import KERNELS, LARGEST_STRIDED_KERNEL, LEAST_MULTIPLIER, MAX_DEPTH, STRIDES
+from nnhal_devices.ethos_n.rules.windows import is_whole
 from nnhal_devices.npu_support.rules import Check, NpuRule, channels_last, first_objection, listed
 
 _WEIGHTS = (FILTER, BIAS)
@@ -51,6 +52,21 @@ def _objections(op: OperationContext, window: Window) -> Iterator[Support]:
     yield _padding(window)
     yield _strides(window)
     yield multiplier(op)
+
+
+def _depthwise_objections(op: OperationContext, window: Window) -> Iterator[Support]:
+    yield channels_last(window.channels_first)
+    if is_whole(window, op.dimensions(INPUT)[1:3]) and _is_uniform(op):
+        yield multiplier(op)
+    else:
+        yield from _objections(op, window)
+    yield _multiplied(window, op.dimensions(INPUT)[-1])
+
+
+def _is_uniform(op: OperationContext) -> bool:
+    """Whether a filter has the same weight everywhere: it takes the mean, and requantises it."""
+    weights = op.value(FILTER)
+    return op.inputs[FILTER].type != Q8C and bool((weights == weights.flat[0]).all())
 
 
 def _kernel(window: Window) -> Support:
@@ -89,12 +105,11 @@ def _strides(window: Window) -> Support:
 
 
 def _depthwise(op: OperationContext) -> Support:
-    window, channels = depthwise_conv_2d.window_of(op), op.dimensions(INPUT)[-1]
-    return first_objection((*_objections(op, window), _multiplied(window, channels)))
+    return first_objection(_depthwise_objections(op, depthwise_conv_2d.window_of(op)))
 
 
 def _multiplied(window: Window, channels: int) -> Support:
-    if window.multiplier == 1 or channels == 1 or window.channels_first:
+    if window.multiplier == 1 or channels == 1:
         return SUPPORTED
     got = f"a depth multiplier of {window.multiplier} on {channels} channels"
     return Unsupported("SHAPE", got, "1, or images of one channel", "use as many convolutions, and concatenate")

@@ -9,6 +9,7 @@ from nnhal.operations._window import Axis, Window
 from nnhal.types import FusedActivation
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import LARGEST_MEAN
+from nnhal_devices.ethos_n.rules.windows import is_whole
 from nnhal_devices.npu_support.rules import NpuRule, channels_last, first_objection
 
 _HEIGHT_AND_WIDTH = (1, 2)
@@ -32,17 +33,9 @@ def _average_objections(window: Window, op: OperationContext) -> Iterator[Suppor
         hint = "make the activation an operation of its own after it: the clamp comes before the pooling"
         yield Unsupported("ACTIVATION", window.activation.name, FusedActivation.NONE.name, hint)
     sides = op.dimensions(pooling.Implicit.INPUT)[1:3]
-    if not _is_whole(window, sides):
+    if not is_whole(window, sides):
         yield _wired(window, _AVERAGE, f"3 x 3, or the whole of an image of up to {LARGEST_MEAN} x {LARGEST_MEAN}")
         yield _same(window)
-
-
-def _is_whole(window: Window, sides: tuple[int, ...]) -> bool:
-    """Whether one small window without padding covers the whole image."""
-    axes = window.height, window.width
-    return max(sides) <= LARGEST_MEAN and all(
-        axis.size == side and not axis.before and not axis.after for axis, side in zip(axes, sides, strict=True)
-    )
 
 
 def _wired(window: Window, strides: dict[int, int], allowed: str) -> Support:

@@ -6,7 +6,7 @@ Images of one axis, such as audio, get a height of 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
@@ -32,6 +32,10 @@ class WindowAxis:
         """The padding after the image; with ceil_mode up to the end of the last window."""
         return max(0, self.after + self.overhang)
 
+    def covers(self, length: int) -> bool:
+        """Return whether there is one window, which is as long as the image and its padding."""
+        return 0 < length == (self.size - 1) * self.dilation + 1 - self.before - self.end
+
 
 @dataclass(frozen=True, slots=True)
 class ImageWindow:
@@ -49,6 +53,12 @@ class ImageWindow:
     def dilated(self) -> bool:
         """Whether the window has gaps."""
         return self.height.dilation > 1 or self.width.dilation > 1
+
+    def without_idle_strides(self, images: Dimensions) -> ImageWindow:
+        """Return the window with stride 1 on each axis that it covers at once: some devices refuse long strides."""
+        lengths = images[2:] if len(images) == 4 else (1, *images[2:])
+        axes = (self.height, self.width)
+        return ImageWindow(*(replace(a, stride=1) if a.covers(n) else a for a, n in zip(axes, lengths, strict=True)))
 
     def paddings(self, b: NodeBuilder) -> list[int]:
         """Add the paddings: left, right, top and bottom."""

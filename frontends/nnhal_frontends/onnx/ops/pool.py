@@ -41,7 +41,7 @@ def average_pool(b: NodeBuilder) -> None:
     """The mean of each window, without its padding unless the model counts it as zeros."""
     window = _window(b)
     if b.quantization(0) is not None and not _keeps_scale(b):
-        _average(b, window)
+        _average(b, window.without_idle_strides(b.shape(0)))
         return
     source = b.input(0)
     if b.attribute("count_include_pad", 0) and window.padded:

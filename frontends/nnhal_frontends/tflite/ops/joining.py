@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from tflite import ConcatenationOptions, PackOptions, SplitOptions, UnpackOptions
 
-from nnhal.types import OperationType
+from nnhal.types import OperandType, OperationType
+from nnhal.types.layout import describe
 from nnhal_frontends.tflite.builder import OperatorBuilder
+
+_MOST_SLICES = 64
+"""Concatenated integers are mostly shapes."""
 
 
 def concatenation(b: OperatorBuilder) -> None:
-    """CONCATENATION."""
+    """CONCATENATION, for which the HAL has no integers of 32 bits: these are cut into slices that a PACK joins."""
     options = b.options(ConcatenationOptions)
     axis = b.axis(options.Axis(), len(b.shape(0)))
+    if b.operand(b.input(0)).type == OperandType.TENSOR_INT32:
+        _join_integers(b, axis)
+        return
     b.finish_activated(OperationType.CONCATENATION, [*b.inputs(), b.int32(axis)], options.FusedActivationFunction())
 
 
@@ -21,8 +28,28 @@ def pack(b: OperatorBuilder) -> None:
     axis = b.axis(b.options(PackOptions).Axis(), len(given) + 1)
     if given:
         b.finish(OperationType.PACK, [b.int32(axis), *b.inputs()])
+    elif b.operand(b.input(0)).type == OperandType.TENSOR_INT32:
+        _join_integers(b, axis)
     else:
         b.finish(OperationType.CONCATENATION, [*b.inputs(), b.int32(axis)])
+
+
+def _join_integers(b: OperatorBuilder, axis: int) -> None:
+    """PACK slices of length 1 along an axis, and RESHAPE the result, which has one axis more."""
+    shapes = [b.shape(index) for index in range(len(b.operator.inputs))]
+    if any(0 in shape for shape in shapes) or len({(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}) != 1:
+        raise b.unsupported(f"integers of {' and '.join(map(describe, shapes))}", "known shapes that fit one another")
+    length = sum(shape[axis] for shape in shapes)
+    if length > _MOST_SLICES:
+        raise b.unsupported(f"{length} slices of integers", f"at most {_MOST_SLICES}")
+    slices: list[int] = []
+    for operand, shape in zip(b.inputs(), shapes, strict=True):
+        parts = [operand] if shape[axis] == 1 else [b.new(operand) for _ in range(shape[axis])]
+        if len(parts) > 1:
+            b.add(OperationType.SPLIT, [operand, b.int32(axis), b.int32(shape[axis])], parts)
+        slices += parts
+    packed = b.apply(OperationType.PACK, [b.int32(axis), *slices], like=slices[0])
+    b.finish_reshape(packed, (*shapes[0][:axis], length, *shapes[0][axis + 1 :]))
 
 
 def unpack(b: OperatorBuilder) -> None:

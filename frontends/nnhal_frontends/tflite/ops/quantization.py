@@ -1,4 +1,4 @@
-"""QUANTIZE, DEQUANTIZE and CAST."""
+"""QUANTIZE, DEQUANTIZE, CAST and DENSIFY."""
 
 from __future__ import annotations
 
@@ -43,6 +43,11 @@ def cast(b: OperatorBuilder) -> None:
         b.finish(OperationType.NOT_EQUAL, [b.input(0), _stored(b, source, (1,), 0)])
     else:
         b.finish(OperationType.CAST, [b.input(0)])
+
+
+def densify(b: OperatorBuilder) -> None:
+    """Give the elements of a sparse constant, which are made dense on import."""
+    b.fold(b.required(0, "input"))
 
 
 def _stored(b: OperatorBuilder, like: Operand, shape: Dimensions, number: int) -> int:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from math import ceil
+
+import numpy as np
+
 from nnhal.types import OperandType, OperationType
 from nnhal_frontends.tflite.builder import OperatorBuilder
 from nnhal_frontends.tflite.ops._broadcast import common_shape, repetition
@@ -23,6 +27,27 @@ def broadcast_to(b: OperatorBuilder) -> None:
     operand = b.input(0)
     shape = common_shape(b, b.ranked(operand), tuple(b.integers(1, "shape")))
     b.finish(*repetition(b, operand, shape))
+
+
+def range_(b: OperatorBuilder) -> None:
+    """Give the numbers, if start, limit and step are known before execution."""
+    start, limit, step = (b.required(index, what) for index, what in enumerate(("start", "limit", "step")))
+    if {start.size, limit.size, step.size} != {1} or not np.isfinite([start.item(), limit.item(), step.item()]).all():
+        raise b.unsupported(f"{start.size} starts, {limit.size} limits and {step.size} steps", "one finite number each")
+    if step.item() == 0:
+        raise b.unsupported("a step of 0", "another one")
+    count = max(0, ceil((limit.item() - start.item()) / step.item()))
+    b.reserve((count,), start.dtype)
+    b.fold((start.item() + step.item() * np.arange(count)).astype(start.dtype))
+
+
+def zeros_like(b: OperatorBuilder) -> None:
+    """Give zeros, if the shape is known before execution."""
+    shape, element = b.shape(0), b.element_type()
+    if 0 in shape:
+        raise b.unsupported("the input's shape is unknown before execution", "known shapes")
+    b.reserve(shape, element)
+    b.fold(np.zeros(b.tflite_shape(0), element))
 
 
 def fill(b: OperatorBuilder) -> None:

@@ -17,16 +17,15 @@ from nnhal_service.partition import (
     Options,
     Pin,
     PlacementError,
-    Plan,
     Strategy,
     whole,
 )
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory, PrepareConfig, prepare_part
+from nnhal_service.runtime.plan.layout_choice import LayoutSurveys, survey_layouts
 from nnhal_service.runtime.plan.parts import Announcements, Part, Parts, PrepareStep
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
-from nnhal_service.runtime.plan.sketch import SketchedPlan, sketched
-from nnhal_service.runtime.plan.survey import Survey, survey_model
+from nnhal_service.runtime.plan.sketch import SketchedPlan
 
 _GONE = "it is gone: the model is planned without it until it is back"
 _DRAINS = "it drains: the model is planned without it until it is used again"
@@ -59,17 +58,18 @@ class ModelPlanner:
         devices: Sequence[str],
         options: Options,
         cache: CacheDirectory | None,
-        survey: Survey | None = None,
+        surveys: LayoutSurveys | None = None,
         unprepared: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``survey`` has the devices' answers if they are known already, ``unprepared`` those devices that are known to
-        be unable to prepare their part, with reasons. Raises as ``survey_model`` does.
+        """``surveys`` has the devices' answers if they are known already, ``unprepared`` those devices that are known
+        to be unable to prepare their part, with reasons. Raises as ``survey_layouts`` does.
         """
         self._fleet = fleet
         self._devices = tuple(devices)
         self._options = options
         self._cache = cache
-        self._survey = survey or survey_model(_relaxed(imported) if options.relaxed else imported, fleet, devices)
+        asked = _relaxed(imported) if options.relaxed else imported
+        self._surveys = surveys or survey_layouts(asked, fleet, devices)
         self._unprepared = unprepared
 
     @property
@@ -100,7 +100,7 @@ class ModelPlanner:
                     raise next(iter(failed.values())) from None
                 raise
             except _PreparationError as error:
-                if not self.may_replan or error.device in reasons or len(self._survey.members) == 1:
+                if not self.may_replan or error.device in reasons or len(self._surveys.members) == 1:
                     raise error.reason from error
                 log = _log.warning if options.fallback == Fallback.WARN else _log.info
                 log("a device cannot prepare its part; it is left out", device=error.device, reason=str(error.reason))
@@ -108,7 +108,7 @@ class ModelPlanner:
                 reasons[error.device] = f"it cannot prepare its part: {error.reason}"
 
     def sketch(self) -> SketchedPlan:
-        return sketched(self._survey, self._options, self._unprepared)
+        return self._surveys.sketched(self._options, self._unprepared)
 
     def choose(
         self, pins: Sequence[Pin], devices: Sequence[str] = (), strategy: Strategy | None = None
@@ -121,17 +121,17 @@ class ModelPlanner:
             if pin.device in known and pin.device not in there:
                 why = self._hindrance(pin.device, wanted)
                 raise PlacementError(f"pin {pin.match!r}: device {pin.device!r} {why}, expected {_listed(there)}")
-        survey = self._survey
-        is_known = there <= survey.members.keys()
+        surveys, imported = self._surveys, self._surveys.declared.imported
+        is_known = there <= surveys.members.keys()
         options = replace(self._options, pins=tuple(pins), deadline_ns=NO_DEADLINE)
         pinned = {pin.device for pin in pins}
         return ModelPlanner(
-            survey.imported,
+            imported,
             self._fleet,
             wanted,
             options if strategy is None else replace(options, strategy=strategy),
             self._cache,
-            survey.of(members) if is_known else survey_model(survey.imported, self._fleet, wanted),
+            surveys.of(members) if is_known else survey_layouts(imported, self._fleet, wanted),
             {name: reason for name, reason in self._unprepared.items() if name not in pinned},
         )
 
@@ -143,12 +143,12 @@ class ModelPlanner:
 
     def _attempt(self, options: Options, left_out: Mapping[str, str]) -> PreparedPlan:
         """Plan and prepare without the devices that are ``left_out``. Raises _PreparationError if another fails."""
-        sketch = sketched(self._survey, options, left_out)
+        sketch = self._surveys.sketched(options, left_out)
         network = next(_networks)
         announcements = Announcements(network)
-        prepare_step = self._preparing(sketch.plan, announcements, NO_DEADLINE)
-        parts = self._prepare_all(sketch.plan, announcements, options.deadline_ns)
-        fallback = options.cpu if self.may_replan and options.cpu in self._survey.members else ""
+        prepare_step = self._preparing(sketch, announcements, NO_DEADLINE)
+        parts = self._prepare_all(sketch, announcements, options.deadline_ns)
+        fallback = options.cpu if self.may_replan and options.cpu in self._surveys.members else ""
         return PreparedPlan(
             sketch.imported,
             sketch.refined,
@@ -164,6 +164,8 @@ class ModelPlanner:
             sketch.pins,
             sketch.left_out,
             sketch.optimisations,
+            sketch.origins,
+            sketch.images,
             Parts(parts, prepare_step, fallback),
             FallbackMemoryManager(sketch.layout),
             network,
@@ -172,16 +174,19 @@ class ModelPlanner:
             options.priority,
         )
 
-    def _preparing(self, plan: Plan, announcements: Announcements, deadline_ns: int) -> PrepareStep:
+    def _preparing(self, sketch: SketchedPlan, announcements: Announcements, deadline_ns: int) -> PrepareStep:
         """A function that prepares the steps of a plan. It waits for the fallback device if that has died."""
-        task, options, hints = self._survey.task, self._options, self._options.hints
+        plan, options, hints = sketch.plan, self._options, self._options.hints
+        cache = self._cache
+        if cache is not None and sketch.images is not None and sketch.images.is_converted:
+            cache = cache.of_variant("channels last")
         config = PrepareConfig(options.preference, options.priority, deadline_ns, hints.values, hints.extension_names)
 
         def attempt(member: FleetMember, number: int | None) -> Part:
-            step = whole(task.model, member.name) if number is None else plan.steps[number]
+            step = whole(sketch.imported.model, member.name) if number is None else plan.steps[number]
             with announcements.loading([member]):
                 of_several = number is not None and len(plan.steps) > 1
-                return Part(member, prepare_part(member, step, self._cache, of_several, config))
+                return Part(member, prepare_part(member, step, cache, of_several, config))
 
         def prepare_step(device: str, number: int | None) -> Part:
             if device != options.cpu or not self.may_replan:
@@ -198,14 +203,14 @@ class ModelPlanner:
 
         return prepare_step
 
-    def _prepare_all(self, plan: Plan, announcements: Announcements, deadline_ns: int) -> list[Part]:
+    def _prepare_all(self, sketch: SketchedPlan, announcements: Announcements, deadline_ns: int) -> list[Part]:
         """Prepare a part for each step. Raises _PreparationError, after releasing the parts that were prepared."""
-        prepare_step = self._preparing(plan, announcements, deadline_ns)
+        plan, prepare_step = sketch.plan, self._preparing(sketch, announcements, deadline_ns)
         devices = dict.fromkeys(step.device for step in plan.steps)
         parts: list[Part] = []
         device = ""
         try:
-            with announcements.loading([self._survey.members[name] for name in devices]):
+            with announcements.loading([self._surveys.members[name] for name in devices]):
                 for number, step in enumerate(plan.steps):
                     device = step.device
                     parts.append(prepare_step(device, number))

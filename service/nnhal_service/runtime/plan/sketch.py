@@ -32,6 +32,20 @@ from nnhal_service.runtime.plan.optimisations import Optimisations
 from nnhal_service.runtime.plan.survey import Survey
 
 
+@dataclass(frozen=True, slots=True)
+class ImageLayout:
+    """Whether a plan has its images with channels last, since some devices want that of a model that has them first."""
+
+    is_converted: bool
+    """Whether they are last."""
+    wanting: tuple[str, ...]
+    """The devices that want it."""
+    other_ns: float | None
+    """The modelled time of the plan with the other layout; None if there is no such plan, or no modelled time."""
+    other_reason: str
+    """Why there is no such plan; empty if there is one."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SketchedPlan:
     """A plan, and what follows from it."""
@@ -63,6 +77,16 @@ class SketchedPlan:
     """Devices that were not to be used."""
     optimisations: Optimisations
     """How the devices optimise their steps."""
+    origins: Sequence[int | None]
+    """For each operation of main its number in the model as it was imported; None if the framework added it."""
+    images: ImageLayout | None
+    """Why its images are in this layout; None if no device wants another than the model's."""
+
+    @property
+    def modelled_ns(self) -> float | None:
+        """The modelled time of a run; None if a device has no cost model."""
+        report = self.refined.partitioning.report
+        return None if report is None else report.cost.total_ns
 
     @property
     def plan(self) -> Plan:
@@ -96,7 +120,7 @@ class SketchedPlan:
     def optimised(self, step: Step) -> tuple[str, ...]:
         """What a step's device makes of its operations, in its words; nothing if it has no backend, or has died."""
         if step.source is not None:
-            return (f"{len(step.operations)} operations as the file has them",)
+            return ("as the file has it",)
         return self.optimisations.substitutions(step)
 
 
@@ -129,6 +153,8 @@ def sketched(survey: Survey, options: Options, left_out: Mapping[str, str]) -> S
         options.pins,
         frozenset(left_out),
         survey.optimisations,
+        survey.origins,
+        None,
     )
 
 

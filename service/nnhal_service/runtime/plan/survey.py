@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from nnhal.arrays import Array
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
@@ -20,6 +20,8 @@ from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
 from nnhal_service.runtime.plan.optimisations import Optimisations
 from nnhal_service.runtime.plan.source_steps import SourceSteps, taking_in_words
 
+LAYOUT_CODE = "LAYOUT"
+"""The code of refusals of operations that a device would take with channels last."""
 _ALIGNMENT = 64
 """The alignment of arguments that the HAL recommends, in bytes."""
 T = TypeVar("T")
@@ -41,6 +43,10 @@ class Survey:
     optimisations: Optimisations
     source_steps: SourceSteps
     """Steps in the words of the user's file, for the devices that prefer them."""
+    origins: Sequence[int | None]
+    """For each operation of main its number in the model as it was imported; None if the framework added it."""
+    wanting: frozenset[str] = frozenset()
+    """Devices that refuse some operations only since their images have channels first."""
 
     def of(self, members: Sequence[FleetMember]) -> Survey:
         """The same answers of some of the devices only, which are connected by now as these members."""
@@ -51,6 +57,7 @@ class Survey:
             members=connected,
             descriptions={name: self.descriptions[name] for name in connected},
             candidates=[found[name] for name in connected],
+            wanting=self.wanting & connected.keys(),
             optimisations=Optimisations(connected, self.optimisations),
         )
 
@@ -79,11 +86,22 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
         referenced,
         edge_ns(sides, is_fetched=True) if any(side.costs.is_wire for side in sides.values()) else None,
     )
-    candidates = [_candidate(member, imported, sides[member.name]) for member in members.values()]
+    wanting: set[str] = set()
+    candidates = [_candidate(member, imported, sides[member.name], wanting) for member in members.values()]
     candidates, source_steps = _in_words(imported, members, descriptions, candidates)
-    names, optimisations = _value_names(imported), Optimisations(members)
     return Survey(
-        task, imported, members, descriptions, sides, candidates, resolved.constants, names, optimisations, source_steps
+        task,
+        imported,
+        members,
+        descriptions,
+        sides,
+        candidates,
+        resolved.constants,
+        _value_names(imported),
+        Optimisations(members),
+        source_steps,
+        range(len(imported.model.main.operations)),
+        frozenset(wanting),
     )
 
 
@@ -113,7 +131,7 @@ def _takes_in_words(member: FleetMember, imported: ImportedModel) -> bool:
     if not whole:
         return False
     try:
-        return not _assessed(member, whole)[0]
+        return not _assessed(member, whole).refusals
     except NnhalError:
         return False
 
@@ -149,23 +167,36 @@ def _side(name: str, description: DeviceDescription | None) -> Side:
     return Side(name, alignment=_ALIGNMENT) if description is None else Side.of(name, description)
 
 
-def _candidate(member: FleetMember, imported: ImportedModel, side: Side) -> Candidate:
-    """A device with the operations that it refuses; all of them if it cannot answer."""
+def _candidate(member: FleetMember, imported: ImportedModel, side: Side, wanting: set[str]) -> Candidate:
+    """A device with the operations that it refuses; all of them if it cannot answer.
+
+    It is added to those that are ``wanting`` channels last if it says so.
+    """
     try:
-        refusals, costs = _assessed(member, imported.model)
+        refusals, costs, wants = _assessed(member, imported.model)
         numbers = range(len(imported.model.referenced))
-        referenced = [_assessed(member, as_main(imported.model, number))[0] for number in numbers]
+        referenced = [_assessed(member, as_main(imported.model, number)).refusals for number in numbers]
     except NnhalError as error:
         operations = range(len(imported.model.main.operations))
         return Candidate(member.name, member.capabilities, dict.fromkeys(operations, str(error)))
+    if wants:
+        wanting.add(member.name)
     hop_ns = side.costs.hop_ns  # a sync is an edge's
     return Candidate(member.name, member.capabilities, refusals, costs, hop_ns, referenced=referenced)
 
 
-def _assessed(member: FleetMember, model: Model) -> tuple[dict[int, str], Sequence[float]]:
-    """The operations that a device does not support, with reasons, and its modelled times, if it has any.
+class _Assessed(NamedTuple):
+    refusals: dict[int, str]
+    """Why the device does not support operations, by their numbers."""
+    operation_ns: Sequence[float]
+    """Its modelled times, if it has any."""
+    wants_channels_last: bool = False
 
-    A device without a backend says neither why nor how long. Raises as the questions do.
+
+def _assessed(member: FleetMember, model: Model) -> _Assessed:
+    """What a device says of a main subgraph; without a backend, it says neither why nor how long.
+
+    Raises as the questions do.
     """
     try:
         assessment = member.remote.assess_model(model)
@@ -173,10 +204,12 @@ def _assessed(member: FleetMember, model: Model) -> tuple[dict[int, str], Sequen
         raise
     except TransportError:
         supported = member.remote.supported_operations(model)
-        return {index: "it does not say why" for index, answer in enumerate(supported) if not answer}, ()
+        refused = {index: "it does not say why" for index, answer in enumerate(supported) if not answer}
+        return _Assessed(refused, ())
     refusals = {
         index: f"{answer.code}: got {answer.got}, allowed {answer.allowed}" + (answer.hint and f"; {answer.hint}")
         for index, answer in enumerate(assessment.operations)
         if not answer.supported
     }
-    return refusals, assessment.operation_ns
+    wants = any(answer.code == LAYOUT_CODE for answer in assessment.operations if not answer.supported)
+    return _Assessed(refusals, assessment.operation_ns, wants)

@@ -74,8 +74,11 @@ class ExecutionContext:
         self._since_ns, self._deadline_ns, self._is_launched = 0, NO_DEADLINE, False
         self._direct_runs = DirectRuns()
         self._ledgers = Ledgers()
+        has_memory = any(binding.memory is not None for binding in (*inputs, *planned.outputs))
         self._state = state
-        self._stays = state is not None or any(b.memory is not None for b in (*inputs, *planned.outputs))
+        self._stays = state is not None or has_memory
+        self._has_only_state = state is not None and not has_memory
+        """Whether all memory of domains that it uses is its state."""
         self._declined: PreparedPlan | None = None
         self._direct_plan: PreparedPlan | None = None
         self._planned = planned
@@ -87,8 +90,7 @@ class ExecutionContext:
             if self._turns:
                 self._bindings, self._bound = self._turns[0]
             else:
-                self._bindings = self._bindings_by(planned)
-                self._bound = self._bind_to(planned.plans.hold(self._stays), self._bindings)
+                self._bindings, self._bound = self._bind_to(planned, planned.plans.hold(self._stays))
         except BaseException:
             planned.ended()
             raise
@@ -166,9 +168,12 @@ class ExecutionContext:
         try:
             exchange = None
             is_behind = self._way is not None and self._way.is_ready
-            if not is_behind and self._is_current() and self._used.is_empty:
+            is_ready = self._used.is_empty
+            if self._state is not None and self._has_only_state:
+                is_ready = self._state.is_ready
+            if not is_behind and self._is_current() and is_ready:
                 begun = self._begin()
-                exchange = self._bound.start(deadline_ns, cancellation)
+                exchange = self._bound.start(deadline_ns, cancellation, self._has_only_state)
             if exchange is not None:
                 return StartedRun(self, exchange, begun, deadline_ns, cancellation)
         except BaseException:
@@ -363,7 +368,7 @@ class ExecutionContext:
         """Bind the plan in force in place of the last one, which stays bound if that fails."""
         before, plan = self._bound, self.plans.hold()
         try:
-            self._bound = self._bind_to(plan, self._bindings)
+            self._bindings, self._bound = self._bind_to(self._planned, plan)
         except (NnhalError, OSError) as error:
             _log.warning("a binding stays with its last plan", reason=str(error))
             self._declined = plan
@@ -374,17 +379,16 @@ class ExecutionContext:
     def _take(self, way: DimensionedBinding) -> None:
         """Go over to the plan for the dimensions that are bound; the plan in force stays bound if that fails."""
         self._way = None
-        planned, before, bindings = way.planned(), self._planned, self._bindings
+        planned, before, bound = way.planned(), self._planned, self._bound
         if planned is None:
             return
         try:
-            self._planned, self._bindings = planned, self._bindings_by(planned)
-            bound, self._bound = self._bound, self._bind_to(planned.plans.hold(), self._bindings)
+            self._bindings, self._bound = self._bind_to(planned, planned.plans.hold())
         except (NnhalError, OSError) as error:
             _log.info("a binding does not take the plan for its dimensions", reason=str(error))
-            self._planned, self._bindings = before, bindings
             planned.ended()
             return
+        self._planned = planned
         self.close_run_channel()
         bound.close()
         before.plans.drop(bound.prepared)
@@ -395,9 +399,8 @@ class ExecutionContext:
         turns: list[tuple[Bindings, BoundPlan]] = []
         try:
             for turn in range(2):
-                bindings = self._bindings_by(self._planned, state, turn)
                 self.plans.hold_too(state.prepared)
-                turns.append((bindings, self._bind_to(state.prepared, bindings)))
+                turns.append(self._bind_to(self._planned, state.prepared, state, turn))
         except BaseException:
             for _, bound in turns:
                 bound.close()
@@ -405,13 +408,14 @@ class ExecutionContext:
             raise
         return tuple(turns)
 
-    def _bindings_by(self, planned: PlannedBinding, state: CarriedState | None = None, turn: int = 0) -> Bindings:
-        """Raises INVALID_ARGUMENT unless each input and output is bound once."""
-        imported = planned.plans.original.imported
+    def _bindings_by(
+        self, planned: PlannedBinding, plan: PreparedPlan, state: CarriedState | None = None, turn: int = 0
+    ) -> Bindings:
+        """What is bound, by the operands of a plan. Raises INVALID_ARGUMENT unless each tensor is bound once."""
+        imported = plan.imported
         inputs = bindings_of(imported.inputs, self._inputs, "input")
         outputs = bindings_of(imported.outputs, planned.outputs, "output")
         if state is not None:
-            imported = state.prepared.imported
             inputs = {**inputs, **bindings_of([s.before for s in imported.states], state.inputs(turn), "state")}
             outputs = {**outputs, **bindings_of([s.after for s in imported.states], state.outputs(turn), "state")}
         return Bindings(
@@ -423,12 +427,15 @@ class ExecutionContext:
             weakly(self.close_run_channel),
         )
 
-    def _bind_to(self, plan: PreparedPlan, bindings: Bindings) -> BoundPlan:
+    def _bind_to(
+        self, planned: PlannedBinding, plan: PreparedPlan, state: CarriedState | None = None, turn: int = 0
+    ) -> tuple[Bindings, BoundPlan]:
         """Bind a plan that the caller holds; the hold passes on to what is returned."""
         try:
-            return BoundPlan(plan, bindings)
+            bindings = self._bindings_by(planned, plan, state, turn)
+            return bindings, BoundPlan(plan, bindings)
         except BaseException:
-            self.plans.drop(plan)
+            planned.plans.drop(plan)
             raise
 
     def _ways(self, cancellation: Cancellation) -> LaunchMethods:

@@ -102,8 +102,8 @@ def test_channels_last(code: OperandType) -> None:
         return convolution(code, (4, 3, 3, 2), [SAME, 1, 1, 0, channels_first], image)
 
     got = "images of [batch, channels, height, width]"
-    assert_limit(laid_out(False), laid_out(True), "SHAPE", got, LAST)
-    assert_limit(transposed(code, 3, 2), transposed(code, 3, 2, True), "SHAPE", got, LAST)
+    assert_limit(laid_out(False), laid_out(True), "LAYOUT", got, LAST)
+    assert_limit(transposed(code, 3, 2), transposed(code, 3, 2, True), "LAYOUT", got, LAST)
 
 
 @pytest.mark.parametrize("activation", range(4))
@@ -140,6 +140,19 @@ def test_depth_multipliers(code: OperandType) -> None:
 def test_depthwise_filters(code: OperandType) -> None:
     inside, outside = depthwise(code, (1, 8, 8, 2), 1, 5), depthwise(code, (1, 8, 8, 2), 1, 4)
     assert_limit(inside, outside, "KERNEL", "a filter of 4 x 4", SIDES)
+
+
+def test_a_depthwise_mean_of_a_whole_small_image_may_have_any_sides(code: OperandType) -> None:
+    def averaging(height: int, width: int, weight: int | None = 1, stride: int = 1, image: int = 0) -> ResolvedModel:
+        sides, given = (1, height, width, 2), (1, image or height, width, 2)
+        parameters = [VALID, stride, stride, 1, 0]
+        kind = OperationType.DEPTHWISE_CONV_2D
+        return convolution(code, sides, parameters, given, kind, weight_everywhere=weight)
+
+    allowed = "sides of 1, 2, 3, 5, 7 or 9"
+    assert_limit(averaging(4, 8), averaging(4, 8, None), "KERNEL", "a filter of 4 x 8", allowed)
+    assert_limit(averaging(8, 6, 5, 8), averaging(10, 6, 5, 1), "KERNEL", "a filter of 10 x 6", allowed)
+    assert_limit(averaging(4, 4), averaging(4, 4, image=5), "KERNEL", "a filter of 4 x 4", allowed)
 
 
 def test_transposed_convolutions(code: OperandType) -> None:

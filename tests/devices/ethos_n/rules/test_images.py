@@ -27,7 +27,7 @@ def resized(code: OperandType, operation: OperationType, *parameters: Any) -> Re
 def test_blocks_of_2(code: OperandType) -> None:
     assert_limit(blocks(code, 2), blocks(code, 3), "KERNEL", "a block of 3", "2")
     got = "images of [batch, channels, height, width]"
-    assert_limit(blocks(code, 2), blocks(code, 2, channels_first=True), "SHAPE", got, "channels last (NHWC)")
+    assert_limit(blocks(code, 2), blocks(code, 2, channels_first=True), "LAYOUT", got, "channels last (NHWC)")
 
 
 @pytest.mark.parametrize("operation", RESIZES)

@@ -76,7 +76,7 @@ def test_averages_are_not_clamped(code: OperandType, activation: int, name: str)
 def test_channels_last(code: OperandType, operation: OperationType, stride: int) -> None:
     inside, outside = (pooled(code, operation, (3, 3), stride, channels_first=first) for first in (False, True))
     got = "images of [batch, channels, height, width]"
-    assert_limit(inside, outside, "SHAPE", got, NO_TRANSPOSITION)
+    assert_limit(inside, outside, "LAYOUT", got, NO_TRANSPOSITION)
 
 
 @pytest.mark.parametrize("keep", [0, 1])

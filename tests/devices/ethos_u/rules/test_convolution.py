@@ -57,7 +57,7 @@ def test_paddings_are_smaller_than_the_filter() -> None:
 
 def test_images_have_their_channels_last() -> None:
     reason = refusal(convolution(Q8A, (2, 3, 3, 2), [VALID, 1, 1, 0, True], (1, 2, 8, 8)))
-    assert (reason.code, reason.allowed) == ("SHAPE", "channels last (NHWC)")
+    assert (reason.code, reason.allowed) == ("LAYOUT", "channels last (NHWC)")
 
 
 def test_depthwise_strides_and_multiplier() -> None:

@@ -9,7 +9,7 @@ from tflite import TensorType
 
 from nnhal_frontends.tflite import import_tflite
 from tests.support.onnx_models import by_cpu_ref
-from tests.support.tflite_files import Spec, booleans, floats, int8, int32
+from tests.support.tflite_files import Spec, floats, int8, int32
 from tests.support.tflite_operators import numbers, one
 
 
@@ -25,11 +25,6 @@ from tests.support.tflite_operators import numbers, one
 )
 def test_a_shape_is_an_input_or_an_option(inputs: Any, output: Spec, options: dict[str, Any]) -> None:
     assert one("RESHAPE", inputs, output, ("ReshapeOptions", options)).check() == ["RESHAPE"]
-
-
-def test_booleans_keep_their_shape() -> None:
-    node = one("RESHAPE", [booleans(2, 6), numbers([12])], booleans(12), ("ReshapeOptions", {}))
-    assert "TENSOR_BOOL8" in node.refusal()
 
 
 @pytest.mark.parametrize(("axes", "output"), [([], (3, 2)), ([0], (3, 1, 2)), ([-2], (1, 3, 2)), ([0, 2], (3, 2))])
