@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from contextlib import ExitStack
 from types import TracebackType
@@ -48,8 +47,7 @@ class DashboardServer:
             ssl_keyfile=tls.key if tls is not None else None,
         )
         self._server = uvicorn.Server(config)
-        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        self._socket = socket.create_server((settings.host, settings.port), family=family)
+        self._socket = TcpListener(settings.host, settings.port).listen()
         bound = TcpListener(settings.host, self._socket.getsockname()[1])
         self.address = f"{'https' if tls is not None else 'http'}://{bound.address}"
         self._thread = threading.Thread(target=self._serve, name="pages", daemon=True)

@@ -28,6 +28,8 @@ class ImportedTensor:
     operand: int
     element_type: np.dtype[np.generic]
     shape: tuple[int, ...]
+    kind: str = ""
+    """What it is if it is no tensor, in words; empty for a tensor of numbers or strings."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -244,6 +244,7 @@ class FrontDoor:
         inherited = self._passed.get(HTTP)
         http = listener_of(settings, settings.http_host, settings.http_port, inherited) if settings.allow_http else None
         unix = f"unix:{directory / _SOCKET}"
+        self._require_ports(grpc, None if inherited is not None else http)
         if settings.front_workers > 1:
             self._workers = self._front_workers(backends, grpc, http, undo)
             self._fronts.append(self._workers)
@@ -312,6 +313,15 @@ class FrontDoor:
         recordings = self._records.recordings
         recordings.changed = lambda: workers.record(recordings.recorded)
         return workers
+
+    def _require_ports(self, *listeners: TcpListener | None) -> None:
+        """Raise OSError if a port is in use: what had begun to serve the others would have to be ended again."""
+        settings = self._settings
+        for listener in listeners:
+            if listener is not None:
+                listener.require_free()
+        if settings.allow_metrics and METRICS not in self._passed:
+            listener_of(settings, settings.metrics_host, settings.metrics_port).require_free()
 
     def _metrics_server(self) -> HttpServer:
         from nnhal_service.v2.http import GuardMiddleware, HttpServer

@@ -1,7 +1,8 @@
 """A small network after MobileNet V2 (Sandler et al., 2018), as TFLite: a body in int8, and a head in floats.
 
 The weights are random, so its classification means nothing; types, shapes and the order of operators are real.
-``python -m tests.support.mobilenet NETWORK.tflite IMAGE.npy`` writes the network and an image for it.
+``python -m tests.support.mobilenet NETWORK.tflite IMAGE.npy [BODY.tflite]`` writes the network and an image for it, and
+its body alone, which is in int8 from end to end.
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ def image(seed: int = 11) -> Array:
 
 
 class MobileNet:
-    """The network. Its outputs: ``head/probabilities``, and ``labels/label``, the label of the most probable class."""
+    """The network. Its outputs: ``head/probabilities``, and ``labels/label``, the label of the most probable class.
 
-    def __init__(self) -> None:
+    With ``body_only`` its output is that of the last convolution.
+    """
+
+    def __init__(self, body_only: bool = False) -> None:
         self._file = TfliteFile()
         self._numbers = 0
         value = self._file.input("image", int8(1, SIDE, SIDE, 3, scale=_SCALE))
@@ -43,6 +47,9 @@ class MobileNet:
             for number in range(repetitions):
                 value, shape = self._block(value, shape, expansion, channels, stride if number == 0 else 1)
         value, shape = self._convolution(value, shape, 64)
+        if body_only:
+            self.content = self._file.build(value)
+            return
         probabilities = self._head(value, shape)
         self.content = self._file.build(probabilities, self._label(probabilities))
 
@@ -148,6 +155,8 @@ class MobileNet:
 
 
 if __name__ == "__main__":
-    network, picture = map(Path, sys.argv[1:])
+    network, picture, *others = map(Path, sys.argv[1:])
     network.write_bytes(MobileNet().content)
     np.save(picture, image())
+    for body in others:
+        body.write_bytes(MobileNet(body_only=True).content)

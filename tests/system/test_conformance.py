@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.command import nnhal
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
 
 def vector(name: str, expected: list[float], expect_failure: bool = False) -> dict[str, Any]:
     """Return a vector of RELU of [-1, 2]."""
@@ -42,6 +44,12 @@ def folder(tmp_path: Path) -> Path:
     with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
         file.write(json.dumps(vector("also_right", [0.0, 2.0])) + "\n")
     return tmp_path
+
+
+def test_the_vectors_to_begin_with_pass() -> None:
+    done = nnhal("conformance", str(EXAMPLES), "--device", "cpu_ref")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 tests: 6 passed, 0 failed, 0 declined" in done.stdout
 
 
 def test_right_results_pass(folder: Path) -> None:

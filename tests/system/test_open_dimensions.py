@@ -27,8 +27,8 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
-    """A framework over the CPU's devices."""
-    with framework_over(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")) as session:
+    """A framework over a device that declines operations of unknown dimensions, and the CPU."""
+    with framework_over(DeviceEntry(driver="gpu_acc"), DeviceEntry(driver="cpu_ref")) as session:
         yield session
 
 
@@ -41,7 +41,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sliced() -> bytes:
-    """Return tanh(x)[:, 1:] with any number of rows, which cpu_acc does not take whole as long as that is unknown."""
+    """Return tanh(x)[:, 1:] with any number of rows, which gpu_acc does not take whole as long as that is unknown."""
     nodes = [helper.make_node("Tanh", ["x"], ["a"]), helper.make_node("Slice", ["a", "one", "four", "one"], ["y"])]
     constants = {"one": np.array([1], np.int64), "four": np.array([4], np.int64)}
     return onnx_model(nodes, {"x": ["rows", 4]}, ["y"], constants).SerializeToString()
@@ -95,15 +95,15 @@ def test_an_output_that_is_given_too_little_memory_gets_more(model: Model) -> No
 def test_runs_of_the_same_dimensions_come_to_use_a_plan_for_them(model: Model) -> None:
     x = rows(5)
     assert devices_of(model, x) == list(model.steps)
-    wait_until(lambda: devices_of(model, x) == ["cpu_acc"], "cpu_acc runs all")
+    wait_until(lambda: devices_of(model, x) == ["gpu_acc"], "gpu_acc runs all")
     assert devices_of(model, rows(6)) == list(model.steps)
 
 
 def test_a_model_may_be_loaded_for_certain_dimensions(framework: Framework, path: Path) -> None:
     with framework.load(path, dimensions={"x": (2, 4)}) as loaded:
         assert [tensor.dimensions for tensor in (*loaded.inputs, *loaded.outputs)] == [(2, 4), (2, 3)]
-        assert loaded.steps == ("cpu_acc",)
-        assert devices_of(loaded, rows(2)) == ["cpu_acc"]
+        assert loaded.steps == ("gpu_acc",)
+        assert devices_of(loaded, rows(2)) == ["gpu_acc"]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,10 @@ def test_a_plan_for_dimensions_follows_its_devices(short_path: Path, path: Path)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_requests_of_the_same_dimensions_come_to_use_a_plan_for_them(tmp_path: Path, workers: int) -> None:
     write(tmp_path, "sliced", {"1/model.onnx": sliced()})
-    with devices() as started, front_door(started, tmp_path, "--front-workers", str(workers)) as served:
+    with (
+        devices(("gpu_acc", "cpu_ref")) as started,
+        front_door(started, tmp_path, "--front-workers", str(workers)) as served,
+    ):
 
         def devices_of_request(x: Array) -> str:
             given = {"name": "x", "shape": x.shape, "datatype": "FP32", "data": x.reshape(-1).tolist()}
@@ -174,5 +177,5 @@ def test_requests_of_the_same_dimensions_come_to_use_a_plan_for_them(tmp_path: P
             return str(answer["parameters"]["nnhal_devices"])
 
         assert "cpu_ref" in devices_of_request(rows(2))
-        wait_until(lambda: devices_of_request(rows(2)).split(":")[0] == "cpu_acc", "cpu_acc runs all")
+        wait_until(lambda: devices_of_request(rows(2)).split(":")[0] == "gpu_acc", "gpu_acc runs all")
         assert "cpu_ref" in devices_of_request(rows(3))

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
+import socket
 from dataclasses import dataclass
 
 _LAST_PORT = 65535
+_BACKLOG = 128
+_REASONS = {
+    errno.EADDRINUSE: "the port is in use by another process; port 0 takes any that is free",
+    errno.EADDRNOTAVAIL: "this host does not have the address",
+    errno.EACCES: "this user may not use the port",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,41 @@ class TcpListener:
     def address(self) -> str:
         """The address as gRPC writes it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        """The family of its sockets."""
+        return socket.AF_INET6 if ":" in self.host else socket.AF_INET
+
+    def listen(self, backlog: int = _BACKLOG, reuse_port: bool = False) -> socket.socket:
+        """Return a socket that listens there. Raises OSError, which says why that cannot be."""
+        try:
+            return socket.create_server(
+                (self.host, self.port), family=self.family, backlog=backlog, reuse_port=reuse_port
+            )
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def bind(self, reuse_port: bool = False) -> socket.socket:
+        """Return a socket that is bound there and does not listen. Raises the same errors as ``listen``."""
+        bound = socket.socket(self.family)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of an earlier server may linger
+            if reuse_port:
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            bound.bind((self.host, self.port))
+        except OSError as error:
+            bound.close()
+            raise self._refused(error) from error
+        return bound
+
+    def require_free(self) -> None:
+        """Raise the same errors as ``listen`` if something else listens there, before gRPC says it in several lines."""
+        self.bind().close()
+
+    def _refused(self, error: OSError) -> OSError:
+        reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+        return OSError(f"cannot listen at {self.address}: {reason}")
 
 
 def require_safe(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from types import TracebackType
 
 from nnhal_hosting.access import TcpListener
@@ -16,19 +15,9 @@ class SharedPort:
 
     def __init__(self, listener: TcpListener) -> None:
         """Raises OSError if the address cannot be listened at, also if another server shares it."""
-        family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of an earlier server may linger
-            probe.bind((listener.host, listener.port))
+        with listener.bind() as probe:
             port = probe.getsockname()[1]
-        self._socket = socket.socket(family)
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            self._socket.bind((listener.host, port))
-        except OSError:
-            self._socket.close()
-            raise
+        self._socket = TcpListener(listener.host, port).bind(reuse_port=True)
         self.listener = TcpListener(listener.host, port)
         """The given listener, with the chosen port."""
 

@@ -37,7 +37,7 @@ class Step:
     carried: tuple[int, ...] = ()
     """The inputs and outputs that pass in another element type: ``model`` begins and ends with CASTs for them."""
     source: Model | None = None
-    """What ``device`` prepares in place of ``model``: the same in the words of the user's file."""
+    """The source form, which ``device`` prepares in place of ``model``."""
 
 
 class SourceOperand(NamedTuple):

@@ -26,3 +26,22 @@ def test_the_open_needs_tls_and_tokens(host: str) -> None:
 def test_addresses_as_grpc_writes_them() -> None:
     assert TcpListener("127.0.0.1", 1).address == "127.0.0.1:1"
     assert TcpListener("::1", 1).address == "[::1]:1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_port_that_is_in_use_is_named(host: str) -> None:
+    with TcpListener(host, 0).listen() as taken:
+        listener = TcpListener(host, taken.getsockname()[1])
+        for attempt in (listener.listen, listener.bind, listener.require_free):
+            with pytest.raises(OSError) as caught:
+                attempt()
+            assert str(caught.value) == (
+                f"cannot listen at {listener.address}: the port is in use by another process; port 0 takes any that is "
+                "free"
+            )
+    listener.require_free()
+
+
+def test_an_address_of_another_host_is_named() -> None:
+    with pytest.raises(OSError, match=r"cannot listen at 192\.0\.2\.1:0: this host does not have the address"):
+        TcpListener("192.0.2.1", 0).listen()

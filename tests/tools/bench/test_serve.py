@@ -158,6 +158,8 @@ def test_csv_has_perf_analyzers_header_and_a_line_for_each_concurrency(server: B
         (("-i", "carrier-pigeon"), "expected native, grpc, http, in_process, ping_pong"),
         (("--shared-memory", "cuda"), "expected none, system, both"),
         (("--shape", "x"), "expected INPUT:1x3x224x224"),
+        (("--dim", "batch"), "expected NAME=N"),
+        (("-m", "small", "--dim", "batch=1"), "got model 'small', expected a file"),
         (("-H", "token"), "expected NAME:VALUE"),
         (("-u", "127.0.0.1:1"), "-u needs the name of a model"),
         (("-m", "small"), "needs a server"),

@@ -17,7 +17,7 @@ from nnhal_tools.bench.serve.server import MOST_INSTANCES, SMALL, BenchServer, s
 from nnhal_tools.cli.bench_breakdown import show_breakdowns
 from nnhal_tools.cli.model_options import Lengths, Shapes
 from nnhal_tools.given_model import read_model
-from nnhal_tools.input_shapes import parse_shapes
+from nnhal_tools.input_shapes import parse_lengths, parse_shapes
 
 _SHARED = {"none": (False,), "system": (True,), "both": (False, True)}
 T = TypeVar("T")
@@ -157,8 +157,9 @@ def _choice(option: str, word: str, choices: Mapping[str, T]) -> T:
 
 def _shapes(model: str, lengths: Sequence[str], shapes: Sequence[str]) -> Mapping[str, Dimensions]:
     """The dimensions of inputs by --dim and --shape. Raises ValueError, or OSError if the file cannot be read."""
-    if not lengths:
-        return parse_shapes(shapes)
+    given = parse_shapes(shapes)
+    if not parse_lengths(lengths):
+        return given
     if not Path(model).is_file():
         raise ValueError(f"--dim: got model {model!r}, expected a file, which has the names; --shape is for others too")
     return read_model(Path(model), lengths, shapes).dimensions

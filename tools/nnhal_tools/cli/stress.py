@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_tools.stress import StressReport, run_stress
+from nnhal_tools.stress.report import CLOSED, CUT_OFF
 from nnhal_tools.terminal import output_console, show_table
 from nnhal_tools.up import single_device
 
@@ -27,7 +28,7 @@ _COLUMNS = {
     "GF": ("GENERAL_FAILURE",),
     "MD": ("MISSED_DEADLINE_TRANSIENT", "MISSED_DEADLINE_PERSISTENT"),
     "RE": ("RESOURCE_EXHAUSTED_TRANSIENT", "RESOURCE_EXHAUSTED_PERSISTENT"),
-    "cut": ("CUT OFF", "CLOSED"),
+    "cut": (CUT_OFF, CLOSED),
     "bad": ("VIOLATION",),
 }
 _CAPTION = (
@@ -53,7 +54,7 @@ def stress(
 
     Each status is compared with those that the contract allows, each output with the right one. Afterwards the device
     must hold nothing of the sessions. No other client may use the device meanwhile. Exit status 1 on any violation or
-    leftover.
+    leftover, or if nothing was done.
     """
     with _open(device) as remote, _progress(seconds) as show:
         report = run_stress(remote, device, seconds, sessions, seed, show)
@@ -114,4 +115,6 @@ def _show(console: Console, report: StressReport) -> None:
         console.print(f"… and {len(report.findings) - _SHOWN} more violations")
     for leftover in report.leftovers:
         console.print(f"left: {leftover}", markup=False, soft_wrap=True)
+    if report.did_nothing and not report.findings:
+        console.print(f"nothing was done: no action ended within {report.seconds:.0f} s; give it more --seconds")
     console.print(f"{len(report.findings)} violations, {len(report.leftovers)} leftovers")

@@ -73,6 +73,8 @@ def _costs(explanation: Explanation) -> Iterator[str]:
         f"memory: {explanation.fallback_bytes:,} bytes between steps ({explanation.fallback_bytes_unaligned:,} without "
         f"alignment), {explanation.constant_bytes:,} of constants, {bytes_of(explanation.client_bytes)} of the client's"
     )
+    if figure := layout_figure(explanation):
+        yield f"layout of images: {figure}; {layout_words(explanation)}"
     if sent := wire_total(explanation):
         yield f"wire: {sent}; constants were sent when the model was prepared"
     if figure := layout_figure(explanation):

@@ -14,7 +14,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import ended_in_words
 from nnhal_tools.stress.messages import Message, ProgressEvent, SessionEnding, decode
-from nnhal_tools.stress.report import StressFinding, StressReport
+from nnhal_tools.stress.report import CUT_OFF, StressFinding, StressReport
 
 _THREADS = (2, 3)
 _KILLED = 0.5
@@ -22,7 +22,6 @@ _KILLED = 0.5
 _LIFE_SECONDS = (0.02, 5.0)
 """Range of the time from a session's readiness to its kill."""
 _STEPS = (20, 400)
-_CUT_OFF = "CUT OFF"
 _PRINTED_BYTES = 16_000
 """How much a violation tells of what a process printed before it ended."""
 
@@ -45,6 +44,8 @@ class StressClient:
         random = Random(seed)
         self.seed = seed
         self.killed = False
+        self.is_ready = False
+        """Whether its threads are at work."""
         self._report = report
         self._life = random.uniform(*_LIFE_SECONDS) if random.random() < _KILLED else None
         self._ending = random.choice(
@@ -52,7 +53,7 @@ class StressClient:
         )
         self._kill_at: float | None = None
         self._doing: dict[int, _Doing] = {}
-        self._ready = self._over = False
+        self._over = False
         self._partial = b""
         self._printed = Descriptor(os.memfd_create("nnhal-stress-printed", os.MFD_CLOEXEC))
         self.reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -100,7 +101,7 @@ class StressClient:
     def stop(self) -> None:
         """Ask the process to end. One that is not ready yet is killed."""
         self._kill_at = None
-        if self._ready:
+        if self.is_ready:
             self._process.send_signal(signal.SIGTERM)
         else:
             self.kill()
@@ -117,7 +118,7 @@ class StressClient:
         status = self._process.wait()
         for doing in self._doing.values():
             if doing.action:
-                self._report.count(doing.action, _CUT_OFF)
+                self._report.count(doing.action, CUT_OFF)
         asked_too_late = self._over and status == -signal.SIGTERM  # its signal handlers were gone already
         if not self.killed and not (self._over and status == 0) and not asked_too_late:
             self._find_all(f"the session's process {ended_in_words(status)}{self._last_words()}")
@@ -127,7 +128,7 @@ class StressClient:
         doing = self._doing.setdefault(message.thread, _Doing())
         doing.heard_at = time.monotonic()
         if message.event is ProgressEvent.READY:
-            self._ready = True
+            self.is_ready = True
             if self._life is not None:
                 self._kill_at = time.monotonic() + self._life
         elif message.event is ProgressEvent.BEGIN:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+CUT_OFF = "CUT OFF"
+"""The outcome of an action during which its session's process ended."""
+CLOSED = "CLOSED"
+"""The outcome of an action during which its session was closed."""
+
 
 @dataclass(frozen=True)
 class StressFinding:
@@ -60,9 +65,14 @@ class StressReport:
         return sum(counter["NONE"] for counter in self.outcomes.values()) / max(1, self.actions)
 
     @property
+    def did_nothing(self) -> bool:
+        """Whether no action went through to its end, so that nothing is known of the device."""
+        return all(counter.keys() <= {CUT_OFF, CLOSED} for counter in self.outcomes.values())
+
+    @property
     def passed(self) -> bool:
-        """Whether there are neither violations nor leftovers."""
-        return not self.findings and not self.leftovers
+        """Whether something was done, and there are neither violations nor leftovers."""
+        return not (self.did_nothing or self.findings or self.leftovers)
 
     def count(self, action: str, outcome: str) -> None:
         """Count an action that has ended."""

@@ -23,6 +23,7 @@ from nnhal_tools.stress.actions import ACTIONS, SHARED_ACTIONS
 from nnhal_tools.stress.actor import Actor, Unavailable
 from nnhal_tools.stress.messages import MAX_CHARACTERS, Message, ProgressEvent, SessionEnding, Writer
 from nnhal_tools.stress.outcomes import Violation
+from nnhal_tools.stress.report import CLOSED
 from nnhal_tools.stress.shared import SharedObjects, share
 from nnhal_tools.stress.specimens import Specimen, addition_for, create_specimens
 
@@ -111,7 +112,7 @@ class _Worker:
             outcome = unavailable.status.name
         except Exception as error:
             if self._session.closing.is_set() and isinstance(error, (Violation, NnhalError)):
-                self._send(ProgressEvent.END, "CLOSED")
+                self._send(ProgressEvent.END, CLOSED)
                 return False
             self._report(error)
             self._actor.forget()

@@ -55,6 +55,7 @@ class WireServer:
         )
         wire_pb2_grpc.add_WireServiceServicer_to_server(self._servicer, self._server)
         address = door.listener.address
+        door.listener.require_free()
         try:
             if door.tls is None:
                 port = self._server.add_insecure_port(address)

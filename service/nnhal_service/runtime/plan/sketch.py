@@ -120,7 +120,7 @@ class SketchedPlan:
     def optimised(self, step: Step) -> tuple[str, ...]:
         """What a step's device makes of its operations, in its words; nothing if it has no backend, or has died."""
         if step.source is not None:
-            return (f"{len(step.operations)} operations as the file has them",)
+            return ("as the file has it",)
         return self.optimisations.substitutions(step)
 
 

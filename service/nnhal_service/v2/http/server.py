@@ -38,12 +38,7 @@ class HttpServer:
 
         Raises OSError if the address cannot be listened at.
         """
-        self._socket = inherited or socket.create_server(
-            (listener.host, listener.port),
-            family=socket.AF_INET6 if ":" in listener.host else socket.AF_INET,
-            backlog=_BACKLOG,
-            reuse_port=connections is not None,
-        )
+        self._socket = inherited or listener.listen(_BACKLOG, reuse_port=connections is not None)
         self.listener = TcpListener(listener.host, self._socket.getsockname()[1])
         """The given listener, with the chosen port."""
         limits = limits or ConnectionLimits()
