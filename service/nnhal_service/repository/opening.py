@@ -76,6 +76,7 @@ class Opener(Generic[S]):
             self._limits,
             states=state_pairs(config, source),
             tensors_only=True,
+            signature=placement.signature,
         )
         undo.callback(loaded.close)
         inputs, outputs = inputs_of(loaded.prepared), outputs_of(loaded.prepared)

@@ -21,7 +21,7 @@ from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
 from nnhal_tools.cli.ephemeral import ephemeral_framework
-from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, pins_from
+from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.explain import show_ledger
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.terminal import output_console, show_table
@@ -45,6 +45,7 @@ def run(
     pin: Pins = None,
     dim: Lengths = None,
     shape: Shapes = None,
+    signature: SignatureName = "",
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
     ] = False,
@@ -59,12 +60,12 @@ def run(
     chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
     pins = pins_from(pin or [], chosen)
     require_writable((output, trace))
-    given = read_model(model, dim or (), shape or ())
+    given = read_model(model, dim or (), shape or (), signature)
     arrays = _read_inputs(inputs, [tensor.name for tensor in given.inputs])
     given.require_inputs(arrays)
     with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):
-            loaded = framework.load(model, pins=pins, relaxed=relaxed, dimensions=given.dimensions)
+            loaded = framework.load(model, pins=pins, relaxed=relaxed, dimensions=given.dimensions, signature=signature)
         outputs, report = _inferred(loaded, arrays)
         if output:
             with output.open("wb") as file:
