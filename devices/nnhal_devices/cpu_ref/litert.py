@@ -199,4 +199,5 @@ def _in_words(error: Exception) -> str:
     lacking = _LACKING.search(text)
     if lacking:
         return f"LiteRT has no kernel for {lacking[1]} of version {lacking[2]}"
-    return "LiteRT: " + " ".join(_PLACES.sub("", text).replace("Node number", " Node number").split())[:_LONGEST]
+    told = " ".join(_PLACES.sub("", text).replace("Node number", " Node number").split())[:_LONGEST]
+    return f"LiteRT: {told or 'no reason given, as if there were too little memory'}"
