@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
+from tests.support.order import in_order
 from tests.support.processes import device_process
 from tests.support.quick import forbid_processes, quick_items
 
@@ -32,10 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out all but the quick tests, if that is asked for."""
+    """Leave out all but the quick tests if that is asked for, and order those of several workers."""
     if config.getoption("--quick"):
         items[:], others = quick_items(items)
         config.hook.pytest_deselected(items=others)
+    if hasattr(config, "workerinput"):
+        items[:] = in_order(items)
 
 
 @pytest.fixture(autouse=True)

@@ -79,6 +79,7 @@ class Framework(Closing):
         relaxed: bool = False,
         dimensions: Mapping[str, Dimensions] | None = None,
         states: Mapping[str, str] | None = None,
+        signature: str = "",
     ) -> Model:
         """Load a model file.
 
@@ -90,12 +91,13 @@ class Framework(Closing):
         file, a framework that has a directory for compilations keeps them and uses them the next time. ``relaxed`` lets
         devices compute float32 with the range and precision of float16. ``dimensions``, by input, take the place of
         those that the file leaves open. ``states`` maps inputs to the outputs that are their next values: each binding
-        carries them from run to run on the devices, from zeros on.
+        carries them from run to run on the devices, from zeros on. ``signature`` is the entry point of a TFLite file
+        that names some (``Model.signatures``): inputs and outputs then have the names that it gives them.
 
         Raises OSError if the file cannot be opened, HalError if the model cannot be loaded.
         """
         request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
-        request.relaxed = relaxed
+        request.relaxed, request.signature = relaxed, signature
         for name, given in (dimensions or {}).items():
             request.input_dimensions.add(name=name, dimensions=given)
         for before, after in (states or {}).items():

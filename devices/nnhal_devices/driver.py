@@ -32,7 +32,7 @@ from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.figures import WorkloadFigures
 
-BACKEND_API_VERSION = (1, 6)
+BACKEND_API_VERSION = (1, 7)
 """Major and minor version of this interface, which dynamic backends are checked against.
 
 The minor version grows with a change that existing backends need not know: a new member with a default. The major
@@ -75,6 +75,9 @@ class PrepareOptions:
 
     artifact: bytes = b""
     """What the workload of the same model gave to be cached, if the model comes from a cache: see CompiledWorkload."""
+
+    is_cached: bool = False
+    """Whether the host will ask the workload for an artifact, to write it to a cache."""
 
     def check(self) -> None:
         """Raise MISSED_DEADLINE_TRANSIENT if the deadline has passed. Drivers call it between parts of the work."""
@@ -215,6 +218,18 @@ class ShownWorkload(Workload, Protocol):
 
     def figures(self) -> WorkloadFigures:
         """Return them. It is called rarely, may take seconds, and must not disturb runs. Raises HalError."""
+        ...
+
+
+@runtime_checkable
+class RestoringDriver(Protocol):
+    """A driver that makes workloads of artifacts without being asked which operations it supports."""
+
+    def restore(self, model: ResolvedModel, options: PrepareOptions) -> Workload | None:
+        """Return the workload that ``options.artifact`` holds; None if it does not fit model, machine or options.
+
+        Then the model is prepared as any other. Raises HalError.
+        """
         ...
 
 

@@ -12,7 +12,7 @@ from nnhal_frontends.dimensions import with_dimensions
 from nnhal_frontends.errors import InvalidModel, UnreadableModel
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
-from nnhal_frontends.states import StatePair, given_dimensions, open_dimensions, with_states
+from nnhal_frontends.states import StatePair, given_dimensions, is_settled, settled, with_states
 from nnhal_frontends.tflite_identifier import is_tflite
 
 __all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "StatePair", "import_file", "import_model"]
@@ -44,19 +44,22 @@ def import_model(
     limits: ImportLimits = DEFAULT_LIMITS,
     shapes: Mapping[str, Sequence[int]] | None = None,
     states: Sequence[StatePair] = (),
+    tensors_only: bool = False,
+    signature: str | None = None,
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content.
 
     ``shapes`` fixes the dimensions of inputs that the file leaves open. ``states`` are inputs and outputs that become
     states, in known dimensions. ``as_one`` makes the model one operation of the extension of its format, nnhal.onnx or
-    nnhal.tflite; it has no effect on a TFLite model with variables. Raises FrontendError: InvalidModel if the file
-    breaks the rules of its format, exceeds the limits or contradicts the shapes or states, UnsupportedNode or
-    UnsupportedInput if neither HAL nor extension can express the model.
+    nnhal.tflite; it has no effect on a TFLite model with variables. ``tensors_only`` has maps of probabilities, with
+    which classifiers in ONNX end, become tensors. ``signature`` is the name of an entry point of a TFLite file, whose
+    names inputs and outputs then have. Raises FrontendError: InvalidModel if the file breaks the rules of its format,
+    exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if neither HAL nor
+    extension can express the model.
     """
     try:
-        if states:
-            return _with_states(partial(_imported, content, format, as_one, limits), shapes or {}, states)
-        return _imported(content, format, as_one, limits, shapes or {})
+        make = partial(_imported, content, format, as_one, limits, tensors_only, signature)
+        return _with_states(make, shapes or {}, states) if states else make(shapes or {}, {})
     except MemoryError as error:
         raise InvalidModel(f"importing the {len(content)} bytes takes more memory than there is") from error
     except RecursionError as error:
@@ -67,15 +70,26 @@ def import_model(
 
 
 def _with_states(
-    make: Callable[[Mapping[str, Sequence[int]]], ImportedModel],
+    make: Callable[[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]], ImportedModel],
     shapes: Mapping[str, Sequence[int]],
     states: Sequence[StatePair],
 ) -> ImportedModel:
     """Import a model for the dimensions of its states, and have these as such."""
-    given = {**shapes, **given_dimensions(states)}
-    imported = make(given)
-    further = open_dimensions(imported, states)
-    return with_states(make({**given, **further}) if further else imported, states)
+    imported = make({**shapes, **given_dimensions(states)}, {})
+    if not is_settled(imported, states):
+        found = settled(imported, states)
+        inputs, outputs = ({name(pair): pair.dimensions for pair in found} for name in (_input_of, _output_of))
+        known = {t.name for t in imported.all_inputs}
+        imported = make({**shapes, **{n: d for n, d in inputs.items() if n in known}}, outputs)
+    return with_states(imported, states)
+
+
+def _input_of(pair: StatePair) -> str:
+    return pair.input
+
+
+def _output_of(pair: StatePair) -> str:
+    return pair.output
 
 
 def _imported(
@@ -83,20 +97,26 @@ def _imported(
     format: ModelFormat | None,  # noqa: A002
     as_one: bool,
     limits: ImportLimits,
+    tensors_only: bool,
+    signature: str | None,
     shapes: Mapping[str, Sequence[int]],
+    outputs: Mapping[str, Sequence[int]],
 ) -> ImportedModel:
+    """``outputs`` has dimensions of outputs that an ONNX file leaves open."""
     if format is None:
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001
     if format == ModelFormat.TFLITE:
         # What reads a format is imported with the first model of that format.
         from nnhal_frontends.tflite import import_tflite
 
-        imported = import_tflite(content, limits, as_one=as_one)
+        imported = import_tflite(content, limits, as_one=as_one, signature=signature)
         return with_dimensions(imported, shapes) if shapes else imported
+    if signature is not None:
+        raise InvalidModel(f"signature '{signature}' of an ONNX model, which has none")
     from google.protobuf.message import DecodeError
     from onnx import ModelProto  # "import onnx" would name the subpackage here
 
-    from nnhal_frontends.onnx import import_onnx
+    from nnhal_frontends.onnx import import_onnx, state_outputs
 
     if content[:1] == b"\0":  # no message begins so; a sparse file is not read to find that out
         raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model")
@@ -106,4 +126,5 @@ def _imported(
         raise InvalidModel(
             f"{len(content)} bytes that are neither an ONNX nor a TFLite model, or whose graphs are nested too deep"
         ) from error
-    return import_onnx(model, shapes, as_one=as_one, limits=limits)
+    state_outputs(model, outputs)
+    return import_onnx(model, shapes, as_one=as_one, limits=limits, tensors_only=tensors_only)

@@ -28,6 +28,8 @@ class ImportedTensor:
     operand: int
     element_type: np.dtype[np.generic]
     shape: tuple[int, ...]
+    kind: str = ""
+    """What it is if it is no tensor, in words; empty for a tensor of numbers or strings."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +87,8 @@ class ImportedModel:
     warnings: tuple[str, ...] = ()
     """What the file declares and its operations contradict: what they compute counts."""
     states: tuple[ImportedState, ...] = ()
+    signatures: tuple[str, ...] = ()
+    """The entry points that the file has, of which one is imported."""
     source: SourceForm | None = None
     """The file's own form of the model; None if it has none that a device could take."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.types.layout import Dimensions, combine, describe
+from nnhal.types.layout import Dimensions, combine, describe, is_extension
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import ImportedModel, ImportedState, ImportedTensor
 
@@ -49,7 +49,11 @@ def with_states(imported: ImportedModel, pairs: Sequence[StatePair]) -> Imported
         raise InvalidModel("all outputs are states, expected one at least that is a result")
     operands = list(imported.model.main.operands)
     for state in states:  # what the model computes has the dimensions of what it begins with
-        operands[state.after.operand] = replace(operands[state.after.operand], dimensions=state.initial.shape)
+        ends = state.before.operand, state.after.operand
+        codes = [operands[end].type for end in ends]
+        code = codes[0] if is_extension(codes[1]) else codes[1]
+        for end in ends:
+            operands[end] = replace(operands[end], type=code, dimensions=state.initial.shape)
     main = replace(
         imported.model.main,
         operands=tuple(operands),
@@ -71,11 +75,10 @@ def _require_alike(imported: ImportedModel, before: ImportedTensor, after: Impor
     operands = imported.model.main.operands
     one, other = operands[before.operand], operands[after.operand]
     where = f"the state of input '{before.name}' and output '{after.name}'"
-    if before.element_type != after.element_type or (one.type, one.scale, one.zero_point) != (
-        other.type,
-        other.scale,
-        other.zero_point,
-    ):
+    # Tensors of numbers have a type of the extension if their dimensions are unknown, which those of states are not.
+    same_type = one.type == other.type or is_extension(one.type) != is_extension(other.type)
+    same_scale = (one.scale, one.zero_point) == (other.scale, other.zero_point)
+    if before.element_type != after.element_type or not (same_type and same_scale):
         got = f"{before.element_type.name} and {after.element_type.name}"
         raise InvalidModel(f"{where} has elements of {got}, expected one type and one quantisation")
     if before.element_type.hasobject:
@@ -85,17 +88,25 @@ def _require_alike(imported: ImportedModel, before: ImportedTensor, after: Impor
         raise InvalidModel(f"{where} has dimensions {got}, expected dimensions that agree")
 
 
-def open_dimensions(imported: ImportedModel, pairs: Sequence[StatePair]) -> dict[str, Dimensions]:
-    """The dimensions of those states that the model leaves open and nothing gives: 1 for each, as in Triton."""
-    inputs = {tensor.name: tensor for tensor in imported.inputs}
-    found: dict[str, Dimensions] = {}
+def settled(imported: ImportedModel, pairs: Sequence[StatePair]) -> list[StatePair]:
+    """The states with all of their dimensions: those that neither they nor the model say are 1, as in Triton."""
+    inputs = {tensor.name: tensor for tensor in imported.all_inputs}
+    found = []
     for pair in pairs:
+        known = pair.dimensions if pair.initial is None else pair.initial.shape
         if pair.input in inputs:
             declared = imported.model.main.operands[inputs[pair.input].operand].dimensions
-            known = combine(declared, pair.dimensions) or ()
-            if 0 in known:
-                found[pair.input] = tuple(length or 1 for length in known)
+            known = combine(declared, known) or known
+        found.append(replace(pair, dimensions=tuple(length or 1 for length in known)))
     return found
+
+
+def is_settled(imported: ImportedModel, pairs: Sequence[StatePair]) -> bool:
+    """Whether the model says all dimensions of what is to be state."""
+    named = {*(pair.input for pair in pairs), *(pair.output for pair in pairs)}
+    operands = imported.model.main.operands
+    tensors = (*imported.all_inputs, *imported.all_outputs)
+    return all(t.name not in named or 0 not in (operands[t.operand].dimensions or (0,)) for t in tensors)
 
 
 def _initial(imported: ImportedModel, tensor: ImportedTensor, pair: StatePair) -> Array:

@@ -111,6 +111,20 @@ def test_a_saved_model_is_restored_and_computes_the_same(device: CachingDevice, 
         device.check(restored, sample)
 
 
+def test_a_hit_compiles_nothing_on_a_device_that_keeps_what_it_compiled(cpu_acc: Endpoint, tmp_path: Path) -> None:
+    with WireDevice(cpu_acc) as wire, RemoteDevice(cpu_acc) as remote:
+        device, sample = CachingDevice(wire), convolutional_network()
+        entry = device.entry(tmp_path / "entry")
+        start = remote.usage()
+        first = device.run(device.prepare(sample.model, entry.create()), sample)
+        filled = remote.usage()
+        assert (filled.compiled_models - start.compiled_models, filled.restored_models) == (1, start.restored_models)
+        again = device.run(device.restore(entry.open()), sample)
+        end = remote.usage()
+        assert (end.compiled_models, end.restored_models) == (filled.compiled_models, filled.restored_models + 1)
+        np.testing.assert_array_equal(first, again)
+
+
 @pytest.mark.contract("CC-02")
 def test_old_contents_and_offsets_of_the_files_do_not_matter(
     device: CachingDevice, entry: Entry, sample: Sample

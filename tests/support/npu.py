@@ -32,13 +32,19 @@ def convolution(
     operation: OperationType = OperationType.CONV_2D,
     scales: tuple[float, float, float] = SCALES,
     channel_scales: Sequence[float] = (),
+    weight_everywhere: int | None = None,
 ) -> ResolvedModel:
-    """Return a convolution of any kind with random weights, quantised per channel if ``channel_scales`` are given."""
+    """Return a convolution of any kind, quantised per channel if ``channel_scales`` are given.
+
+    Its weights are random unless one is given for all.
+    """
     recipe = Recipe()
     given, weight, made = scales
     zero_point = QUANTIZATION[code][1]
     axis = 3 if operation == OperationType.DEPTHWISE_CONV_2D else 0
     values = np.random.default_rng(1).integers(-9, 10, filter_dimensions)
+    if weight_everywhere is not None:
+        values[...] = weight_everywhere
     if channel_scales:
         kernel = recipe.constant(Q8C, values, channels=ChannelQuant(tuple(channel_scales), axis))
     else:

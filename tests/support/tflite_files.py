@@ -85,6 +85,16 @@ class Variable:
     spec: Spec
 
 
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """An entry point: a subgraph by number, and the names of its inputs and outputs by tensor."""
+
+    name: str
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+    subgraph: int = 0
+
+
 Options = tuple[str, Mapping[str, Any]]
 """A table of options: its name in the schema, and its fields."""
 
@@ -101,6 +111,7 @@ class TfliteFile:
     _codes: list[str] = field(default_factory=list)
     _operators: list[int] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
+    signatures: list[Signature] = field(default_factory=list)
     _subgraphs: list[int] = field(default_factory=list)
 
     def input(self, name: str, spec: Spec) -> int:
@@ -165,13 +176,37 @@ class TfliteFile:
         subgraphs = self._vector([self._graph(outputs), *self._subgraphs])
         codes = self._vector([self._code(code) for code in self._codes])
         buffers = self._vector([self._buffer(content) for content in self._buffers])
+        entries = self._vector([self._signature(signature) for signature in self.signatures])
         tflite.ModelStart(b)
         tflite.ModelAddVersion(b, self.version)
         tflite.ModelAddOperatorCodes(b, codes)
         tflite.ModelAddSubgraphs(b, subgraphs)
         tflite.ModelAddBuffers(b, buffers)
+        if self.signatures:
+            tflite.ModelAddSignatureDefs(b, entries)
         b.Finish(tflite.ModelEnd(b), b"TFL3")
         return bytes(b.Output())
+
+    def _signature(self, signature: Signature) -> int:
+        b = self.builder
+        inputs, outputs = (
+            self._vector([self._tensor_map(name, tensor) for name, tensor in ends.items()])
+            for ends in (signature.inputs, signature.outputs)
+        )
+        key = b.CreateString(signature.name)
+        tflite.SignatureDefStart(b)
+        tflite.SignatureDefAddInputs(b, inputs)
+        tflite.SignatureDefAddOutputs(b, outputs)
+        tflite.SignatureDefAddSignatureKey(b, key)
+        tflite.SignatureDefAddSubgraphIndex(b, signature.subgraph)
+        return int(tflite.SignatureDefEnd(b))
+
+    def _tensor_map(self, name: str, tensor: int) -> int:
+        text = self.builder.CreateString(name)
+        tflite.TensorMapStart(self.builder)
+        tflite.TensorMapAddName(self.builder, text)
+        tflite.TensorMapAddTensorIndex(self.builder, tensor)
+        return int(tflite.TensorMapEnd(self.builder))
 
     def _graph(self, outputs: Sequence[int]) -> int:
         b = self.builder

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,15 @@ Form = tuple[int, ...]
 """A form of an operation: its type, and the types of its first two inputs and of its first output."""
 
 
-def smallest_by_form(wanted: Callable[[Vector], bool] = lambda _: True) -> dict[Form, Vector]:
+def vector_lines() -> Iterator[str]:
+    """Yield every vector as the line of its file."""
+    for path in sorted(Path(_FOLDER).glob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            yield from lines
+
+
+@cache
+def smallest_by_form(wanted: Callable[[Vector], bool] = lambda _: True) -> Mapping[Form, Vector]:
     """Return, for each form of each operation, the smallest vector that has it and must not fail."""
     smallest: dict[Form, Vector] = {}
     for path in sorted(Path(_FOLDER).glob("*.jsonl*")):

@@ -10,13 +10,15 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal.errors import NnhalError
-from nnhal_client import Framework
+from nnhal_client import Framework, connect
 from nnhal_client.explanation import Explanation
 from nnhal_client.model import Model
-from nnhal_tools.up import DeviceEntry
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.deaths import kill_for_good
 from tests.support.onnx_cnns import FORMS, IMAGE, NETWORKS, quantised, worst_of
 from tests.support.onnx_models import by_onnxruntime, random
 from tests.support.testbeds import framework_over
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 NPUS = ("ethos_n", "ethos_u", "mlip")
@@ -144,3 +146,32 @@ def test_by_nnapis_rule_the_npu_has_what_it_takes(framework: Framework, files: d
     model = framework.load(path, devices=("ethos_n", "cpu_ref"), partitioner="nnapi")
     assert steps_on(model.explain(), "ethos_n") == 1
     assert difference(model, path) <= TOLERANCE
+
+
+def test_a_binding_goes_over_to_the_models_layout(short_path: Path, files: dict[tuple[str, str], Path]) -> None:
+    topology = Topology(device=tuple(DeviceEntry(driver=name) for name in ("ethos_n", "cpu_ref")))
+    image = random(*IMAGE, seed=20)
+    (expected,) = by_onnxruntime(onnx.load(files["resnet", "uint8"]), {"x": image})
+    with Testbed(topology, short_path) as bed, connect(bed.framework) as session:
+        model = session.load(files["resnet", "uint8"])
+        with model.bind() as binding:
+            binding.inputs["x"][:] = image
+
+            def check() -> None:
+                (output,) = binding.outputs.values()
+                output[:] = 0
+                binding.run()
+                assert worst_of([output], [expected]) <= TOLERANCE
+
+            check()
+            assert model.explain().transpositions
+            kill_for_good(bed, "ethos_n")
+            check()
+            wait_until(lambda: not model.explain().transpositions, "the model is planned without the NPU")
+            check()
+
+
+def test_floats_which_no_npu_takes_keep_their_layout(framework: Framework, tmp_path: Path) -> None:
+    onnx.save(NETWORKS["resnet"](), tmp_path / "floats.onnx")
+    told = framework.load(tmp_path / "floats.onnx", devices=("ethos_n", "ethos_u", "cpu_acc", "cpu_ref")).explain()
+    assert told.image_layout is None

@@ -12,7 +12,8 @@ from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework
 from tests.support.command import nnhal
-from tests.support.tflite_files import Spec, TfliteFile, booleans, floats, int8
+from tests.support.signatures import two_signatures
+from tests.support.tflite_files import Spec, TfliteFile, booleans, floats, int8, int32
 from tests.support.tflite_operators import by_litert, integers
 
 
@@ -89,6 +90,69 @@ def test_a_branch_is_chosen_at_run_time(framework: Framework, tmp_path: Path) ->
         outputs, report = model.run_with_report({"x": given, "wanted": np.array([truth], np.uint8)})
         np.testing.assert_allclose(outputs["y"], 2 * given + addend, atol=1e-6)
         assert [step.step for step in report.steps] == [0, addend]
+
+
+def test_what_the_hal_has_no_operation_for_is_run_by_litert(framework: Framework, tmp_path: Path) -> None:
+    file = TfliteFile()
+    x = file.input("x", floats(2, 3))
+    (doubled,) = file.operator("ADD", [x, x], {"doubled": floats(2, 3)}, ("AddOptions", {}))
+    (summed,) = file.operator("CUMSUM", [doubled, file.constant(np.array(1, np.int32))], {"summed": floats(2, 3)})
+    (rounded,) = file.operator("ROUND", [summed], {"rounded": floats(2, 3)})
+    (where,) = file.operator("WHERE", [rounded], {"where": Spec((1, 2), np.int64, signature=(-1, 2))})
+    path = tmp_path / "extended.tflite"
+    path.write_bytes(file.build(rounded, where))
+    model = framework.load(path)
+    assert model.placements[-1].operation == "nnhal.tflite"
+    assert model.placements[-1].device == "cpu_ref"
+    assert model.placements[-1].nodes == ("CUMSUM_1:summed", "ROUND_2:rounded", "WHERE_3:where")
+    for scale in (1, 3):  # more elements the second time
+        given = np.array([[0.1, 0.1, 0.1], [0.6, -0.6, 0.5]], np.float32) * np.float32(scale)
+        outputs = model.run({"x": given})
+        expected = np.round(np.cumsum(2 * given, 1, dtype=np.float32))
+        np.testing.assert_array_equal(outputs["rounded"], expected)
+        np.testing.assert_array_equal(outputs["where"], np.argwhere(expected))
+
+
+def test_strings_and_wide_types_pass_through(framework: Framework, tmp_path: Path) -> None:
+    file = TfliteFile()
+    words, i, d = (
+        file.input("words", Spec((3,), code=5)),
+        file.input("i", int32(2)),
+        file.input("d", Spec((2,), np.float64)),
+    )
+    (chosen,) = file.operator("GATHER", [words, i], {"chosen": Spec((2,), code=5)}, ("GatherOptions", {}))
+    (f,) = file.operator("CAST", [d], {"f": floats(2)}, ("CastOptions", {}))
+    path = tmp_path / "strings.tflite"
+    path.write_bytes(file.build(chosen, f))
+    model = framework.load(path)
+    given = {"words": np.array(["a", "", "ccc"], object), "i": np.array([2, 0], np.int32), "d": np.array([1.5, 2.5])}
+    outputs = model.run(given)
+    assert outputs["chosen"].tolist() == ["ccc", "a"]
+    np.testing.assert_array_equal(outputs["f"], [1.5, 2.5])
+
+
+def test_a_signature_is_chosen_by_name(framework: Framework, tmp_path: Path) -> None:
+    path = tmp_path / "signatures.tflite"
+    path.write_bytes(two_signatures())
+    given = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    model = framework.load(path, signature="magnitude")
+    assert model.signatures == ("magnitude", "serving_default")
+    np.testing.assert_array_equal(model.run({"values": given})["absolute"], np.abs(given))
+    outputs = framework.load(path, signature="serving_default").run({"a": given, "b": given})
+    np.testing.assert_array_equal(outputs["sum"], 2 * given)
+    with pytest.raises(HalError, match="no signature 'other', it has 'magnitude', 'serving_default'"):
+        framework.load(path, signature="other")
+
+
+def test_operators_that_nobody_has_are_named(framework: Framework, tmp_path: Path) -> None:
+    file = TfliteFile()
+    x = file.input("x", floats(2))
+    (y,) = file.operator("FlexErf", [x], {"y": floats(2)})
+    path = tmp_path / "custom.tflite"
+    path.write_bytes(file.build(y))
+    expected = r"nothing here runs CUSTOM FlexErf \(node 'CUSTOM FlexErf_0:y'\): a custom operator that LiteRT has not"
+    with pytest.raises(HalError, match=expected):
+        framework.load(path)
 
 
 def test_a_broken_file_is_refused_with_its_name(framework: Framework, path: Path, tmp_path: Path) -> None:

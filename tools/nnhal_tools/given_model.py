@@ -29,6 +29,8 @@ class GivenModel:
     """Of the inputs that the user has fixed, for ``Framework.load``."""
     names: Mapping[str, Sequence[str]]
     """Of the dimensions of inputs; empty for those without one."""
+    signatures: tuple[str, ...] = ()
+    """The entry points that the file names."""
 
     def open_inputs(self) -> str:
         """Say which inputs have open dimensions, with their names: ``x [batch, 3, ?]``. Empty if none has."""
@@ -51,20 +53,20 @@ class GivenModel:
         return f"[{', '.join(words)}]"
 
 
-def read_model(path: Path, lengths: Sequence[str] = (), shapes: Sequence[str] = ()) -> GivenModel:
-    """Read a model file, with open dimensions fixed by texts of --dim and --shape.
+def read_model(path: Path, lengths: Sequence[str] = (), shapes: Sequence[str] = (), signature: str = "") -> GivenModel:
+    """Read a model file, with open dimensions fixed by texts of --dim and --shape, by an entry point if one is named.
 
     Raises OSError if it cannot be read, ValueError if it is no model that can be imported, or if the texts do not fit.
     """
     given, dims = parse_shapes(shapes), parse_lengths(lengths)
     content = path.read_bytes()
-    imported, names = _imported(path, content, {}), dimension_names(content)
+    imported, names = _imported(path, content, {}, signature), dimension_names(content)
     fixed: dict[str, Dimensions] = {}
     if given or dims:
         declared = {tensor.name: tensor.shape for tensor in imported.inputs}
         fixed = shapes_with(given, dims, declared, names)
-        imported = _imported(path, content, fixed)
-    return GivenModel(path, imported.inputs, fixed, names)
+        imported = _imported(path, content, fixed, signature)
+    return GivenModel(path, imported.inputs, fixed, names, imported.signatures)
 
 
 def _may_hold(given: np.dtype[np.generic], expected: np.dtype[np.generic]) -> bool:
@@ -81,12 +83,12 @@ def require_writable(files: Collection[Path | None]) -> None:
                 raise IsADirectoryError(21, "Is a directory", str(path))
 
 
-def _imported(path: Path, content: bytes, shapes: Mapping[str, Dimensions]) -> ImportedModel:
+def _imported(path: Path, content: bytes, shapes: Mapping[str, Dimensions], signature: str) -> ImportedModel:
     """Import a model, as one operation if that can be, which is quicker and has the same inputs."""
     try:
         try:
-            return import_model(content, as_one=True, shapes=shapes)
+            return import_model(content, as_one=True, shapes=shapes, signature=signature or None)
         except FrontendError:
-            return import_model(content, shapes=shapes)
+            return import_model(content, shapes=shapes, signature=signature or None)
     except FrontendError as error:
         raise ValueError(f"{path}: {error}") from error

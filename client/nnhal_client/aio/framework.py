@@ -46,6 +46,7 @@ class AsyncFramework(AsyncClosing):
         relaxed: bool = False,
         dimensions: Mapping[str, Dimensions] | None = None,
         states: Mapping[str, str] | None = None,
+        signature: str = "",
     ) -> AsyncModel:
         """Load a model file, as ``Framework.load``."""
         return self._model(
@@ -61,6 +62,7 @@ class AsyncFramework(AsyncClosing):
                 relaxed,
                 dimensions,
                 states,
+                signature,
             )
         )
 

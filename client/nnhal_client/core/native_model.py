@@ -36,6 +36,8 @@ class NativeModel:
     outputs: tuple[Tensor, ...]
     states: tuple[Tensor, ...]
     """What each binding carries from run to run, on the devices: neither inputs nor outputs."""
+    signatures: tuple[str, ...]
+    """The entry points that its file names, of which it is one."""
     placements: tuple[OperationPlacement, ...]
     steps: tuple[str, ...]
     """The device of each step."""
@@ -88,6 +90,7 @@ class NativeModel:
         self.inputs = tuple(tensor_from_wire(tensor) for tensor in info.inputs)
         self.outputs = tuple(tensor_from_wire(tensor) for tensor in info.outputs)
         self.states = tuple(tensor_from_wire(tensor) for tensor in info.states)
+        self.signatures = tuple(info.signatures)
         self.placements = tuple(
             OperationPlacement(tuple(p.nodes), p.operation, p.device, p.step) for p in info.placements
         )

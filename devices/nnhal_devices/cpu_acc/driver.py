@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import final
 
 import onnxruntime
@@ -12,6 +13,7 @@ from nnhal.extensions.onnx import EXTENSION, NAME
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryRules
+from nnhal_devices.cpu_acc.artifact import OptimisedGraph, read_artifact
 from nnhal_devices.cpu_acc.blocked import keep_blocked
 from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
 from nnhal_devices.cpu_acc.costs import ROOFLINE
@@ -19,7 +21,7 @@ from nnhal_devices.cpu_acc.folding import folds
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import lower
 from nnhal_devices.cpu_acc.messages import has_branches
-from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session
+from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session, restore_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
@@ -55,20 +57,29 @@ class CpuAcc:
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload:
         """Lower and compile a model. The preference changes nothing, since there is one way to run a model."""
-        del options
         dimensions = propagate_dimensions(model)
-        graph = lower(model, dimensions)
-        if graph.message is None and tuple(self._providers) == CPU:
+        graph, on_cpu = lower(model, dimensions), tuple(self._providers) == CPU
+        if graph.message is None and on_cpu:
             keep_blocked(graph)
-        return OnnxWorkload(model, graph, self._session(graph, folds(model, dimensions)))
+        session = self._session(graph, folds(model, dimensions), options.is_cached and on_cpu)
+        optimised = OptimisedGraph(session.optimised, graph.inputs, graph.outputs, graph.message is not None)
+        return OnnxWorkload(model, dimensions, optimised, replace(session, optimised=b""))
 
-    def _session(self, graph: LoweredGraph, may_fold: bool) -> OnnxSession:
+    def restore(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload | None:
+        """Make a session of a graph that ONNX Runtime has optimised before, which takes a third of the time."""
+        graph = read_artifact(options.artifact, model) if tuple(self._providers) == CPU else None
+        session = restore_session(graph.content, graph.weights, self._threads) if graph is not None else None
+        if graph is None or session is None:
+            return None
+        return OnnxWorkload(model, propagate_dimensions(model), replace(graph, content=b"", weights={}), session)
+
+    def _session(self, graph: LoweredGraph, may_fold: bool, keeps: bool) -> OnnxSession:
         """Compile a graph; with open axes if ONNX Runtime refuses the message for its dimensions, as branches may."""
         try:
-            return create_session(graph, self._threads, self._providers, may_fold)
+            return create_session(graph, self._threads, self._providers, may_fold, keeps)
         except HalError as error:
             branches = graph.message is not None and has_branches(graph.message)
             if not branches or error.status != ErrorStatus.GENERAL_FAILURE:
                 raise
             graph.open_axes = True
-            return create_session(graph, self._threads, self._providers, may_fold)
+            return create_session(graph, self._threads, self._providers, may_fold, keeps)

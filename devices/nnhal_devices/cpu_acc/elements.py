@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import floor
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 
 from nnhal.arrays import Array
 from nnhal.extensions.onnx import number_of
@@ -40,8 +40,13 @@ MEMORY_TYPES = {
 """The element type as which the graph reads and writes the caller's memory."""
 
 
-def memory_type(model: Model, code: int) -> int:
-    """The ONNX element type as which the graph reads and writes an operand of any type."""
+def memory_type(model: Model, code: int, is_message: bool = False) -> int:
+    """The ONNX element type as which the graph reads and writes an operand of any type.
+
+    ``is_message`` says that the graph is that of a message, which has signed bytes as they are.
+    """
+    if is_message and code == OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
+        return int(TensorProto.INT8)
     number = number_of(model, code) if is_extension(code) else None
     return helper.np_dtype_to_tensor_dtype(MEMORY_TYPES[code]) if number is None else number
 

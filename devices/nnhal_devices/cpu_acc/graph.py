@@ -133,10 +133,7 @@ class LoweredGraph:
 
     def element_type(self, operand: int) -> int:
         """The ONNX element type as which the graph reads and writes an operand."""
-        code = self.operands[operand].type
-        if self.message is not None and code == OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
-            return TensorProto.INT8
-        return memory_type(self.model.model, code)
+        return memory_type(self.model.model, self.operands[operand].type, self.message is not None)
 
     def is_constant(self, operand: int) -> bool:
         """Whether an operand is a constant."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, inliner, numpy_helper
 
-from nnhal.arrays import Array
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 
 IR_VERSION = 10
@@ -23,7 +22,9 @@ def model_of(graph: LoweredGraph, apart: Collection[str] = ()) -> ModelProto:
         for number, node in enumerate(graph.nodes)
     ]
     initializers = [
-        _external(name, array) if name in apart else numpy_helper.from_array(np.asarray(array, order="C"), name)
+        external(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        if name in apart
+        else numpy_helper.from_array(np.asarray(array, order="C"), name)
         for name, array in graph.constants.items()
     ]
     if graph.message is not None:
@@ -60,13 +61,8 @@ def _value(graph: LoweredGraph, name: str, operand: int) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, element, shape)
 
 
-def _external(name: str, array: Array) -> TensorProto:
+def external(name: str, element_type: int, dimensions: Sequence[int]) -> TensorProto:
     """A constant without its data, which the session options have under the same name."""
-    tensor = TensorProto(
-        name=name,
-        dims=array.shape,
-        data_type=helper.np_dtype_to_tensor_dtype(array.dtype),
-        data_location=TensorProto.EXTERNAL,
-    )
+    tensor = TensorProto(name=name, dims=dimensions, data_type=element_type, data_location=TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value=name)
     return tensor

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -11,6 +13,7 @@ import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
+from nnhal.arrays import Array
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.proto import model_of
@@ -26,6 +29,8 @@ FOLDING = "ConstantFolding"
 """The optimisation that computes what depends on constants only."""
 LARGEST_FOLDED_BYTES = 64 << 20
 """The largest result that it computes."""
+MOST_KEPT_BYTES = 512 << 20
+"""Constants of a graph that is kept as ONNX Runtime has optimised it."""
 _ERRORS_ONLY, _FATAL_ONLY = 3, 4
 _NO_GRAPH_CAPTURE = ("gpu_graph_id", "-1")
 """Without this entry, ONNX Runtime takes 30 us a run to find out that its options have none."""
@@ -51,32 +56,59 @@ class OnnxSession:
     """A session, and the constants that it reads in place, which must live as long."""
 
     runtime: onnxruntime.InferenceSession
-    constants: tuple[onnxruntime.OrtValue, ...]
+    constants: tuple[onnxruntime.OrtValue, ...] = ()
+    optimised: bytes = b""
+    """The graph as ONNX Runtime has optimised it, with its constants, if it was asked for: a ModelProto."""
 
 
 def create_session(
-    graph: LoweredGraph, threads: int, providers: Sequence[str] = CPU, folds: bool = True
+    graph: LoweredGraph, threads: int, providers: Sequence[str] = CPU, folds: bool = True, keeps: bool = False
 ) -> OnnxSession:
     """Compile a finished graph for execution providers of ONNX Runtime, the preferred first.
 
-    ``folds`` tells whether ONNX Runtime may compute what depends on constants only. Raises GENERAL_FAILURE if ONNX
-    Runtime refuses the graph.
+    ``folds`` tells whether ONNX Runtime may compute what depends on constants only, ``keeps`` whether the session is to
+    have the optimised graph, unless that is too large. Raises GENERAL_FAILURE if ONNX Runtime refuses the graph.
     """
     large = {name: np.asarray(a, order="C") for name, a in graph.constants.items() if a.nbytes > INLINE_BYTES}
-    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in large.items()}
     options = session_options(threads)
-    options.add_external_initializers(list(values), list(values.values()))
-    model = model_of(graph, large)
+    values = _given(options, large)
+    keeps = keeps and sum(array.nbytes for array in graph.constants.values()) <= MOST_KEPT_BYTES
+    with os.fdopen(os.memfd_create("nnhal-optimised"), "rb") if keeps else nullcontext() as file:
+        if file is not None:
+            options.optimized_model_filepath = f"/proc/self/fd/{file.fileno()}"
+        model = model_of(graph, large)
+        try:
+            session = onnxruntime.InferenceSession(
+                model.SerializeToString(),
+                options,
+                providers=list(providers),
+                disabled_optimizers=INEXACT if folds else [*INEXACT, FOLDING],
+            )
+        except RUNTIME_ERRORS as error:
+            raise runtime_failure("ONNX Runtime refused the model", error) from error
+        return OnnxSession(session, values, b"" if file is None else file.read())
+
+
+def restore_session(optimised: bytes, weights: Mapping[str, Array], threads: int) -> OnnxSession | None:
+    """Return a session for a graph that ONNX Runtime has optimised already; None if it refuses the graph.
+
+    ``weights`` are the constants whose data the graph lacks.
+    """
+    options = session_options(threads)
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = _FATAL_ONLY
     try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(),
-            options,
-            providers=list(providers),
-            disabled_optimizers=INEXACT if folds else [*INEXACT, FOLDING],
-        )
-    except RUNTIME_ERRORS as error:
-        raise runtime_failure("ONNX Runtime refused the model", error) from error
-    return OnnxSession(session, tuple(values.values()))
+        values = _given(options, weights)
+        return OnnxSession(onnxruntime.InferenceSession(optimised, options, providers=list(CPU)), values)
+    except RUNTIME_ERRORS:
+        return None
+
+
+def _given(options: onnxruntime.SessionOptions, weights: Mapping[str, Array]) -> tuple[onnxruntime.OrtValue, ...]:
+    """Have a session use constants where they are, which must live as long."""
+    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in weights.items()}
+    options.add_external_initializers(list(values), list(values.values()))
+    return tuple(values.values())
 
 
 class StoppableRuns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -17,7 +18,8 @@ from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE
 from nnhal.extensions.values import value_from_bytes, value_to_bytes
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import Dimensions, is_extension
-from nnhal_devices.cpu_acc.graph import LoweredGraph
+from nnhal_devices.cpu_acc.artifact import OptimisedGraph, write_artifact
+from nnhal_devices.cpu_acc.elements import memory_type
 from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
@@ -26,17 +28,28 @@ from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
 class OnnxWorkload:
     """A session of ONNX Runtime for a model, which several executions may use at once."""
 
-    def __init__(self, model: ResolvedModel, graph: LoweredGraph, session: OnnxSession) -> None:
+    def __init__(
+        self, model: ResolvedModel, dimensions: Sequence[Dimensions], graph: OptimisedGraph, session: OnnxSession
+    ) -> None:
+        """``dimensions`` are those of main's operands."""
         main = model.model.main
         self._model = model
         self._session = session
-        self._dimensions = tuple(graph.dimensions)
+        self._optimised = graph
+        self._dimensions = tuple(dimensions)
         self._inputs = tuple((name, main.input_indexes.index(operand)) for name, operand in graph.inputs.items())
         self._outputs = tuple(graph.outputs)
         # Only operations of the extension have results whose dimensions do not follow from those of the inputs.
         self._data_dependent = any(is_extension(operation.type) for operation in main.operations)
-        self._input_types = [graph.element_type(index) for index in main.input_indexes]
-        self._output_types = [graph.element_type(index) for index in main.output_indexes]
+        types = partial(memory_type, model.model, is_message=graph.is_message)
+        self._input_types = [types(main.operands[index].type) for index in main.input_indexes]
+        self._output_types = [types(main.operands[index].type) for index in main.output_indexes]
+
+    def artifact(self) -> bytes:
+        """The optimised graph, once: it has the weights a second time, and is not kept. Empty if there is none."""
+        graph = self._optimised
+        self._optimised = replace(graph, content=b"")
+        return write_artifact(graph, self._model) if graph.content else b""
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
         """Bind to memory. Known dimensions of the outputs are computed here, and not in each run."""

@@ -16,6 +16,7 @@ import stat
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,10 @@ class EntryLengths(NamedTuple):
     model: int
     artifact: int
     constants: int
+
+
+_ORDER = (0, 2, 1)
+"""The order of the parts in the files, as indexes of EntryLengths: the constants come before the artifact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +129,7 @@ def load(files: CacheFiles, header: EntryHeader, version: str, deadline_ns: int)
     digest, lengths, contents = header.digest, header.lengths, _contents(files, header)
     if digest != _digest(files.token, version, lengths, contents):
         general_failure("the cache files do not hold what this driver saved under this token")
-    structure, values = _joined(contents, len(files.model), lengths.model)
-    constants, artifact = values[: lengths.constants], values[lengths.constants :]
+    structure, constants, artifact = _parts(contents, lengths)
     try:
         entry = device_pb2.PrepareModelRequest.FromString(structure)
         model = model_from_wire(entry.model, _no_descriptor)
@@ -154,7 +158,7 @@ def _save(files: CacheFiles, version: str, model: ResolvedModel, options: Prepar
     for number, (descriptor, content) in enumerate(zip(descriptors, contents, strict=True)):
         _write(descriptor, content, 0 if number else _HEADER.size)
     # Last, so that an interrupted save is never valid.
-    digest = _digest(files.token, version, lengths, contents)
+    digest = _digest(files.token, version, lengths, [[content] for content in contents])
     _write(descriptors[0], _HEADER.pack(_MAGIC, digest, *lengths), 0)
 
 
@@ -195,22 +199,37 @@ def _pieces(content: bytes, count: int) -> list[bytes]:
     return [content[number * size : (number + 1) * size] for number in range(count)]
 
 
-def _joined(contents: Sequence[bytes], model_files: int, length: int) -> tuple[bytes, bytes]:
-    """The structure, which has ``length`` bytes, and the values behind it."""
-    start = b"".join(contents[:model_files])  # a single one is not copied
-    if len(start) == length:
-        return start, b"".join(contents[model_files:])
-    whole = b"".join(contents)
-    return whole[:length], whole[length:]
+def _cuts(header: EntryHeader) -> list[list[int]]:
+    """Where each file's content, which begins at 0, is divided so that no piece is of two parts."""
+    ends, cuts, start = list(accumulate(header.lengths[part] for part in _ORDER)), [], 0
+    for number, size in enumerate(header.sizes):
+        end = start + size - (0 if number else _HEADER.size)
+        cuts.append([0, *(each - start for each in ends if start < each < end), end - start])
+        start = end
+    return cuts
 
 
-def _digest(token: bytes, version: str, lengths: EntryLengths, contents: Sequence[bytes]) -> bytes:
+def _parts(contents: Sequence[Sequence[bytes]], lengths: EntryLengths) -> list[bytes]:
+    """The structure, the constants and the artifact; those that lie in one file are not copied."""
+    pieces = [piece for content in contents for piece in content if piece]
+    parts = []
+    for length in (lengths[part] for part in _ORDER):
+        mine, missing = [], length
+        while missing > 0:
+            mine.append(pieces.pop(0))
+            missing -= len(mine[-1])
+        parts.append(b"".join(mine))
+    return parts
+
+
+def _digest(token: bytes, version: str, lengths: EntryLengths, contents: Sequence[Sequence[bytes]]) -> bytes:
     digest = hmac.new(token, digestmod="sha256")  # many processors have instructions for it
     digest.update(struct.pack("<QQQQ", len(version.encode()), *lengths))
     digest.update(version.encode())
     for content in contents:
-        digest.update(struct.pack("<Q", len(content)))
-        digest.update(content)
+        digest.update(struct.pack("<Q", sum(map(len, content))))
+        for piece in content:
+            digest.update(piece)
     return digest.digest()
 
 
@@ -221,8 +240,8 @@ def _write(descriptor: Descriptor, content: bytes, offset: int) -> None:
         view, offset = view[count:], offset + count
 
 
-def _contents(files: CacheFiles, header: EntryHeader) -> list[bytes]:
-    """Read the content of each file behind the header. Raises GENERAL_FAILURE.
+def _contents(files: CacheFiles, header: EntryHeader) -> list[list[bytes]]:
+    """Read the content of each file behind the header, in pieces of one part each. Raises GENERAL_FAILURE.
 
     Every byte is read once, since files may change at any moment, and only as many as the header announces, since files
     may be as long as the file system allows.
@@ -231,8 +250,8 @@ def _contents(files: CacheFiles, header: EntryHeader) -> list[bytes]:
     starts = [_HEADER.size] + [0] * (len(descriptors) - 1)
     try:
         return [
-            _read(descriptor, start, size - start)
-            for descriptor, start, size in zip(descriptors, starts, header.sizes, strict=True)
+            [_read(descriptor, start + first, last - first) for first, last in pairwise(cuts)]
+            for descriptor, start, cuts in zip(descriptors, starts, _cuts(header), strict=True)
         ]
     except OSError as error:
         general_failure(f"a cache file cannot be read: {error.strerror}")

@@ -1,4 +1,4 @@
-"""Bytes that a device process has copied since it started."""
+"""What a device process has copied and prepared since it started."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ class Counters:
         self.buffer_copied_bytes = 0
         self.wire_up_bytes = 0
         self.wire_down_bytes = 0
+        self.compiled_models = 0
+        self.restored_models = 0
+
+    def add_preparation(self, is_restored: bool) -> None:
+        """Count a model that was compiled, or restored from what a cache keeps of a compilation."""
+        with self._lock:
+            self.restored_models += is_restored
+            self.compiled_models += not is_restored
 
     def add_staged(self, count: int) -> None:
         """Count bytes that were copied because a pool could not be used in place."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions import element_sizes
@@ -24,7 +24,15 @@ from nnhal.types import (
     TokenValuePair,
 )
 from nnhal.types.layout import Dimensions, is_extension
-from nnhal_devices.driver import Driver, PrepareOptions, Support, Supported, Unsupported
+from nnhal_devices.driver import (
+    Driver,
+    PrepareOptions,
+    RestoringDriver,
+    Support,
+    Supported,
+    Unsupported,
+    Workload,
+)
 from nnhal_devices.host import cache
 from nnhal_devices.host.allocation import allocate
 from nnhal_devices.host.cache import NO_CACHE, CacheFiles
@@ -117,10 +125,11 @@ class HostedDevice:
         """
         self.scheduler.require_open()
         options = validate_preparation(arguments)
+        is_cached = self._caches and arguments.cache.match(self.driver.number_of_cache_files)
 
         def prepare() -> PreparedModel:
-            prepared = self._prepare(model, options, owner)
-            if self._caches and arguments.cache.match(self.driver.number_of_cache_files):
+            prepared = self._prepare(model, replace(options, is_cached=is_cached), owner)
+            if is_cached:
                 cache.save(arguments.cache, self.driver.version, model.resolved, options, prepared.workload)
             return prepared
 
@@ -173,12 +182,10 @@ class HostedDevice:
         return self.driver.number_of_cache_files != NumberOfCacheFiles()
 
     def _prepare(self, model: ValidModel, options: PrepareOptions, owner: ModelOwner) -> PreparedModel:
-        self._require_support(model)
-        require_ahead(options.deadline_ns)
-        resolved = model.resolved
         # Threads that a library starts now, it will run in later, over guarded memory perhaps.
         with faults_admitted() if self._guard is not None else nullcontext():
-            workload = self.driver.prepare(resolved, options)
+            workload = self._restored(model, options) or self._compiled(model, options)
+        resolved = model.resolved
         prepared = PreparedModel(
             resolved,
             workload,
@@ -193,6 +200,23 @@ class HostedDevice:
         )
         self.copies.charge_for(prepared, len(model.model.operand_values), "the model's constants")
         return prepared
+
+    def _restored(self, model: ValidModel, options: PrepareOptions) -> Workload | None:
+        """Return the workload that an artifact holds, if there is one and the driver can use it."""
+        if not options.artifact or not isinstance(self.driver, RestoringDriver):
+            return None
+        require_ahead(options.deadline_ns)
+        workload = self.driver.restore(model.resolved, options)
+        if workload is not None:
+            self.counters.add_preparation(is_restored=True)
+        return workload
+
+    def _compiled(self, model: ValidModel, options: PrepareOptions) -> Workload:
+        self._require_support(model)
+        require_ahead(options.deadline_ns)
+        workload = self.driver.prepare(model.resolved, options)
+        self.counters.add_preparation(is_restored=False)
+        return workload
 
     def _support(self, model: ValidModel) -> Sequence[Support]:
         return model.support(self._ask)

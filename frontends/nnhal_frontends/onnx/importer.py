@@ -21,6 +21,7 @@ from nnhal_frontends.onnx.qdq import contradicting, fold_quantization
 from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.onnx.sizes import resolve_reshapes
 from nnhal_frontends.onnx.source import OnnxSource
+from nnhal_frontends.onnx.zipmaps import kind_of, without_zipmaps
 
 _RULES = {op_type: converter.quantized for op_type, converter in CONVERTERS.items()}
 
@@ -35,18 +36,22 @@ def import_onnx(
     extension: bool = True,
     as_one: bool = False,
     limits: ImportLimits = DEFAULT_LIMITS,
+    tensors_only: bool = False,
 ) -> ImportedModel:
     """Import an ONNX model whose external data has been loaded.
 
     ``shapes`` fixes the shapes of inputs. Dimensions that stay unknown are 0. What the HAL cannot express becomes
-    operations of the extension nnhal.onnx, unless ``extension`` is false; with ``as_one`` the whole model becomes one
-    such operation. Raises InvalidModel if the model is not valid or the shapes do not fit it; without the extension
-    also UnsupportedInput or UnsupportedNode, and InvalidModel for an opset before 7.
+    operations of the extension nnhal.onnx, unless ``extension`` is false; with ``as_one`` the whole model becomes
+    one such operation. With ``tensors_only`` maps of probabilities become tensors, if that can be. Raises
+    InvalidModel if the model is not valid or the shapes do not fit it; without the extension also UnsupportedInput
+    or UnsupportedNode, and InvalidModel for an opset before 7.
     """
     if not extension:
         source = read_graph(model, shapes, limits=limits)
         return _converted(source, prepare_graph(simplified(source, limits), None, limits), limits)
     screen(model, limits)
+    if tensors_only:
+        model = without_zipmaps(model)
     raised = _raised(model)
     if raised is not model:
         screen(raised, limits)
@@ -191,4 +196,4 @@ def _imported(source: OnnxGraph, builder: OnnxGraphBuilder, form: OnnxSource | N
 
 def _tensor(source: OnnxGraph, name: str, operand: int) -> ImportedTensor:
     info = source.tensors[name]
-    return ImportedTensor(name, operand, info.element_type, info.shape or ())
+    return ImportedTensor(name, operand, info.element_type, info.shape or (), kind_of(info.proto))

@@ -132,11 +132,6 @@ class TfliteGraphBuilder:
             self.operands[index] = self._exact(index, self._lifetime(index), tensor.shape)
         return self.operands[index]
 
-    def same_dimensions(self, source: int, result: int) -> None:
-        """Complete the dimensions of a result that are those of another tensor, if both have operands."""
-        if source in self.operands and result in self.operands:
-            self.model.complete(self.operands[result], self.model.operands[self.operands[source]].dimensions)
-
     def _exact(self, index: int, lifetime: OperandLifeTime, shape: Dimensions) -> int:
         tensor = self.graph.tensors[index]
         if index in self.exact_integers:
@@ -475,9 +470,9 @@ class OperatorBuilder(OperationBuilder):
         self.model.control_flow(code, inputs, self.results())
         self.origins.append(self.stands_for)
 
-    def fold(self, values: Array) -> None:
-        """Give the result without an operation, since it is known before execution."""
-        self.builder.folded[self._output(0)] = values
+    def fold(self, values: Array, output: int = 0) -> None:
+        """Give a result without an operation, since it is known before execution."""
+        self.builder.folded[self._output(output)] = values
 
     def _index(self, index: int) -> int:
         found = self.operator.inputs[index] if index < len(self.operator.inputs) else None

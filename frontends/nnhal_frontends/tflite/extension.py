@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from nnhal.extensions.tflite import MESSAGE, OPERATION, operand_code
 from nnhal.types.layout import Dimensions
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.tflite.builder import TfliteGraphBuilder
+from nnhal_frontends.tflite.extension_shapes import result_shapes
 from nnhal_frontends.tflite.graph import CUSTOM, TfliteGraph, TfliteOperator
 from nnhal_frontends.tflite.options import subgraphs_of
 from nnhal_frontends.tflite.variables import ASSIGN_VARIABLE, CALL_ONCE, READ_VARIABLE, VAR_HANDLE
@@ -24,21 +26,6 @@ _IN_ORDER = frozenset({ASSIGN_VARIABLE, CALL_ONCE, READ_VARIABLE})
 """Operators that depend on those of them before, though none of their tensors says so."""
 _OUTSIDE = frozenset({*_IN_ORDER, VAR_HANDLE, "IF", "WHILE"})
 _HANDLES = (TensorType.RESOURCE, TensorType.VARIANT)
-_SAME_SHAPE = frozenset(
-    {
-        "ATAN2",
-        "BITCAST",
-        "BUCKETIZE",
-        "CUMSUM",
-        "DYNAMIC_UPDATE_SLICE",
-        "FAKE_QUANT",
-        "GELU",
-        "REVERSE_SEQUENCE",
-        "ROUND",
-        "SIGN",
-        "STABLEHLO_CBRT",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +143,27 @@ def add_extension_operation(builder: TfliteGraphBuilder, unit: Unit) -> None:
     main = WrittenSubgraph(builder.graph.tensors, members, inputs, unit.results, builder.stored)
     message = _message(builder.subgraphs.graphs, main)
     _add_run(builder, message, inputs, unit.results, tuple(operator.name for operator in members))
-    for operator in members:
-        if operator.op_type in _SAME_SHAPE and operator.inputs and operator.inputs[0] is not None:
-            builder.same_dimensions(operator.inputs[0], operator.outputs[0])
+    _complete(builder, members, unit.results)
+
+
+def foresee(builder: TfliteGraphBuilder, operator: TfliteOperator) -> None:
+    """Add operands for the results of an operator that will be left to the extension.
+
+    What reads them is converted with their dimensions already before the conversion begins again.
+    """
+    with suppress(ValueError):  # then the extension does not take it either
+        for index in operator.outputs:
+            builder.exact(index)
+        _complete(builder, [operator], operator.outputs)
+
+
+def _complete(builder: TfliteGraphBuilder, members: Sequence[TfliteOperator], results: Collection[int]) -> None:
+    """Complete the dimensions of results by those of the operands that their operators read."""
+    read = {index for operator in members for index in operator.inputs if index is not None}
+    known = {i: builder.model.operands[builder.operands[i]].dimensions for i in read if i in builder.operands}
+    for index, dimensions in result_shapes(builder, members, known).items():
+        if index in results:
+            builder.model.complete(builder.operands[index], dimensions)
 
 
 def add_whole(builder: TfliteGraphBuilder, content: bytes) -> None:

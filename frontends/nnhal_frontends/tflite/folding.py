@@ -6,7 +6,17 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
-from tflite import AddOptions, ConcatenationOptions, GatherOptions, MulOptions, PackOptions, ReducerOptions, SubOptions
+from tflite import (
+    AddOptions,
+    ConcatenationOptions,
+    GatherOptions,
+    MulOptions,
+    PackOptions,
+    ReducerOptions,
+    SplitOptions,
+    SubOptions,
+    UnpackOptions,
+)
 
 from nnhal.arrays import Array
 from nnhal_frontends.tflite.builder import OperatorBuilder
@@ -25,7 +35,8 @@ _WHOLE_NUMBERS = (np.dtype(np.int32), np.dtype(np.int64))
 def fold(b: OperatorBuilder) -> bool:
     """Give an operator's result if it consists of integers known before execution, and return whether it does."""
     folding = FOLDINGS.get(b.operator.op_type)
-    if folding is None or len(b.operator.outputs) != 1:
+    parting = PARTINGS.get(b.operator.op_type)
+    if (folding is None or len(b.operator.outputs) != 1) and (parting is None or not b.operator.outputs):
         return False
     element = ELEMENTS.get(b.target().code)
     values = [value for index in range(len(b.operator.inputs)) if (value := b.constant(index)) is not None]
@@ -36,12 +47,14 @@ def fold(b: OperatorBuilder) -> bool:
         return False
     try:
         with np.errstate(all="ignore"):  # they wrap around, as at run time
-            result = np.asarray(folding(b, values)).astype(element.numpy)
+            results = [folding(b, values)] if folding else parting(b, values) if parting else []
+            found = [np.asarray(result).astype(element.numpy) for result in results]
     except (ArithmeticError, ValueError, IndexError) as error:
         raise b.unsupported(f"it cannot be computed: {error}") from error
-    if result.size > _MOST_ELEMENTS:
+    if len(found) != len(b.operator.outputs) or max(result.size for result in found) > _MOST_ELEMENTS:
         return False
-    b.fold(result)
+    for output, result in enumerate(found):
+        b.fold(result, output)
     return True
 
 
@@ -93,6 +106,35 @@ def _product(b: OperatorBuilder, values: Sequence[Array]) -> Array:
     return np.asarray(np.prod(values[0], axes, keepdims=b.options(ReducerOptions).KeepDims()))
 
 
+def _split(b: OperatorBuilder, values: Sequence[Array]) -> list[Array]:
+    return np.split(values[1], b.options(SplitOptions).NumSplits(), int(values[0].item()))
+
+
+def _split_v(b: OperatorBuilder, values: Sequence[Array]) -> list[Array]:
+    del b
+    axis, sizes = int(values[2].item()), values[1].reshape(-1).astype(np.int64)
+    sizes = np.where(sizes == -1, values[0].shape[axis] - sizes[sizes != -1].sum(), sizes)
+    if sizes.min(initial=0) < 0 or sizes.sum() != values[0].shape[axis]:
+        raise ValueError(f"sizes {sizes.tolist()} of {values[0].shape[axis]} elements")
+    return np.split(values[0], np.cumsum(sizes)[:-1], axis)
+
+
+def _unpack(b: OperatorBuilder, values: Sequence[Array]) -> list[Array]:
+    return list(np.moveaxis(values[0], b.options(UnpackOptions).Axis(), 0))
+
+
+def _slice(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    del b
+    tensor, begins, sizes = values
+    ends = [
+        length if size == -1 else begin + size
+        for begin, size, length in zip(begins.tolist(), sizes.tolist(), tensor.shape, strict=True)
+    ]
+    if min(begins.tolist(), default=0) < 0 or any(end > length for end, length in zip(ends, tensor.shape, strict=True)):
+        raise ValueError(f"a slice from {begins.tolist()} to {ends} of {list(tensor.shape)}")
+    return tensor[tuple(slice(begin, end) for begin, end in zip(begins.tolist(), ends, strict=True))]
+
+
 def _require_none(b: OperatorBuilder, number: int, what: str) -> None:
     if number:
         raise b.unsupported(f"{what} {number} on integers", "none")
@@ -111,8 +153,16 @@ FOLDINGS: dict[str, _Folding] = {
     "PACK": _pack,
     "REDUCE_PROD": _product,
     "RESHAPE": _of_two(np.reshape),
+    "SLICE": _slice,
     "SQUEEZE": _squeeze,
     "STRIDED_SLICE": _strided_slice,
     "SUB": _arithmetic(np.subtract, SubOptions),
 }
 """The functions by operator."""
+
+PARTINGS: dict[str, Callable[[OperatorBuilder, Sequence[Array]], list[Array]]] = {
+    "SPLIT": _split,
+    "SPLIT_V": _split_v,
+    "UNPACK": _unpack,
+}
+"""The functions of operators with several results."""

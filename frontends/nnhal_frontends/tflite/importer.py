@@ -26,11 +26,19 @@ from nnhal_frontends.tflite.builder import (
     TfliteGraphBuilder,
 )
 from nnhal_frontends.tflite.composites import without_composites
-from nnhal_frontends.tflite.extension import add_extension_operation, add_whole, exact_integers, objection, units
+from nnhal_frontends.tflite.extension import (
+    add_extension_operation,
+    add_whole,
+    exact_integers,
+    foresee,
+    objection,
+    units,
+)
 from nnhal_frontends.tflite.folding import fold
 from nnhal_frontends.tflite.graph import TfliteGraph, TfliteOperator
 from nnhal_frontends.tflite.ops import CONVERTERS
-from nnhal_frontends.tflite.reader import read_graphs
+from nnhal_frontends.tflite.reader import read_file
+from nnhal_frontends.tflite.signatures import EntryPoint, entry_point
 from nnhal_frontends.tflite.tensors import user_element_type
 from nnhal_frontends.tflite.variables import ASSIGN_VARIABLE, VAR_HANDLE, Variables
 
@@ -43,21 +51,30 @@ AFTER = "/after"
 
 
 def import_tflite(
-    content: ModelContent, limits: ImportLimits = DEFAULT_LIMITS, extension: bool = True, as_one: bool = False
+    content: ModelContent,
+    limits: ImportLimits = DEFAULT_LIMITS,
+    extension: bool = True,
+    as_one: bool = False,
+    signature: str | None = None,
 ) -> ImportedModel:
-    """Import the first subgraph of a TFLite file, and those that it refers to.
+    """Import the first subgraph of a TFLite file, or that of a ``signature``, and those that it refers to.
+
+    With a signature, inputs and outputs have the names that it gives them, otherwise those of their tensors.
 
     Nodes are named by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the initial shape of an
     interpreter. Variables are states of the model. What the HAL cannot express becomes operations of the extension
-    nnhal.tflite, unless ``extension`` is false; with ``as_one`` a model without variables becomes one such operation.
-    Raises InvalidModel if the file is malformed, UnsupportedNode or UnsupportedInput if neither HAL nor extension can
-    express an operator or an input.
+    nnhal.tflite, unless ``extension`` is false. A model with tables becomes one such operation as a whole, and with
+    ``as_one`` any model without variables. Raises InvalidModel if the file is malformed, UnsupportedNode or
+    UnsupportedInput if neither HAL nor extension can express an operator or an input.
     """
-    graphs = read_graphs(content, limits)
+    graphs, signatures = read_file(content, limits)
+    entry = entry_point(graphs, signatures, signature)
+    listed = tuple(each.name for each in signatures)
     room = limits.folded_bytes + FLOAT_BYTES * len(content)
-    if as_one and not _keeps_state(graphs):
-        return _whole(content, graphs, room)
-    graphs = without_composites(graphs, limits)
+    can_be_one = signature is None and not _keeps_state(graphs)
+    if can_be_one and (as_one or (extension and _has_tables(graphs))):
+        return replace(_whole(content, entry, room), signatures=listed)
+    graphs = without_composites(entry.graphs, limits)
     subgraphs = SubgraphTable(graphs, lambda number: _part(graphs, number, subgraphs, room // len(graphs), extension))
 
     def make() -> TfliteGraphBuilder:
@@ -67,7 +84,7 @@ def import_tflite(
 
     builder, outputs = _converted(make, extension)
     _keep_variables(builder, outputs)
-    return _imported(builder, outputs)
+    return replace(_imported(builder, outputs, entry), signatures=listed)
 
 
 def _builder(
@@ -77,15 +94,15 @@ def _builder(
     return TfliteGraphBuilder(graphs[number], subgraphs, number, ModelBuilder(extension=names, room=room))
 
 
-def _whole(content: ModelContent, graphs: Sequence[TfliteGraph], room: int) -> ImportedModel:
+def _whole(content: ModelContent, entry: EntryPoint, room: int) -> ImportedModel:
     """Import a file as one operation of the extension."""
-    builder = _builder(graphs, 0, SubgraphTable(graphs, _no_subgraph), room + len(content))
+    builder = _builder(entry.graphs, 0, SubgraphTable(entry.graphs, _no_subgraph), room + len(content))
     _add_inputs(builder)
     try:
         add_whole(builder, content if isinstance(content, bytes) else content[:])
     except ValueError as error:
         raise InvalidModel(str(error)) from error
-    return _imported(builder, [builder.operands[index] for index in builder.graph.outputs])
+    return _imported(builder, [builder.operands[index] for index in builder.graph.outputs], entry)
 
 
 def _part(
@@ -138,6 +155,7 @@ def _convert_all(builder: TfliteGraphBuilder, left: Collection[int]) -> dict[int
             raise  # of a subgraph, about its own operators
         except UnsupportedNode as error:
             refused[unit.operators[0]] = error
+            foresee(builder, first)
         except ValueError as error:
             refused[unit.operators[0]] = first.unsupported(str(error))
     return refused
@@ -160,6 +178,11 @@ def _keeps_state(graphs: Sequence[TfliteGraph]) -> bool:
     """Whether a model has variables, which an operation of the extension would not have from run to run."""
     handles = any(operator.op_type == VAR_HANDLE for graph in graphs for operator in graph.operators)
     return handles or any(tensor.variable for graph in graphs for tensor in graph.tensors)
+
+
+def _has_tables(graphs: Sequence[TfliteGraph]) -> bool:
+    """Whether a model has tables, which its first run fills: only an interpreter of the whole model has them."""
+    return any(operator.op_type == "HASHTABLE" for graph in graphs for operator in graph.operators)
 
 
 def _no_subgraph(number: int) -> ReferencedSubgraph:
@@ -230,11 +253,15 @@ def _keep_variables(builder: TfliteGraphBuilder, outputs: Sequence[int]) -> None
         builder.states.append(StateVariable(name, before, after, initial))
 
 
-def _imported(builder: TfliteGraphBuilder, outputs: Sequence[int]) -> ImportedModel:
+def _imported(builder: TfliteGraphBuilder, outputs: Sequence[int], entry: EntryPoint) -> ImportedModel:
     graph, names = builder.graph, _Names()
-    user_inputs = [_tensor(builder, index, builder.operands[index], names) for index in graph.inputs]
+    user_inputs = [
+        _tensor(builder, index, builder.operands[index], names, entry.input_names.get(index)) for index in graph.inputs
+    ]
+    given: Sequence[str | None] = entry.output_names or [None] * len(outputs)
     user_outputs = [
-        _tensor(builder, index, operand, names) for index, operand in zip(graph.outputs, outputs, strict=True)
+        _tensor(builder, index, operand, names, name)
+        for index, operand, name in zip(graph.outputs, outputs, given, strict=True)
     ]
     states = tuple(_state(state, names) for state in builder.states)
     inputs = (*user_inputs, *(state.before for state in states))
@@ -270,10 +297,12 @@ def _state(state: StateVariable, names: _Names) -> ImportedState:
     )
 
 
-def _tensor(builder: TfliteGraphBuilder, index: int, operand: int, names: _Names) -> ImportedTensor:
+def _tensor(
+    builder: TfliteGraphBuilder, index: int, operand: int, names: _Names, name: str | None = None
+) -> ImportedTensor:
     tensor, dimensions = builder.graph.tensors[index], builder.model.operands[operand].dimensions
     shape = () if dimensions == (1,) and not tensor.initial_shape else dimensions
-    return ImportedTensor(names.unique(tensor.name), operand, user_element_type(tensor), shape)
+    return ImportedTensor(names.unique(name or tensor.name), operand, user_element_type(tensor), shape)
 
 
 class _Names:

@@ -28,6 +28,7 @@ from nnhal_frontends.tflite.graph import (
     TfliteTensor,
 )
 from nnhal_frontends.tflite.options import VECTORS
+from nnhal_frontends.tflite.signatures import TfliteSignature
 from nnhal_frontends.tflite.sparsity import SparseLevel, TfliteSparsity
 from nnhal_frontends.tflite_identifier import IDENTIFIER, is_tflite
 
@@ -48,18 +49,26 @@ def read_graphs(content: ModelContent, limits: ImportLimits = DEFAULT_LIMITS) ->
 
     Raises InvalidModel if the file is malformed.
     """
+    return read_file(content, limits)[0]
+
+
+def read_file(
+    content: ModelContent, limits: ImportLimits = DEFAULT_LIMITS
+) -> tuple[tuple[TfliteGraph, ...], tuple[TfliteSignature, ...]]:
+    """Return the subgraphs of a TFLite file, as ``read_graphs`` does, and its signatures. Raises InvalidModel."""
     if not is_tflite(content):
         raise InvalidModel(
             f"not a TFLite model: bytes 4 to 8 are {content[4:8].hex() or 'missing'}, expected {IDENTIFIER.hex()}"
         )
     try:
-        graphs = _Reader(content, limits).graphs()
+        reader = _Reader(content, limits)
+        graphs, signatures = reader.graphs(), reader.signatures()
     except (struct.error, TypeError, ValueError) as error:
         # The accessors raise these if an offset points outside the file.
         raise InvalidModel("the TFLite file is truncated or corrupt: an offset in it leads out of the file") from error
     for graph in graphs:
         _require_order(graph)
-    return graphs
+    return graphs, signatures
 
 
 class _Reader:
@@ -81,6 +90,23 @@ class _Reader:
         codes = [self._code(code) for code in self._tables(model.OperatorCodesLength(), model.OperatorCodes)]
         sources = self._tables(model.SubgraphsLength(), model.Subgraphs)
         return tuple(self._graph(source, number, codes, buffers) for number, source in enumerate(sources))
+
+    def signatures(self) -> tuple[TfliteSignature, ...]:
+        """Return the entry points."""
+        model = tflite.Model.GetRootAs(self._content)
+        found = self._tables(model.SignatureDefsLength(), model.SignatureDefs)
+        return tuple(
+            TfliteSignature(
+                self._text(signature.SignatureKey()),
+                signature.SubgraphIndex(),
+                self._ends(signature.InputsLength(), signature.Inputs),
+                self._ends(signature.OutputsLength(), signature.Outputs),
+            )
+            for signature in found
+        )
+
+    def _ends(self, length: int, get: Callable[[int], Any]) -> tuple[tuple[str, int], ...]:
+        return tuple((self._text(end.Name()), end.TensorIndex()) for end in self._tables(length, get))
 
     def _graph(self, source: Any, number: int, codes: list[tuple[str, int]], buffers: list[Bytes]) -> TfliteGraph:
         place = f"subgraph_{number}/" if number else ""

@@ -563,6 +563,8 @@ class GetUsageResponse(_message.Message):
     STAGES_FIELD_NUMBER: _builtins.int
     WIRE_UP_BYTES_FIELD_NUMBER: _builtins.int
     WIRE_DOWN_BYTES_FIELD_NUMBER: _builtins.int
+    COMPILED_MODELS_FIELD_NUMBER: _builtins.int
+    RESTORED_MODELS_FIELD_NUMBER: _builtins.int
     sessions: _builtins.int
     """Open links."""
     descriptors: _builtins.int
@@ -595,6 +597,10 @@ class GetUsageResponse(_message.Message):
     """Bytes of values that have gone over a network to the device since the process started; 0 for a device of this host."""
     wire_down_bytes: _builtins.int
     """Bytes of values that have come over a network from the device."""
+    compiled_models: _builtins.int
+    """Models that have been compiled since the process started."""
+    restored_models: _builtins.int
+    """Models that have been restored from a compilation cache without being compiled."""
     def __init__(
         self,
         *,
@@ -614,10 +620,12 @@ class GetUsageResponse(_message.Message):
         stages: _builtins.int = ...,
         wire_up_bytes: _builtins.int = ...,
         wire_down_bytes: _builtins.int = ...,
+        compiled_models: _builtins.int = ...,
+        restored_models: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffers", b"buffers", "bursts", b"bursts", "descriptors", b"descriptors", "executions", b"executions", "executions_ended", b"executions_ended", "launched", b"launched", "mapped_bytes", b"mapped_bytes", "mappings", b"mappings", "prepared_models", b"prepared_models", "sessions", b"sessions", "staged_bytes", b"staged_bytes", "stages", b"stages", "wire_down_bytes", b"wire_down_bytes", "wire_up_bytes", b"wire_up_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffers", b"buffers", "bursts", b"bursts", "compiled_models", b"compiled_models", "descriptors", b"descriptors", "executions", b"executions", "executions_ended", b"executions_ended", "launched", b"launched", "mapped_bytes", b"mapped_bytes", "mappings", b"mappings", "prepared_models", b"prepared_models", "restored_models", b"restored_models", "sessions", b"sessions", "staged_bytes", b"staged_bytes", "stages", b"stages", "wire_down_bytes", b"wire_down_bytes", "wire_up_bytes", b"wire_up_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

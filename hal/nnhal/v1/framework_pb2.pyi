@@ -246,6 +246,7 @@ class LoadModelRequest(_message.Message):
     RELAXED_FIELD_NUMBER: _builtins.int
     INPUT_DIMENSIONS_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that the model gets in this session."""
     descriptor_id: _builtins.int
@@ -270,6 +271,10 @@ class LoadModelRequest(_message.Message):
     """The instant by which the model must have been prepared; no deadline if unset."""
     relaxed: _builtins.bool
     """Whether float32 may be computed with the range and precision of float16. A model of the HAL may say so itself too."""
+    signature: _builtins.str
+    """The entry point of a file that has several, by its name: inputs and outputs then have the names that it gives them. Empty
+    for the file's first graph, with the names of its tensors.
+    """
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices that may be used, in order of preference; empty for all devices."""
@@ -321,10 +326,11 @@ class LoadModelRequest(_message.Message):
         relaxed: _builtins.bool = ...,
         input_dimensions: _abc.Iterable[Global___InputDimensions] | None = ...,
         states: _abc.Iterable[Global___StatePair] | None = ...,
+        signature: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "deadline_ns", b"deadline_ns", "model", b"model", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "signature", b"signature", "states", b"states"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
@@ -590,6 +596,7 @@ class ModelInfo(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     ARENA_BYTES_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
+    SIGNATURES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     arena_bytes: _builtins.int
@@ -616,6 +623,10 @@ class ModelInfo(_message.Message):
         nor their outputs.
         """
 
+    @_builtins.property
+    def signatures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The entry points that its file names, of which it is one."""
+
     def __init__(
         self,
         *,
@@ -626,10 +637,11 @@ class ModelInfo(_message.Message):
         steps: _abc.Iterable[_builtins.str] | None = ...,
         arena_bytes: _builtins.int = ...,
         states: _abc.Iterable[Global___TensorInfo] | None = ...,
+        signatures: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "inputs", b"inputs", "name", b"name", "outputs", b"outputs", "placements", b"placements", "states", b"states", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "inputs", b"inputs", "name", b"name", "outputs", b"outputs", "placements", b"placements", "signatures", b"signatures", "states", b"states", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -145,6 +145,7 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
         steps=[step.device for step in prepared.plan.steps],
         arena_bytes=prepared.layout.total_bytes,
         states=[_tensor_to_wire(prepared, state.before) for state in prepared.imported.states],
+        signatures=prepared.imported.signatures,
     )
 
 

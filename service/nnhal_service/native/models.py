@@ -133,11 +133,14 @@ class ModelServicer:
                 self._import_limits,
                 dimensions_from_wire(request.input_dimensions),
                 _states_of(request),
+                signature=request.signature or None,
             )
 
     def _load_hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> LoadedModel:
         if request.descriptor_id:
             invalid_argument("got a model and a file, expected one of them")
+        if request.signature:
+            invalid_argument(f"got signature '{request.signature[:80]}' for a model of the HAL, which has none")
         if request.states:
             invalid_argument("got states for a model of the HAL, which has inputs and outputs only")
         if request.input_dimensions:

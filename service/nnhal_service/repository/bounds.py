@@ -42,6 +42,7 @@ _BOUNDS: Mapping[str, tuple[int, int]] = {
     "ModelSequenceBatching.StrategyOldest.max_candidate_sequences": (0, MOST_SEQUENCES),
     "ModelSequenceBatching.State.dims": (-1, 2**31 - 1),
     "ModelSequenceBatching.InitialState.dims": (-1, 2**31 - 1),
+    "ModelTensorReshape.shape": (-1, 2**31 - 1),
     "ModelInput.dims": (-1, 2**31 - 1),
     "ModelOutput.dims": (-1, 2**31 - 1),
 }

@@ -7,12 +7,14 @@ model's tensors, which is the batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn, TypeVar
 
 from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.repository.config_file import PLATFORMS
 from nnhal_service.repository.tensors import UNKNOWN, Dims, ModelTensor, type_name
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.reshape import Reshape
 
 _OWN_PLATFORMS = {".onnx": "onnx_onnxv1", ".tflite": "tflite"}
 TensorConfig = TypeVar("TensorConfig", wire.ModelInput, wire.ModelOutput)
@@ -96,14 +98,35 @@ def _completed_tensor(
     where = f"{word} {tensor.name!r}"
     if given.data_type not in (wire.TYPE_INVALID, tensor.data_type):
         _refuse(f"{where} has data_type {type_name(given.data_type)}, expected {type_name(tensor.data_type)}")
-    if given.dims and tensor.shape is not None:
-        _require_dims(where, tuple(given.dims), tensor, max_batch_size)
     entry = kind()
     entry.CopyFrom(given)
     entry.name, entry.data_type = tensor.name, tensor.data_type
+    if tensor.shape == () and list(given.dims) == [1]:  # as Triton has scalars
+        entry.reshape.SetInParent()
+    if entry.HasField("reshape"):
+        _require_reshape(where, entry)
+    if given.dims and tensor.shape is not None:
+        shape = entry.reshape.shape if entry.HasField("reshape") else given.dims
+        _require_dims(where, tuple(shape), tensor, max_batch_size)
     if not given.dims:
         entry.dims.extend(item_dims(tensor, max_batch_size))
     return entry
+
+
+def _require_reshape(where: str, entry: wire.ModelInput | wire.ModelOutput) -> None:
+    dims, shape = tuple(entry.dims), tuple(entry.reshape.shape)
+    if not dims or not Reshape(dims, shape).is_valid:
+        _refuse(
+            f"{where} has dims {list(dims)} and reshape {list(shape)}, expected as many elements in both, and as many "
+            "unknown dimensions (-1)"
+        )
+
+
+def seen_by_clients(config: wire.ModelConfig, inputs: Sequence[ModelTensor]) -> list[ModelTensor]:
+    """Return the inputs of a model in the shapes in which clients see them, by its complete configuration."""
+    batch = (UNKNOWN,) if config.max_batch_size > 0 else ()
+    shapes = {entry.name: (*batch, *entry.dims) for entry in config.input if entry.HasField("reshape")}
+    return [replace(tensor, shape=shapes.get(tensor.name, tensor.shape)) for tensor in inputs]
 
 
 def _require_dims(where: str, given: Dims, tensor: ModelTensor, max_batch_size: int) -> None:

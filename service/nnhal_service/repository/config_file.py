@@ -102,8 +102,6 @@ def _unsupported(config: wire.ModelConfig) -> Iterator[str]:
         yield "model_operations and cc_model_filenames are not supported"
     tensors: list[wire.ModelInput | wire.ModelOutput] = [*config.input, *config.output]
     for tensor in tensors:
-        if tensor.HasField("reshape"):
-            yield f"reshape of {tensor.name!r} is not supported, expected dims of the model's own"
         if tensor.is_shape_tensor or tensor.is_non_linear_format_io:
             yield f"{tensor.name!r}: is_shape_tensor and is_non_linear_format_io are not supported"
     for entry in config.input:

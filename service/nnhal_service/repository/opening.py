@@ -14,7 +14,7 @@ from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat
 from nnhal_frontends.errors import FrontendError, UnreadableModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
-from nnhal_service.repository.completion import complete
+from nnhal_service.repository.completion import complete, seen_by_clients
 from nnhal_service.repository.names import is_file_name
 from nnhal_service.repository.parameters import placement_parameters
 from nnhal_service.repository.ready import Opened, S, Serve
@@ -75,13 +75,18 @@ class Opener(Generic[S]):
             self._cache(placement.cache_token),
             self._limits,
             states=state_pairs(config, source),
+            tensors_only=True,
+            signature=placement.signature,
         )
         undo.callback(loaded.close)
         inputs, outputs = inputs_of(loaded.prepared), outputs_of(loaded.prepared)
         visible = without_controls(config, inputs)
         whole = complete(config, name, file, visible, outputs)
         complete_sequences(whole, states_of(loaded.prepared))
-        serving, requests = serving_config_of(whole, source, inputs), warmup_requests(whole, visible, source)
+        serving, requests = (
+            serving_config_of(whole, source, inputs),
+            warmup_requests(whole, seen_by_clients(whole, visible), source),
+        )
         served = self._served(name, version, loaded, serving, requests, undo)
         return Opened(name, version, served, whole, source.path(f"{version}/{file}"))
 
@@ -103,7 +108,7 @@ class Opener(Generic[S]):
             loaded = load()
             undo.callback(loaded.close)
             visible = without_controls(config, inputs_of(loaded.prepared))
-            requests = warmup_requests(config, visible, source, skip_files=not opened.file)
+            requests = warmup_requests(config, seen_by_clients(config, visible), source, skip_files=not opened.file)
             served = self._served(opened.name, opened.version, loaded, serving, requests, undo)
             undo.pop_all()
             return Opened(opened.name, opened.version, served, config, opened.file)

@@ -24,6 +24,8 @@ _CACHE_TOKEN = sha256(b"nnhal.repository").digest()
 """The token of models that name none. The cache tells models apart by their content."""
 _PREFERENCES = {preference.name.lower(): preference for preference in ExecutionPreference}
 _MOST = 2**31 - 1
+_SIGNATURE = "signature"
+_TF_SIGNATURE = "TF_SIGNATURE_DEF"
 _SEQUENCES = "max_sequences"
 _SEQUENCES_BY_DEFAULT = 256
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
@@ -37,6 +39,8 @@ class PlacementParameters:
     devices: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
     cache_token: bytes = _CACHE_TOKEN
+    signature: str | None = None
+    """The entry point of a file that names several."""
 
 
 def placement_parameters(config: wire.ModelConfig) -> PlacementParameters:
@@ -60,7 +64,15 @@ def placement_parameters(config: wire.ModelConfig) -> PlacementParameters:
     devices = tuple(name for name in re.split(r"[,\s]+", given.get("devices", "")) if name)
     if "devices" in given and not devices:
         _refuse("nnhal.devices", "names none", "names of devices with commas between them")
-    return PlacementParameters(devices, options, _token(given))
+    return PlacementParameters(devices, options, _token(given), _signature(config, given))
+
+
+def _signature(config: wire.ModelConfig, given: Mapping[str, str]) -> str | None:
+    """The entry point by nnhal's parameter, or by that of Triton's backend for TensorFlow."""
+    named = given.get(_SIGNATURE, "")
+    if not named and _TF_SIGNATURE in config.parameters:
+        named = config.parameters[_TF_SIGNATURE].string_value.strip()
+    return named or None
 
 
 def most_sequences(config: wire.ModelConfig) -> int:
@@ -98,6 +110,7 @@ def placement_lines(config: wire.ModelConfig) -> str:
 
 _KEYS = {
     _SEQUENCES,
+    _SIGNATURE,
     "devices",
     "placement",
     "partitioner",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from nnhal.inference import model_config_pb2 as wire
@@ -10,9 +10,10 @@ from nnhal_service.repository.bounds import MOST_INSTANCES
 from nnhal_service.repository.names import is_file_name
 from nnhal_service.repository.sequences import sequencing_of
 from nnhal_service.repository.source import ModelSource
-from nnhal_service.repository.tensors import ModelTensor
+from nnhal_service.repository.tensors import UNKNOWN, ModelTensor
 from nnhal_service.serving.config import Batching, QueuePolicy, ServingConfig, TimeoutAction
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.reshape import Reshape
 
 _NS_PER_US = 1000
 
@@ -34,7 +35,18 @@ def serving_config_of(config: wire.ModelConfig, source: ModelSource, inputs: Seq
         priority_queues={level: _queue(policy) for level, policy in sorted(batching.priority_queue_policy.items())},
         labels=_labels(config, source),
         sequences=sequencing_of(config, inputs),
+        input_shapes=_reshapes(config.input, config.max_batch_size),
+        output_shapes=_reshapes(config.output, config.max_batch_size),
     )
+
+
+def _reshapes(entries: Iterable[wire.ModelInput | wire.ModelOutput], max_batch_size: int) -> dict[str, Reshape]:
+    batch = (UNKNOWN,) if max_batch_size > 0 else ()
+    return {
+        entry.name: Reshape((*batch, *entry.dims), (*batch, *entry.reshape.shape))
+        for entry in entries
+        if entry.HasField("reshape")
+    }
 
 
 def _instances(config: wire.ModelConfig) -> int:

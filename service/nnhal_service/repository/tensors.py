@@ -47,6 +47,9 @@ def states_of(prepared: PreparedPlan) -> list[tuple[ModelTensor, str]]:
 
 
 def _tensor(prepared: PreparedPlan, tensor: ImportedTensor) -> ModelTensor:
+    if tensor.kind:
+        message = f"{tensor.name!r} is {tensor.kind}, for which the protocol has no type, expected a tensor"
+        raise ServingError(ErrorKind.UNSUPPORTED, message)
     return ModelTensor(tensor.name, data_type_of(tensor.element_type, tensor.name), _shape(prepared, tensor))
 
 

@@ -207,7 +207,7 @@ class BatchRunner:
         """Give each request its outputs. Raises GENERAL_FAILURE if an output has not the length of the batch."""
         requests = batch.requests
         requested = requests[0].request.outputs if len(requests) == 1 else ()
-        whole = {name: self._output(name, instance) for name in requested or self._output_index}
+        whole = {name: self._shown(name, instance) for name in requested or self._output_index}
         if len(requests) == 1:
             requests[0].outputs = whole
             return
@@ -219,6 +219,11 @@ class BatchRunner:
             end = start + queued.size
             queued.outputs = {name: to_array(whole[name])[start:end] for name in queued.request.outputs or whole}
             start = end
+
+    def _shown(self, name: str, instance: Instance) -> TensorData:
+        """An output in the shape in which clients see it."""
+        output, reshape = self._output(name, instance), self._outputs[self._output_index[name]].reshape
+        return output if reshape is None else reshape.for_client(output)
 
     def _output(self, name: str, instance: Instance) -> TensorData:
         """An output in the model's own element type: a view if memory holds that type, else a copy."""

@@ -11,6 +11,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.types import Priority
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.reshape import Reshape
 
 _WITHOUT_LEVELS = {1: Priority.HIGH, 2: Priority.MEDIUM, 3: Priority.LOW}
 
@@ -129,6 +130,10 @@ class ServingConfig:
     """The names of classes, by output."""
     sequences: Sequencing | None = None
     """None if requests belong to no sequences."""
+    input_shapes: Mapping[str, Reshape] = field(default_factory=dict)
+    """The inputs that clients give in another shape than the model takes, with the batch axis."""
+    output_shapes: Mapping[str, Reshape] = field(default_factory=dict)
+    """The outputs that clients get in another shape."""
 
     @property
     def default_level(self) -> int:

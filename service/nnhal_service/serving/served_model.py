@@ -50,7 +50,9 @@ class ServedModel(RequestServer):
         """
         sequences = config.sequences
         hidden = () if sequences is None else sequences.hidden
-        signature = ModelSignature.of(name, loaded.original, config.max_batch_size, hidden)
+        signature = ModelSignature.of(
+            name, loaded.original, config.max_batch_size, hidden, config.input_shapes, config.output_shapes
+        )
         states = loaded.original.imported.states
         if states and sequences is None:
             names = ", ".join(repr(state.name) for state in states)

@@ -17,7 +17,9 @@ from nnhal_service.runtime import PreparedPlan
 from nnhal_service.serving.client_memory import PlacedTensor, TensorData, to_array
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest, Parameter
+from nnhal_service.serving.reshape import Reshape
 
+NO_SHAPES: Mapping[str, Reshape] = {}
 _NAMES = {kind.dtype: name for name, kind in DATATYPES.items()}
 _BATCH_NOTE = (
     " NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each "
@@ -51,6 +53,8 @@ class ServedTensor:
     """How clients see it."""
     element_type: np.dtype[np.generic]
     """The type of clients' arrays; object for BYTES."""
+    reshape: Reshape | None = None
+    """How clients see it, if in another shape than the model."""
 
     @property
     def is_value(self) -> bool:
@@ -62,6 +66,8 @@ class ServedTensor:
         stated = self.description.shape
         if shape == stated or self.has_any_rank:
             return True
+        if self.tensor.scalar:  # clients that know Triton give a scalar as a vector
+            return shape in ((), (1,))
         return len(shape) == len(stated) and all(b in (-1, a) for a, b in zip(shape, stated, strict=True))
 
     @property
@@ -103,14 +109,23 @@ class ModelSignature:
                     )
 
     @classmethod
-    def of(cls, name: str, prepared: PreparedPlan, max_batch_size: int, hidden: Collection[str] = ()) -> ModelSignature:
+    def of(
+        cls,
+        name: str,
+        prepared: PreparedPlan,
+        max_batch_size: int,
+        hidden: Collection[str] = (),
+        input_shapes: Mapping[str, Reshape] = NO_SHAPES,
+        output_shapes: Mapping[str, Reshape] = NO_SHAPES,
+    ) -> ModelSignature:
         """The signature of a model that is prepared on devices.
 
         Raises UNSUPPORTED if the protocol has no datatype for a tensor, and INVALID_ARGUMENT if the model should have a
         batch axis but has none.
         """
-        inputs = [_served(name, prepared, tensor) for tensor in prepared.imported.inputs]
-        outputs = [_served(name, prepared, tensor) for tensor in prepared.imported.outputs]
+        imported = prepared.imported
+        inputs = [_served(name, prepared, tensor, input_shapes.get(tensor.name)) for tensor in imported.inputs]
+        outputs = [_served(name, prepared, tensor, output_shapes.get(tensor.name)) for tensor in imported.outputs]
         return cls(name, inputs, outputs, max_batch_size, hidden)
 
     @property
@@ -147,6 +162,8 @@ class ModelSignature:
                 f"{_list(served.description.shape)}, got {_list(given.shape)}."
                 + (_BATCH_NOTE if self._max_batch_size else "")
             )
+        if served.reshape is not None and not served.tensor.scalar:
+            given = served.reshape.for_model(given)
         if served.is_value:
             self._require_text(name, to_array(given))
             return given
@@ -201,7 +218,7 @@ def _refuse(message: str) -> NoReturn:
     raise ServingError(ErrorKind.INVALID_ARGUMENT, message)
 
 
-def _served(model: str, prepared: PreparedPlan, imported: ImportedTensor) -> ServedTensor:
+def _served(model: str, prepared: PreparedPlan, imported: ImportedTensor, reshape: Reshape | None) -> ServedTensor:
     operand = prepared.imported.model.main.operands[imported.operand]
     dimensions = prepared.dimensions[imported.operand]
     is_value = imported.element_type.kind == "O"
@@ -227,9 +244,11 @@ def _served(model: str, prepared: PreparedPlan, imported: ImportedTensor) -> Ser
         scalar,
     )
     shape = () if scalar else _protocol_shape(imported.shape if is_value else dimensions)
+    if reshape is not None:
+        shape = reshape.client
     quantisation = {"scale": operand.scale, "zero_point": operand.zero_point} if operand.scale else {}
     description = TensorDescription(imported.name, _NAMES[imported.element_type], shape, parameters=quantisation)
-    return ServedTensor(tensor, description, imported.element_type)
+    return ServedTensor(tensor, description, imported.element_type, reshape)
 
 
 def _protocol_shape(dimensions: Dimensions) -> Dimensions:

@@ -28,7 +28,7 @@ from nnhal_devices.ethos_u.machine.machine import Machine
 from tests.support.ethos_u import is_taken
 from tests.support.random_networks import random_networks
 
-_SLOW = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+_SLOW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def assert_as_planned(model: ResolvedModel, schedule: Schedule) -> None:

@@ -377,7 +377,7 @@ def forged(entry: Entry, change: Callable[[device_pb2.PrepareModelRequest], obje
     changed = change(message)
     content = changed if isinstance(changed, bytes) else message.SerializeToString()
     lengths = EntryLengths(len(content), 0, len(constants))
-    digest = cache._digest(entry.token, CpuRef.version, lengths, [content, constants])
+    digest = cache._digest(entry.token, CpuRef.version, lengths, [[content], [constants]])
     header = entry.model[0].read_bytes()[:16] + digest + struct.pack("<QQQ", *lengths)
     entry.model[0].write_bytes(header + content)
 

@@ -432,3 +432,78 @@ def test_a_choice_between_integers() -> None:
     constants = {"c": np.arange(6).reshape(2, 3) % 2 == 0}
     inputs = {"x": ((2, 3), Q(0.05, 3)), "z": ((2, 3), Q(0.02, -7))}
     assert operations(run(quantized_model(node, inputs, Q(0.06, 0), constants=constants))) == ["SELECT"]
+
+
+def moved_integers(
+    *nodes: NodeProto, inputs: Mapping[str, Sequence[int]], output: str, **constants: Any
+) -> ImportedModel:
+    """Nodes on integers of which only a DequantizeLinear behind them says what they stand for."""
+    known = {"s": np.float32(0.05), "z": np.array(3, np.int8), **constants}
+    last = make_node("DequantizeLinear", [output, "s", "z"], ["r"], "last")
+    model = onnx_model([*nodes, last], inputs, ["r"], known, element_type=np.int8)
+    return check(model, {name: integers(shape, seed=seed) for seed, (name, shape) in enumerate(inputs.items())})
+
+
+def test_integers_that_are_only_moved_have_the_scale_of_what_they_become() -> None:
+    nodes = [
+        make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        make_node("Concat", ["t", "w"], ["c"], axis=1),
+        make_node("Reshape", ["c", "k"], ["y"]),
+    ]
+    shapes = {"x": (1, 4, 5, 3), "w": (1, 2, 4, 5)}
+    imported = moved_integers(*nodes, inputs=shapes, output="y", k=np.array([5, -1]))
+    assert operations(imported) == ["TRANSPOSE", "CONCATENATION", "RESHAPE", "DEQUANTIZE"]
+    assert {imported.model.main.operands[tensor.operand].scale for tensor in imported.inputs} == {np.float32(0.05)}
+
+
+def test_integers_that_two_nodes_read_may_have_two_scales() -> None:
+    nodes = [
+        make_node("Reshape", ["x", "k"], ["y"]),
+        make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        make_node("DequantizeLinear", ["t", "other", "z"], ["o"], "other"),
+    ]
+    imported = moved_integers(*nodes, inputs={"x": (4, 6)}, output="y", k=np.array([3, 8]), other=np.float32(0.5))
+    assert operations(imported).count("DEQUANTIZE") >= 1
+
+
+def test_a_shuffle_of_channels_is_one_operation_between_quantisations_too() -> None:
+    nodes, known, given = list[NodeProto](), dict[str, Any](), "x.q"
+    shuffle = [("Reshape", "first"), ("Transpose", ""), ("Reshape", "last")]
+    for number, (kind, shape) in enumerate(shuffle):
+        q, name = Q(0.05, 3), f"v{number}"
+        nodes += q.nodes("DequantizeLinear", given, name)
+        attributes: dict[str, Any] = {} if shape else {"perm": [0, 2, 1, 3, 4]}
+        nodes.append(make_node(kind, [name, *filter(None, [shape])], [f"{name}.r"], **attributes))
+        nodes += q.nodes("QuantizeLinear", f"{name}.r", f"{name}.q")
+        known |= q.constants(name) | q.constants(f"{name}.q")
+        given = f"{name}.q"
+    known |= {"first": np.array([1, 2, 3, 4, 5]), "last": np.array([1, 6, 4, 5])}
+    model = onnx_model(nodes, {"x.q": (1, 6, 4, 5)}, [given], known, element_type=np.int8)
+    assert operations(run(model)) == ["CHANNEL_SHUFFLE"]
+
+
+def test_an_average_over_the_whole_image_has_no_stride() -> None:
+    node = make_node("AveragePool", ["x"], ["y"], kernel_shape=[6, 5], strides=[6, 5])
+    imported = run(quantized_model(node, {"x": (IMAGE, Q(0.05, 3))}, Q(0.02, 1)))
+    (operation,) = imported.model.main.operations
+    constants = imported.resolved().constants[0]
+    strides = [int(constants[operation.inputs[position]]) for position in (7, 8)]
+    assert (operations(imported), strides) == (["DEPTHWISE_CONV_2D"], [1, 1])
+
+
+@pytest.mark.parametrize(("divisor", "q"), [(100, Q(0.06, 0)), (120, Q(0.06, 20)), (1, Q(50.0, 0))])
+def test_a_quotient_by_a_number_is_a_product(divisor: int, q: Q) -> None:
+    by = (divisor - q.zero_point) * q.scale
+    model = quantized_model(
+        make_node("Div", ["x", "w"], ["y"]),
+        {"x": (IMAGE, Q(0.05, 3))},
+        Q(0.05 / by, 3),
+        {"w": (np.array([divisor], np.int8), q)},
+    )
+    assert operations(run(model)) == ["MUL"]
+
+
+def test_a_quotient_by_several_numbers_is_of_floats() -> None:
+    weights = {"w": (np.array([3, 4, 5, 6], np.int8).reshape(4, 1, 1), Q(0.5, 0))}
+    model = quantized_model(make_node("Div", ["x", "w"], ["y"]), {"x": (IMAGE, Q(0.05, 3))}, Q(0.05, 3), weights)
+    assert "DIV" in operations(run(model))

@@ -100,7 +100,6 @@ def test_what_contradicts_the_folder_is_an_error(text: str, message: str) -> Non
         ('model_repository_agents { agents { name: "checksum" } }', "model_repository_agents are not supported"),
         ('batch_input { target_name: "n" }', "batch_input and batch_output are not supported"),
         ('model_operations { op_library_filename: "x.so" }', "model_operations and cc_model_filenames"),
-        ('input { name: "x" dims: 4 reshape { shape: [2, 2] } }', "reshape of 'x' is not supported"),
         ('output { name: "y" is_shape_tensor: true }', "'y': is_shape_tensor"),
         ('input { name: "x" allow_ragged_batch: true }', "allow_ragged_batch of 'x' is not supported"),
         ("instance_group { passive: true }", "passive, secondary_devices and rate_limiter"),

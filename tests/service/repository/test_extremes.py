@@ -50,7 +50,7 @@ parameters { key: "nnhal.min_nodes_per_partition" value { string_value: "2" } }
 """
 ALL = list(extremes(wire.ModelConfig.DESCRIPTOR, 2_000))
 WITHOUT_EFFECT = (
-    *("ModelRateLimiter", "ModelInstanceGroup.", "ModelTensorReshape", "ModelEnsembling"),
+    *("ModelRateLimiter", "ModelInstanceGroup.", "ModelEnsembling"),
     *("ModelOptimizationPolicy", "ModelMetrics"),
     *("ModelSequenceBatching.Control.", "ModelSequenceBatching.StrategyDirect."),
     "ModelSequenceBatching.StrategyOldest.preferred_batch_size",

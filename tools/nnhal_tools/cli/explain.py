@@ -23,12 +23,15 @@ from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
 from nnhal_pages.explanation.page import page
 from nnhal_tools.cli.ephemeral import ephemeral_framework
-from nnhal_tools.cli.model_options import Everything, Lengths, Pins, Shapes, pins_from
+from nnhal_tools.cli.model_options import Everything, Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.explain import show, with_unknown_times
 from nnhal_tools.given_model import GivenModel, read_model, require_writable
 from nnhal_tools.terminal import output_console
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Topology, read_topology
+
+_MOST_NAMED = 16
+"""Signatures that a note lists."""
 
 
 class Partitioner(StrEnum):
@@ -46,6 +49,7 @@ def explain(
     pin: Pins = None,
     dim: Lengths = None,
     shape: Shapes = None,
+    signature: SignatureName = "",
     partitioner: Annotated[
         Partitioner, typer.Option(help="The plan of least modelled time, of NNAPI's rule, or all on the CPU.")
     ] = Partitioner.LEAST_TIME,
@@ -66,12 +70,17 @@ def explain(
     chosen = _topology(devices, topology)
     pins = pins_from(pin or [], chosen)
     require_writable((html, trace))
-    given = read_model(model, dim or (), shape or ())
+    given = read_model(model, dim or (), shape or (), signature)
     console = Console(stderr=True, soft_wrap=True)
     with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):
             loaded = framework.load(
-                model, pins=pins, partitioner=partitioner.value, relaxed=relaxed, dimensions=given.dimensions
+                model,
+                pins=pins,
+                partitioner=partitioner.value,
+                relaxed=relaxed,
+                dimensions=given.dimensions,
+                signature=signature,
             )
         explanation = with_unknown_times(loaded.explain())
         reports, failure = _run(loaded, runs)
@@ -92,6 +101,8 @@ def explain(
 
 def _show(explanation: Explanation, given: GivenModel, failure: str, everything: bool) -> None:
     notes = [f"not measured: {failure}"] if failure else []
+    if given.signatures:
+        notes.append(f"signatures: {', '.join(given.signatures[:_MOST_NAMED])}; --signature chooses one")
     if told := given.open_inputs():
         ran = "; it ran with 1 in their place" if explanation.measured is not None else ""
         notes.append(f"open dimensions: {told}{ran}; --dim and --shape fix them")

@@ -19,6 +19,9 @@ Shapes = Annotated[
     list[str] | None,
     typer.Option("--shape", metavar="INPUT:1x3x224x224", help="Fix the dimensions of an input; may be repeated."),
 ]
+SignatureName = Annotated[
+    str, typer.Option("--signature", metavar="NAME", help="The entry point of a TFLite file that names several.")
+]
 Everything = Annotated[
     bool, typer.Option("--all", help="Show all operations, edges and steps too, and what was copied.")
 ]

@@ -16,11 +16,12 @@ from rich.table import Table
 
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value
+from nnhal.tensors import stored_inputs
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
 from nnhal_tools.cli.ephemeral import ephemeral_framework
-from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, pins_from
+from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.explain import show_ledger
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.terminal import output_console, show_table
@@ -44,6 +45,7 @@ def run(
     pin: Pins = None,
     dim: Lengths = None,
     shape: Shapes = None,
+    signature: SignatureName = "",
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
     ] = False,
@@ -58,13 +60,13 @@ def run(
     chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
     pins = pins_from(pin or [], chosen)
     require_writable((output, trace))
-    given = read_model(model, dim or (), shape or ())
+    given = read_model(model, dim or (), shape or (), signature)
     arrays = _read_inputs(inputs, [tensor.name for tensor in given.inputs])
     given.require_inputs(arrays)
     with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):
-            loaded = framework.load(model, pins=pins, relaxed=relaxed, dimensions=given.dimensions)
-        outputs, report = loaded.run_with_report(arrays)
+            loaded = framework.load(model, pins=pins, relaxed=relaxed, dimensions=given.dimensions, signature=signature)
+        outputs, report = _inferred(loaded, arrays)
         if output:
             with output.open("wb") as file:
                 np.savez(file, **outputs)
@@ -78,6 +80,18 @@ def run(
             _show(loaded, outputs, report, output)
             if ledger:
                 show_ledger(report.ledger, output_console())
+
+
+def _inferred(model: Model, arrays: Mapping[str, Array]) -> tuple[dict[str, Value], RunReport]:
+    """The outputs of one inference; of a model that has a state, those of its first."""
+    if not model.states:
+        return model.run_with_report(arrays)
+    stored = stored_inputs(model.inputs, arrays)
+    given = {tensor.name: stored[tensor.name].shape for tensor in model.inputs if tensor.is_open}
+    with model.bind(measure_timing=True, dimensions=given) as binding:
+        binding.fill(stored)
+        report = binding.run()
+        return {t.name: t.value(binding.outputs[t.name]) for t in model.outputs}, report
 
 
 def _read_inputs(texts: Sequence[str], names: Sequence[str]) -> dict[str, Array]:

@@ -44,6 +44,8 @@ class StressClient:
         random = Random(seed)
         self.seed = seed
         self.killed = False
+        self.is_ready = False
+        """Whether its threads are at work."""
         self._report = report
         self._life = random.uniform(*_LIFE_SECONDS) if random.random() < _KILLED else None
         self._ending = random.choice(
@@ -51,7 +53,7 @@ class StressClient:
         )
         self._kill_at: float | None = None
         self._doing: dict[int, _Doing] = {}
-        self._ready = self._over = False
+        self._over = False
         self._partial = b""
         self._printed = Descriptor(os.memfd_create("nnhal-stress-printed", os.MFD_CLOEXEC))
         self.reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -99,7 +101,7 @@ class StressClient:
     def stop(self) -> None:
         """Ask the process to end. One that is not ready yet is killed."""
         self._kill_at = None
-        if self._ready:
+        if self.is_ready:
             self._process.send_signal(signal.SIGTERM)
         else:
             self.kill()
@@ -126,7 +128,7 @@ class StressClient:
         doing = self._doing.setdefault(message.thread, _Doing())
         doing.heard_at = time.monotonic()
         if message.event is ProgressEvent.READY:
-            self._ready = True
+            self.is_ready = True
             if self._life is not None:
                 self._kill_at = time.monotonic() + self._life
         elif message.event is ProgressEvent.BEGIN:

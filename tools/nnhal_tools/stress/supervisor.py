@@ -49,17 +49,17 @@ def run_stress(
     before = holdings_of(device)
     seeds = _seeds(seed)
 
-    def phase(until: float) -> bool:
+    def phase(length: float) -> bool:
         """Run and clean up. Returns False if the device no longer answers or holds leftovers."""
-        _Phase(device, sessions, seeds, report).run(until, lambda: progress(report, time.monotonic() - started))
+        _Phase(device, sessions, seeds, report).run(length, lambda: progress(report, time.monotonic() - started))
         if _answers(device, report):
             report.leftovers = leftovers(device, before, _CLEAN_SECONDS)
             return not report.leftovers
         return False
 
-    if phase(started + _WARM_UP * seconds):
+    if phase(_WARM_UP * seconds):
         resident = resident_bytes(device)
-        if phase(started + seconds):
+        if phase((1 - _WARM_UP) * seconds):
             report.resident_growth_bytes = resident_bytes(device) - resident
             if report.resident_growth_bytes > RESIDENT_GROWTH_BYTES:
                 report.leftovers = [f"{report.resident_growth_bytes >> 20} MiB more in RAM than after the warm-up"]
@@ -69,7 +69,7 @@ def run_stress(
 
 
 class _Phase:
-    """Runs sessions until a given time, and then ends them."""
+    """Runs sessions for some time, and then ends them."""
 
     def __init__(self, device: RemoteDevice, sessions: int, seeds: Iterator[int], report: StressReport) -> None:
         self._device = device
@@ -79,8 +79,12 @@ class _Phase:
         self._selector = selectors.DefaultSelector()
         self._clients: set[StressClient] = set()
 
-    def run(self, until: float, tick: Callable[[], None]) -> None:
-        """Run to the end, or until the device dies."""
+    def run(self, seconds: float, tick: Callable[[], None]) -> None:
+        """Run for some time after the first session is ready, or until the device dies.
+
+        On a busy machine sessions may take longer to start than they are to run.
+        """
+        until, is_ready = time.monotonic() + HANG_SECONDS, False
         with self._selector:
             try:
                 while time.monotonic() < until and not self._device.gone:
@@ -88,6 +92,8 @@ class _Phase:
                         self._start()
                     self._listen()
                     tick()
+                    if not is_ready and any(client.is_ready for client in self._clients):
+                        until, is_ready = time.monotonic() + seconds, True
                 self._end(tick)
             finally:
                 for client in self._clients:

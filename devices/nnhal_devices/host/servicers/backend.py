@@ -138,6 +138,8 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
             stages=sum(len(client.all(Stage)) for client in clients),
             wire_up_bytes=self._device.counters.wire_up_bytes,
             wire_down_bytes=self._device.counters.wire_down_bytes,
+            compiled_models=self._device.counters.compiled_models,
+            restored_models=self._device.counters.restored_models,
         )
 
     @property

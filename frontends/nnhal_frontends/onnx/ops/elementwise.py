@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from nnhal.types import OperationType
-from nnhal_frontends.onnx.builder import NodeBuilder
+from nnhal_frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
 from nnhal_frontends.onnx.fusion import normalization_of
 from nnhal_frontends.onnx.ops._definition import Converter
-from nnhal_frontends.onnx.qdq import QuantizedForm
+from nnhal_frontends.onnx.qdq import QuantizedForm, real_values
+
+_LARGEST = 127
+"""The integer that stands for a reciprocal: the scale is then far below those of results."""
 
 
 def add(b: NodeBuilder) -> None:
@@ -27,7 +30,15 @@ def mul(b: NodeBuilder) -> None:
 
 
 def div(b: NodeBuilder) -> None:
-    """a / b, of floats."""
+    """a / b, of floats. A quotient of quantised values by a constant is their product with its reciprocal."""
+    source, divisor = b.quantization(0), b.constant(1)
+    if source is not None and divisor is not None:
+        given = b.quantization(1)
+        by = float((divisor if given is None else real_values(divisor, given)).item())
+        code, scale = OPERAND_TYPES[source.element_type], float(np.float32(1 / (_LARGEST * by)))
+        reciprocal = b.add_constant(code, np.array([_LARGEST], source.element_type), scale=scale)
+        b.finish(OperationType.MUL, [b.input(0), reciprocal, b.activation()])
+        return
     if b.element_type().kind != "f":
         raise b.node.unsupported(f"a quotient of {b.element_type()}, which ONNX rounds towards zero", "floats")
     _convert(b, OperationType.DIV)
@@ -87,10 +98,21 @@ def _quantized_mul(form: QuantizedForm) -> bool:
     return form.output.scale > first.scale * second.scale
 
 
+def _quantized_div(form: QuantizedForm) -> bool:
+    """Return whether the divisor is one number above 0 whose reciprocal is within the range of scales."""
+    divisor, given = form.constant(1), form.inputs[1] if len(form.inputs) > 1 else None
+    if divisor is None or divisor.size != 1 or not form.quant8(0) or form.inputs[0] is None:
+        return False
+    by = float((divisor if given is None else real_values(divisor, given)).item())
+    if not np.finfo(np.float32).tiny * _LARGEST < by < np.finfo(np.float32).max / _LARGEST:
+        return False
+    return form.output.scale > form.inputs[0].scale / (_LARGEST * by)
+
+
 ADD = Converter(add, _quantized)
 SUB = Converter(sub, _quantized)
 MUL = Converter(mul, _quantized_mul)
-DIV = Converter(div)
+DIV = Converter(div, _quantized_div)
 MOD = Converter(modulo)
 POW = Converter(power)
 BATCH_NORMALIZATION = Converter(batch_normalization)

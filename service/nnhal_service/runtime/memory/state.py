@@ -71,14 +71,9 @@ class CarriedState:
         return self.prepared is self._plans.current
 
     @property
-    def byte_size(self) -> int:
-        """The bytes of its buffers."""
-        return sum(memory.description.byte_size for value in self._values for memory in value.buffers)
-
-    @property
-    def devices(self) -> frozenset[str]:
-        """The devices that own its buffers; none for those on the host."""
-        return frozenset(memory.device for value in self._values for memory in value.buffers if memory.device)
+    def is_ready(self) -> bool:
+        """Whether a run can read it: ``require`` would do nothing."""
+        return self._has_values and self._lost_devices() is None
 
     @property
     def output_names(self) -> frozenset[str]:

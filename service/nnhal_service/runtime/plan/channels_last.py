@@ -13,7 +13,7 @@ from nnhal.layouts.orders import TO_FIRST, TO_LAST
 from nnhal.memory import create_read_only
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperationType, Subgraph
-from nnhal_frontends.imported import ImportedModel, ImportedState, ImportedTensor
+from nnhal_frontends.imported import ImportedModel, ImportedTensor
 
 _LARGEST_INLINE = 128
 """Bytes of a constant in the message to a device; larger ones lie in a pool, which is in memory once."""
@@ -49,19 +49,21 @@ def with_channels_last(imported: ImportedModel) -> ConvertedModel | None:
     moved.update(zip(before.output_indexes, after.output_indexes, strict=True))
     nodes = [() if number is None else imported.operation_nodes[number] for number in converted.origins]
 
-    def as_moved(tensor: ImportedTensor) -> ImportedTensor:
-        return replace(tensor, operand=moved[tensor.operand])
+    def tensor(given: ImportedTensor) -> ImportedTensor:
+        return replace(given, operand=moved[given.operand])
+
+    states = [replace(each, before=tensor(each.before), after=tensor(each.after)) for each in imported.states]
 
     return ConvertedModel(
         replace(
             imported,
             model=_in_pool(converted.model),
-            inputs=tuple(map(as_moved, imported.inputs)),
-            outputs=tuple(map(as_moved, imported.outputs)),
-            states=tuple(ImportedState(as_moved(s.before), as_moved(s.after), s.initial) for s in imported.states),
-            source=None,  # the file has channels first
+            inputs=tuple(map(tensor, imported.inputs)),
+            outputs=tuple(map(tensor, imported.outputs)),
             operation_nodes=tuple(nodes),
             operand_names=_operand_names(converted),
+            states=tuple(states),
+            source=None,  # the file has channels first
         ),
         converted.origins,
     )

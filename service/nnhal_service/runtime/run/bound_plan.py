@@ -105,13 +105,18 @@ class BoundPlan:
             self._note_gone()
         return outcome
 
-    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> OneExchange | None:
-        """Begin a run that is one exchange; ``finish`` ends it. None if the run must be by ``run``.
+    def start(
+        self, deadline_ns: int, cancellation: Cancellation | None = None, has_its_buffers: bool = False
+    ) -> OneExchange | None:
+        """Begin a run that is one exchange; ``finish`` ends it. None if the run must be by ``run``. ``has_its_buffers``
+        says that the devices' buffers are those that it was bound to.
 
         Raises CancelledRunError.
         """
         exchange = self._exchange
-        if exchange is None or not exchange.is_ready or self._has_buffers or self._stragglers.there_are:
+        if exchange is None or not exchange.is_ready or self._stragglers.there_are:
+            return None
+        if self._has_buffers and (not has_its_buffers or any(step.part.prepared.gone for step in self._bound)):
             return None
         self.engine.fell_back = self.engine.ran_whole = False
         try:

@@ -74,13 +74,15 @@ class ExecutionContext:
         self._since_ns, self._deadline_ns, self._is_launched = 0, NO_DEADLINE, False
         self._direct_runs = DirectRuns()
         self._ledgers = Ledgers()
+        has_memory = any(binding.memory is not None for binding in (*inputs, *planned.outputs))
         self._state = state
-        self._stays = state is not None or any(b.memory is not None for b in (*inputs, *planned.outputs))
+        self._stays = state is not None or has_memory
+        self._has_only_state = state is not None and not has_memory
+        """Whether all memory of domains that it uses is its state."""
         self._declined: PreparedPlan | None = None
         self._direct_plan: PreparedPlan | None = None
         self._planned = planned
         try:
-            self._bindings = self._bindings_by(planned, planned.plans.original)
             for binding in (*inputs, *planned.outputs):
                 if binding.memory is not None:
                     binding.memory.require_alive()
@@ -166,9 +168,12 @@ class ExecutionContext:
         try:
             exchange = None
             is_behind = self._way is not None and self._way.is_ready
-            if not is_behind and self._is_current() and self._used.is_empty:
+            is_ready = self._used.is_empty
+            if self._state is not None and self._has_only_state:
+                is_ready = self._state.is_ready
+            if not is_behind and self._is_current() and is_ready:
                 begun = self._begin()
-                exchange = self._bound.start(deadline_ns, cancellation)
+                exchange = self._bound.start(deadline_ns, cancellation, self._has_only_state)
             if exchange is not None:
                 return StartedRun(self, exchange, begun, deadline_ns, cancellation)
         except BaseException:

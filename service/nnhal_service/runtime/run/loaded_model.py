@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from nnhal.errors import HalError, NnhalError
 from nnhal.types import NO_DEADLINE, NO_HINTS, Hints, Memory
@@ -308,14 +309,17 @@ def load_model(
     limits: ImportLimits = DEFAULT_LIMITS,
     shapes: Mapping[str, Dimensions] | None = None,
     states: Sequence[StatePair] = (),
+    tensors_only: bool = False,
+    signature: str | None = None,
 ) -> LoadedModel:
     """Import a model file within limits, and prepare it on the named devices, or on all if none are named.
 
     Without ``format`` the content decides. ``shapes`` fixes dimensions of inputs that the file leaves open. If some
-    stay open, plans for certain dimensions are made when these are bound. ``states`` are inputs and outputs that are
-    the model's state. Compilations are cached in ``cache``, in entries that depend on the content as well as on the
-    token. Raises FrontendError, PlacementError, HalError, TransportError if a device is gone, and LookupError for a
-    device that the fleet does not know.
+    stay open, plans for certain dimensions are made when these are bound. ``states`` are inputs and outputs that
+    are the model's state. ``tensors_only`` is that of ``import_model``. ``signature`` is an entry point that the file
+    names. Compilations are cached in ``cache``, in entries that depend on the content as well as on the token. Raises
+    FrontendError, PlacementError, HalError, TransportError if a device is gone, and LookupError for a device that the
+    fleet does not know.
     """
     if cache is not None:
         cache = cache.of_content(content)
@@ -323,6 +327,11 @@ def load_model(
             cache = cache.of_variant(str(sorted(shapes.items())))
         if states:
             cache = cache.of_variant(str([(pair.input, pair.output) for pair in states]))
+        if signature is not None:
+            cache = cache.of_variant(f"signature {signature}")
+    read = partial(
+        import_model, content, format, limits=limits, states=states, tensors_only=tensors_only, signature=signature
+    )
 
     def prepared(
         imported: ImportedModel,
@@ -336,9 +345,9 @@ def load_model(
         # A deadline was for loading.
         later = replace(options, deadline_ns=NO_DEADLINE)
         known = {**(shapes or {}), **dimensions}
-        return prepare(import_model(content, format, limits=limits, shapes=known), fleet, devices, later, variant)
+        return prepare(read(shapes=known), fleet, devices, later, variant)
 
-    imported = import_model(content, format, limits=limits, shapes=shapes, states=states)
+    imported = read(shapes=shapes)
     for warning in imported.warnings:
         _log.warning("a model file contradicts itself", reason=warning)
     try:
@@ -347,7 +356,7 @@ def load_model(
         # A model with operations of the extension may run as a whole even if its parts cannot.
         if not imported.model.extension_name_to_prefix:
             raise
-        whole = import_model(content, format, as_one=True, limits=limits, shapes=shapes, states=states)
+        whole = read(as_one=True, shapes=shapes)
         with suppress(HalError, PlacementError):
             return prepared(whole, cache and cache.of_variant("as one"))
         raise

@@ -142,6 +142,19 @@ def test_depthwise_filters(code: OperandType) -> None:
     assert_limit(inside, outside, "KERNEL", "a filter of 4 x 4", SIDES)
 
 
+def test_a_depthwise_mean_of_a_whole_small_image_may_have_any_sides(code: OperandType) -> None:
+    def averaging(height: int, width: int, weight: int | None = 1, stride: int = 1, image: int = 0) -> ResolvedModel:
+        sides, given = (1, height, width, 2), (1, image or height, width, 2)
+        parameters = [VALID, stride, stride, 1, 0]
+        kind = OperationType.DEPTHWISE_CONV_2D
+        return convolution(code, sides, parameters, given, kind, weight_everywhere=weight)
+
+    allowed = "sides of 1, 2, 3, 5, 7 or 9"
+    assert_limit(averaging(4, 8), averaging(4, 8, None), "KERNEL", "a filter of 4 x 8", allowed)
+    assert_limit(averaging(8, 6, 5, 8), averaging(10, 6, 5, 1), "KERNEL", "a filter of 10 x 6", allowed)
+    assert_limit(averaging(4, 4), averaging(4, 4, image=5), "KERNEL", "a filter of 4 x 4", allowed)
+
+
 def test_transposed_convolutions(code: OperandType) -> None:
     assert_limit(transposed(code, 5, 2), transposed(code, 6, 2), "KERNEL", "a filter of 6 x 6", SIDES)
     assert_limit(transposed(code, 3, 1), transposed(code, 3, 3), "STRIDE", "strides of 3 x 3", STRIDES)
