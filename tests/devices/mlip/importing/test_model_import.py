@@ -136,7 +136,7 @@ def test_an_operation_on_constants_only() -> None:
 
 def test_images_with_their_channels_first_are_converted_before() -> None:
     reason = import_hal_model(mlip_examples(F16)["CONV_2D NCHW"]).refusals[0]
-    assert (reason.code, reason.allowed) == ("SHAPE", "channels last (NHWC)")
+    assert (reason.code, reason.allowed) == ("LAYOUT", "channels last (NHWC)")
 
 
 @pytest.mark.parametrize("value", [65_505.0, np.inf, np.nan])
