@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo run check test quick browser testbed deploy-check ray contract coverage operations peers bench screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick browser testbed deploy-check ray contract coverage operations peers bench screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -18,6 +18,7 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
 	@touch $@ $(VENV)/.run
 
+install-dev: $(VENV)/.dev  ## Create .venv with nnhal and what checks and tests need
 install: $(VENV)/.run  ## Create .venv with nnhal installed
 demo: $(VENV)/.run  ## Classify handwritten digits across two device processes
 	$(BIN)/nnhal demo
@@ -92,8 +93,17 @@ $(PEERS)/kserve/.made:
 	$(PEERS)/kserve/bin/python -m pip install --quiet 'kserve==0.21.0'
 	@touch $@
 
-peers: $(VENV)/.dev $(PEERS)/kserve/.made  ## Test a live server with KServe's client, which takes 450 MB of disk
-	NNHAL_KSERVE=$(abspath $(PEERS))/kserve/bin/python $(BIN)/python -m pytest tests/system/v2/test_kserve.py
+$(PEERS)/triton/.made:
+	$(PYTHON) -m venv $(PEERS)/triton
+	$(PEERS)/triton/bin/python -m pip install --quiet --no-deps 'tritonclient==2.34.0' 'nvidia-cuda-runtime-cu12==12.9.79'
+	@touch $@
+
+peers: $(VENV)/.dev $(PEERS)/kserve/.made $(PEERS)/triton/.made  ## Test a live server with KServe's client and Triton's perf_analyzer, in 500 MB of disk
+	@ldconfig -p | grep -q libb64.so.0d || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo 'installing libb64-0d, which perf_analyzer needs'; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+	  apt-get -qq install --no-install-recommends libb64-0d >/dev/null || echo 'libb64-0d cannot be installed' >&2; fi
+	NNHAL_KSERVE=$(abspath $(PEERS))/kserve/bin/python NNHAL_PERF_ANALYZER=$(abspath $(PEERS))/triton/bin/perf_analyzer \
+	  $(BIN)/python -m pytest -rs tests/system/v2/test_kserve.py tests/system/v2/test_perf_analyzer.py
 
 bench: $(VENV)/.run  ## Measure the cost of a hop between processes
 	$(BIN)/nnhal bench hop

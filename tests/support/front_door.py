@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,11 +48,11 @@ class Served:
 
 
 @contextmanager
-def devices(drivers: Sequence[str] = DRIVERS) -> Iterator[Devices]:
-    """Run processes of cpu_acc and cpu_ref, or of other drivers."""
+def devices() -> Iterator[Devices]:
+    """Run processes of cpu_acc and cpu_ref."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
-        started = {name: stack.enter_context(device_process(name, directory)) for name in drivers}
+        started = {name: stack.enter_context(device_process(name, directory)) for name in DRIVERS}
         yield Devices(
             {name: endpoint for name, (_, endpoint) in started.items()},
             {name: child.pid for name, (child, _) in started.items()},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 _FIRST = ("conformance", "system", "process")
@@ -13,8 +11,8 @@ _FIRST = ("conformance", "system", "process")
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return tests by file: first those of ``_FIRST``, then files with slow tests, then the others."""
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-    return sorted(items, key=lambda item: (_rank(item.path), item.path not in slow))
+    return sorted(items, key=lambda item: (_rank(item.nodeid), item.path not in slow))
 
 
-def _rank(path: Path) -> int:
-    return next((rank for rank, folder in enumerate(_FIRST) if folder in path.parts), len(_FIRST))
+def _rank(nodeid: str) -> int:
+    return next((rank for rank, folder in enumerate(_FIRST) if nodeid.startswith(f"tests/{folder}/")), len(_FIRST))

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
@@ -27,8 +27,8 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
-    """A framework over a device that declines operations of unknown dimensions, and the CPU."""
-    with framework_over(DeviceEntry(driver="gpu_acc"), DeviceEntry(driver="cpu_ref")) as session:
+    """A framework over the CPU's devices."""
+    with framework_over(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")) as session:
         yield session
 
 
@@ -41,8 +41,21 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sliced() -> bytes:
-    """Return tanh(x)[:, 1:] with any number of rows, which gpu_acc does not take whole as long as that is unknown."""
-    nodes = [helper.make_node("Tanh", ["x"], ["a"]), helper.make_node("Slice", ["a", "one", "four", "one"], ["y"])]
+    """Return tanh(x)[:, 1:] with any number of rows, which cpu_acc does not take whole as long as that is unknown.
+
+    It declines the HAL's SLICE then. It cannot run the file's nodes either: a factor of 1 follows from the dimensions
+    by way of an operator that ONNX Runtime has not for booleans.
+    """
+    nodes = [
+        helper.make_node("Tanh", ["x"], ["a"]),
+        helper.make_node("Slice", ["a", "one", "four", "one"], ["b"]),
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Equal", ["shape", "shape"], ["same"]),
+        helper.make_node("Where", ["same", "same", "same"], ["all"]),
+        helper.make_node("Cast", ["all"], ["ones"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMin", ["ones"], ["factor"]),
+        helper.make_node("Mul", ["b", "factor"], ["y"]),
+    ]
     constants = {"one": np.array([1], np.int64), "four": np.array([4], np.int64)}
     return onnx_model(nodes, {"x": ["rows", 4]}, ["y"], constants).SerializeToString()
 
@@ -95,15 +108,15 @@ def test_an_output_that_is_given_too_little_memory_gets_more(model: Model) -> No
 def test_runs_of_the_same_dimensions_come_to_use_a_plan_for_them(model: Model) -> None:
     x = rows(5)
     assert devices_of(model, x) == list(model.steps)
-    wait_until(lambda: devices_of(model, x) == ["gpu_acc"], "gpu_acc runs all")
+    wait_until(lambda: devices_of(model, x) == ["cpu_acc"], "cpu_acc runs all")
     assert devices_of(model, rows(6)) == list(model.steps)
 
 
 def test_a_model_may_be_loaded_for_certain_dimensions(framework: Framework, path: Path) -> None:
     with framework.load(path, dimensions={"x": (2, 4)}) as loaded:
         assert [tensor.dimensions for tensor in (*loaded.inputs, *loaded.outputs)] == [(2, 4), (2, 3)]
-        assert loaded.steps == ("gpu_acc",)
-        assert devices_of(loaded, rows(2)) == ["gpu_acc"]
+        assert loaded.steps == ("cpu_acc",)
+        assert devices_of(loaded, rows(2)) == ["cpu_acc"]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +176,7 @@ def test_a_plan_for_dimensions_follows_its_devices(short_path: Path, path: Path)
 def test_requests_of_the_same_dimensions_come_to_use_a_plan_for_them(tmp_path: Path, workers: int) -> None:
     write(tmp_path, "sliced", {"1/model.onnx": sliced()})
     with (
-        devices(("gpu_acc", "cpu_ref")) as started,
+        devices() as started,
         front_door(started, tmp_path, "--front-workers", str(workers)) as served,
     ):
 
@@ -177,5 +190,5 @@ def test_requests_of_the_same_dimensions_come_to_use_a_plan_for_them(tmp_path: P
             return str(answer["parameters"]["nnhal_devices"])
 
         assert "cpu_ref" in devices_of_request(rows(2))
-        wait_until(lambda: devices_of_request(rows(2)).split(":")[0] == "gpu_acc", "gpu_acc runs all")
+        wait_until(lambda: "cpu_ref" not in devices_of_request(rows(2)), "cpu_acc runs all")
         assert "cpu_ref" in devices_of_request(rows(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from pathlib import Path
@@ -15,6 +16,7 @@ from nnhal_client import Framework, connect
 from nnhal_client.aio import AsyncFramework
 from nnhal_client.aio import connect as connect_async
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
+from tests.support.command import nnhal
 from tests.support.stateful_models import running_total
 from tests.support.tflite_variables import running_sum
 from tests.support.waiting import wait_until
@@ -133,3 +135,9 @@ def test_state_for_asyncio(testbed: Testbed, path: Path) -> None:
                 return [*found, float(binding.outputs["y"][0])]
 
     assert asyncio.run(main()) == [11, 12, 11]
+
+
+def test_the_command_runs_a_model_once(path: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones(3, np.float32))
+    done = nnhal("run", str(path), "--input", str(tmp_path / "x.npy"), "--json")
+    assert json.loads(done.stdout)["outputs"]["y"] == [11, 21, 31]

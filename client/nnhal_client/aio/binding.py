@@ -84,7 +84,7 @@ class AsyncCaller(Protocol):
 
 
 class AsyncV2Binding(BoundArrays, AsyncClosing):
-    """As ``V2Binding``, for asyncio. One run at a time: others wait."""
+    """As ``V2Binding``, for asyncio; ``reset_state`` is not awaited. One run at a time: others wait."""
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,9 @@ from nnhal_client.tensors import fill, input_dimensions, require_known
 from nnhal_client.v2.calls import INFER, R
 from nnhal_client.v2.messages import V2Tensor, outputs_of, request_of
 
+_IDENTIFIER_BITS = 62
+"""Of a sequence: two bindings will never have the same."""
+
 
 class V2Caller(Protocol):
     """A session with a server."""
@@ -39,7 +43,10 @@ class V2Signature(NamedTuple):
 
 
 class BoundArrays:
-    """What ``V2Binding`` and ``AsyncV2Binding`` have in common: arrays with the model's types, requests, answers."""
+    """What ``V2Binding`` and ``AsyncV2Binding`` have in common: arrays with the model's types, requests, answers.
+
+    The runs of a binding are one sequence, for models that carry values from run to run.
+    """
 
     def __init__(
         self,
@@ -65,6 +72,12 @@ class BoundArrays:
         self.inputs: dict[str, Array] = {t.name: t.array(_blank(t, self.dimensions[t.name])) for t in model.inputs}
         self.outputs: dict[str, Array] = {t.name: _blank(t, (0,) if t.is_open else t.dimensions) for t in model.outputs}
         self._closed = False
+        self._sequence = secrets.randbits(_IDENTIFIER_BITS) | 1
+        self._starts = True
+
+    def reset_state(self) -> None:
+        """Have the next run begin with the initial values of the model's state, if it has one."""
+        self._starts = True
 
     def fill(self, inputs: Mapping[str, Array]) -> None:
         """Copy arrays into the inputs. Raises ValueError if names, element types or dimensions differ."""
@@ -74,7 +87,11 @@ class BoundArrays:
         if self._closed:
             raise DeadObjectError(f"the binding of model {self._model.name!r} has been closed")
         name, version, inputs, _ = self._model
-        return request_of(name, version, {tensor.name: tensor for tensor in inputs}, self.inputs)
+        request = request_of(name, version, {tensor.name: tensor for tensor in inputs}, self.inputs)
+        request.parameters["sequence_id"].int64_param = self._sequence
+        if self._starts:
+            request.parameters["sequence_start"].bool_param = True
+        return request
 
     def _take(self, request: wire.ModelInferRequest, response: wire.ModelInferResponse, started: int) -> RunReport:
         """Copy the answer into the outputs. Raises TransportError if it has other outputs than the model."""
@@ -82,6 +99,7 @@ class BoundArrays:
         found = {name: np.asarray(value) for name, value in outputs_of(response).items()}
         if found.keys() != self.outputs.keys():
             raise TransportError(f"the answer has outputs {sorted(found)}, expected {sorted(self.outputs)}")
+        self._starts = False
         for name, array in found.items():
             here = self.outputs[name]
             if here.shape == array.shape and here.dtype == array.dtype:

@@ -185,7 +185,9 @@ def _given(tensor: _Tensor, array: Array | None) -> Array:
     if array is None:
         raise ValueError("an input is omitted, expected a value")
     if tensor.is_text:
-        return strings_from_bytes(array)
+        text = strings_from_bytes(array)
+        # Of arrays of objects it takes only those with axes.
+        return text if tensor.shape or text.size != 1 else np.array(text.item())
     same_bytes = array.dtype.itemsize == tensor.element.itemsize and tensor.element.kind not in "b"
     given = array.view(tensor.element) if same_bytes else array.astype(tensor.element)
     return given.reshape(()) if not tensor.shape and given.shape == (1,) else given

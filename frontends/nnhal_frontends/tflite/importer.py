@@ -63,15 +63,16 @@ def import_tflite(
 
     Nodes are named by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the initial shape of an
     interpreter. Variables are states of the model. What the HAL cannot express becomes operations of the extension
-    nnhal.tflite, unless ``extension`` is false; with ``as_one`` a model without variables becomes one such operation.
-    Raises InvalidModel if the file is malformed, UnsupportedNode or UnsupportedInput if neither HAL nor extension can
-    express an operator or an input.
+    nnhal.tflite, unless ``extension`` is false. A model with tables becomes one such operation as a whole, and with
+    ``as_one`` any model without variables. Raises InvalidModel if the file is malformed, UnsupportedNode or
+    UnsupportedInput if neither HAL nor extension can express an operator or an input.
     """
     graphs, signatures = read_file(content, limits)
     entry = entry_point(graphs, signatures, signature)
     listed = tuple(each.name for each in signatures)
     room = limits.folded_bytes + FLOAT_BYTES * len(content)
-    if as_one and signature is None and not _keeps_state(graphs):
+    can_be_one = signature is None and not _keeps_state(graphs)
+    if can_be_one and (as_one or (extension and _has_tables(graphs))):
         return replace(_whole(content, entry, room), signatures=listed)
     graphs = without_composites(entry.graphs, limits)
     subgraphs = SubgraphTable(graphs, lambda number: _part(graphs, number, subgraphs, room // len(graphs), extension))
@@ -177,6 +178,11 @@ def _keeps_state(graphs: Sequence[TfliteGraph]) -> bool:
     """Whether a model has variables, which an operation of the extension would not have from run to run."""
     handles = any(operator.op_type == VAR_HANDLE for graph in graphs for operator in graph.operators)
     return handles or any(tensor.variable for graph in graphs for tensor in graph.tensors)
+
+
+def _has_tables(graphs: Sequence[TfliteGraph]) -> bool:
+    """Whether a model has tables, which its first run fills: only an interpreter of the whole model has them."""
+    return any(operator.op_type == "HASHTABLE" for graph in graphs for operator in graph.operators)
 
 
 def _no_subgraph(number: int) -> ReferencedSubgraph:

@@ -133,7 +133,7 @@ class ModelServicer:
                 self._import_limits,
                 dimensions_from_wire(request.input_dimensions),
                 _states_of(request),
-                request.signature or None,
+                signature=request.signature or None,
             )
 
     def _load_hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> LoadedModel:

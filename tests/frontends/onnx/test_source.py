@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -15,6 +16,7 @@ from nnhal.arrays import Array
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import Model, OperationType
 from nnhal_devices.cpu_acc.driver import CpuAcc
+from nnhal_devices.cpu_acc.session import session_options
 from nnhal_devices.driver import SUPPORTED, DriverOptions
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.onnx import import_onnx
@@ -58,9 +60,11 @@ def kinds(model: Model) -> list[str]:
     return [node.op_type for node in message.graph.node]
 
 
-def check(model: onnx.ModelProto, inputs: dict[str, Any]) -> ImportedModel:
+def check(
+    model: onnx.ModelProto, inputs: dict[str, Any], shapes: dict[str, Sequence[int]] | None = None
+) -> ImportedModel:
     """Import a model, and check that cpu_acc computes the file's nodes as ONNX Runtime computes the file."""
-    imported = in_words(import_onnx(model))
+    imported = in_words(import_onnx(model, shapes))
     driver = CpuAcc(DriverOptions())
     assert driver.supported_operations(resolved(imported.model)) == [SUPPORTED]
     found = run_extended(driver, imported, inputs)
@@ -133,6 +137,51 @@ def test_branches_read_tensors_under_names_that_were_identities() -> None:
     model = onnx_model(nodes, {"x": [3], "c": []}, ["y"], element_types={"c": np.bool_})
     for condition in (True, False):
         check(model, {"x": random(3), "c": np.array(condition)})
+
+
+def test_a_branch_that_contradicts_the_known_dimensions_is_no_objection() -> None:
+    value = helper.make_tensor_value_info
+    then = helper.make_graph([helper.make_node("Tanh", ["x"], ["t"])], "t", [], [value("t", TensorProto.FLOAT, None)])
+    other = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["e"])], "e", [], [value("e", TensorProto.FLOAT, None)]
+    )
+    nodes = [helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)]
+    inputs = {"x": ["rows", "columns"], "c": []}
+    model = onnx_model(nodes, inputs, ["y"], {"w": random(4, 4)}, element_types={"c": np.bool_})
+    given = {"x": random(2, 3), "c": np.array(True)}
+    check(model, given, {"x": [2, 3]})
+
+
+@pytest.mark.parametrize("element_type", [np.int8, np.uint8])
+def test_a_quantised_network_rounds_as_onnx_runtime_does(element_type: type[np.generic]) -> None:
+    zero = np.zeros((), element_type)
+    constants = {
+        "w": np.random.default_rng(1).integers(-127, 128, (4, 3, 3, 3)).astype(np.int8),
+        "bias": np.arange(4, dtype=np.int32),
+        "fine": np.array(0.01, np.float32),
+        "coarse": np.array(0.05, np.float32),
+        "product": np.array(0.0001, np.float32),
+        "none": np.zeros((), np.int8),
+        "nothing": np.zeros((), np.int32),
+        "zero": zero,
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "fine", "zero"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "fine", "zero"], ["xd"]),
+        helper.make_node("DequantizeLinear", ["w", "fine", "none"], ["wd"]),
+        helper.make_node("DequantizeLinear", ["bias", "product", "nothing"], ["bd"]),
+        helper.make_node("Conv", ["xd", "wd", "bd"], ["c"]),
+        helper.make_node("QuantizeLinear", ["c", "coarse", "zero"], ["cq"]),
+        helper.make_node("DequantizeLinear", ["cq", "coarse", "zero"], ["cd"]),
+        helper.make_node("Sigmoid", ["cd"], ["s"]),
+        helper.make_node("QuantizeLinear", ["s", "fine", "zero"], ["sq"]),
+        helper.make_node("DequantizeLinear", ["sq", "fine", "zero"], ["y"]),
+    ]
+    model = onnx_model(nodes, {"x": [2, 3, 8, 8]}, ["y"], constants)
+    imported = in_words(import_onnx(model))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), session_options(1), ["CPUExecutionProvider"])
+    (wanted,) = session.run(None, {"x": X})
+    np.testing.assert_array_equal(run_extended(CpuAcc(DriverOptions()), imported, {"x": X})["y"], wanted)
 
 
 def test_large_constants_lie_in_one_pool_that_steps_share() -> None:

@@ -165,6 +165,9 @@ ELSEWHERE = {
 }
 """Operators that other tests are about."""
 
+_OTHER_TESTS = {name for name, why in ELSEWHERE.items() if why in ("tables", "strings", "operators with subgraphs")}
+BY_LITERT = {*CASES, *RANDOM, *_OTHER_TESTS} - set(CONVERTERS)
+"""The operators that are left to LiteRT."""
 LACKING = _SCHEMA - set(CASES) - set(RANDOM) - set(ELSEWHERE) - set(CONVERTERS)
 
 

@@ -135,6 +135,16 @@ def test_strings_pass_as_values() -> None:
     assert imported.inputs[0].element_type == np.dtype(object)
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_strings_may_be_computed(shape: tuple[int, ...]) -> None:
+    file, text = TfliteFile(), 5
+    x = file.input("x", Spec(shape, code=text))
+    options: Options = ("SkipGramOptions", {"NgramSize": 2, "MaxSkipSize": 1, "IncludeAllNgrams": False})
+    imported = import_tflite(file.build(*file.operator("SKIP_GRAM", [x], {"y": Spec((0,), code=text)}, options)))
+    (got,) = run(imported, {"x": np.full(shape, b"the quick brown", object)})
+    assert got.tolist() == [b"the quick", b"the brown", b"quick brown"]
+
+
 def test_shapes_that_follow_from_data_are_unknown_before() -> None:
     file = TfliteFile()
     x = file.input("x", booleans(2, 3))
@@ -271,6 +281,30 @@ def test_a_subgraph_that_there_is_not_is_refused() -> None:
     content = file.build(*file.operator("STABLEHLO_SCATTER", [x, x, x], {"y": floats(4, 3)}, options))
     with pytest.raises(InvalidModel, match="refers to subgraph 7, there are 1"):
         import_tflite(content)
+
+
+def strings(*texts: bytes) -> np.ndarray[Any, Any]:
+    """The buffer of a constant of strings: how many, where each begins and the last ends, and their bytes."""
+    begins = np.cumsum([4 * (len(texts) + 2), *map(len, texts)])
+    head = np.array([len(texts), *begins], np.int32).tobytes()
+    return np.frombuffer(head + b"".join(texts), np.uint8)
+
+
+def test_a_model_with_tables_is_one_operation() -> None:
+    file, text, handle = TfliteFile(), 5, Spec((1,), code=13)
+    table: Options = ("HashtableOptions", {"TableId": 7, "KeyDtype": 4, "ValueDtype": text})
+    (h,) = file.operator("HASHTABLE", [], {"h0": handle}, table)
+    values = file.constant(strings(b"one", b"two", b"three"), Spec((3,), np.uint8, code=text))
+    file.operator("HASHTABLE_IMPORT", [h, file.constant(np.array([1, 2, 3])), values], {})
+    first = file.subgraph()
+    file.operator("CALL_ONCE", [], {}, ("CallOnceOptions", {"InitSubgraphIndex": first}))
+    x = file.input("x", Spec((2,), np.int64))
+    (h,) = file.operator("HASHTABLE", [], {"h": handle}, table)
+    unknown = file.constant(strings(b"?"), Spec((1,), np.uint8, code=text))
+    content = file.build(*file.operator("HASHTABLE_FIND", [h, x, unknown], {"y": Spec((2,), code=text)}))
+    imported = import_tflite(content)
+    assert names_of(imported) == [RUN]
+    assert run(imported, {"x": np.array([3, 9])})[0].tolist() == [b"three", b"?"]
 
 
 def test_a_file_can_be_one_operation() -> None:

@@ -23,6 +23,13 @@ def test_nothing_said_is_every_device_least_time_and_caching() -> None:
     assert len(placement.cache_token) == 32
 
 
+def test_a_signature_may_be_named_as_for_tritons_tensorflow() -> None:
+    config = wire.ModelConfig()
+    assert placement_parameters(config).signature is None
+    config.parameters["TF_SIGNATURE_DEF"].string_value = "classify"
+    assert placement_parameters(config).signature == "classify"
+
+
 def test_every_key_is_honoured() -> None:
     placement = placed(
         devices="cpu_acc, ethos_n",
@@ -33,7 +40,9 @@ def test_every_key_is_honoured() -> None:
         preference="low_power",
         relaxed="on",
         cache_token="ab" * 32,
+        signature="serving_default",
     )
+    assert placement.signature == "serving_default"
     assert placement.devices == ("cpu_acc", "ethos_n")
     assert placement.cache_token == bytes.fromhex("ab" * 32)
     assert placement.options == Options(

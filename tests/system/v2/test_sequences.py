@@ -20,6 +20,7 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from nnhal.arrays import Array
+from nnhal.errors import HalError
 from nnhal_client import connect
 from tests.support.front_door import Devices, Served, addresses, devices, front_door
 from tests.support.stateful_models import (
@@ -249,6 +250,25 @@ def test_a_native_binding_has_a_state_of_its_own(stateful: Served) -> None:
         binding.reset_state()
         binding.run()
         assert binding.outputs["y"][0] == 11
+
+
+def test_a_binding_over_bytes_is_a_sequence(stateful: Served) -> None:
+    with (
+        connect(f"grpc://{stateful.grpc}", native=False) as server,
+        server.open(SUM) as model,
+        model.bind() as one,
+        model.bind() as other,
+    ):
+        for binding in (one, other):
+            binding.inputs["x"][...] = 1
+            for expected in (11, 12):
+                binding.run()
+                assert binding.outputs["y"][0] == expected
+        one.reset_state()
+        one.run()
+        assert one.outputs["y"][0] == 11
+        with pytest.raises(HalError, match="non-zero or non-empty correlation ID"):
+            model.run({"x": ones(3)})
 
 
 def test_sequences_end_with_the_version_that_served_them(stateful: Served, unused: int) -> None:

@@ -77,7 +77,10 @@ def test_tensors_go_through_a_region_both_ways(triton: Triton, region: Any) -> N
     answer = infer(triton)
     np.testing.assert_array_equal(shm.get_contents_as_numpy(region, np.float32, SHAPE, SIZE), GIVEN)
     output = answer.get_output("y")
-    assert "shared_memory_region" in (output.parameters if triton.name == "grpc" else output["parameters"])
+    if triton.name == "grpc":
+        assert "shared_memory_region" in output.parameters
+    else:  # Triton's C++ client takes an output with parameters for one with binary data
+        assert "parameters" not in output
 
 
 def test_an_input_in_a_region_and_an_output_in_the_message(triton: Triton, region: Any) -> None:

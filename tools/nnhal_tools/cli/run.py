@@ -16,6 +16,7 @@ from rich.table import Table
 
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value
+from nnhal.tensors import stored_inputs
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
@@ -65,7 +66,7 @@ def run(
     with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):
             loaded = framework.load(model, pins=pins, relaxed=relaxed, dimensions=given.dimensions, signature=signature)
-        outputs, report = loaded.run_with_report(arrays)
+        outputs, report = _inferred(loaded, arrays)
         if output:
             with output.open("wb") as file:
                 np.savez(file, **outputs)
@@ -79,6 +80,18 @@ def run(
             _show(loaded, outputs, report, output)
             if ledger:
                 show_ledger(report.ledger, output_console())
+
+
+def _inferred(model: Model, arrays: Mapping[str, Array]) -> tuple[dict[str, Value], RunReport]:
+    """The outputs of one inference; of a model that has a state, those of its first."""
+    if not model.states:
+        return model.run_with_report(arrays)
+    stored = stored_inputs(model.inputs, arrays)
+    given = {tensor.name: stored[tensor.name].shape for tensor in model.inputs if tensor.is_open}
+    with model.bind(measure_timing=True, dimensions=given) as binding:
+        binding.fill(stored)
+        report = binding.run()
+        return {t.name: t.value(binding.outputs[t.name]) for t in model.outputs}, report
 
 
 def _read_inputs(texts: Sequence[str], names: Sequence[str]) -> dict[str, Array]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from nnhal_client.explanation import Explanation, OperationStory
+from nnhal_client.explanation import EdgeStory, Explanation, OperationStory
 from nnhal_pages.image_layouts import layout_figure, layout_words
 from nnhal_pages.units import duration, median_of
 from nnhal_pages.wires import whole_model_words, wire_total
@@ -66,12 +66,13 @@ def _most_frequent(device: str, refused: Sequence[OperationStory]) -> str:
 
 def _costs(explanation: Explanation) -> Iterator[str]:
     copying = [edge for edge in explanation.edges if edge.strategy == "CopyToTarget"]
-    unknown = " and those of unknown dimensions" * any(not edge.bytes for edge in copying)
-    copied = f"copied in a run, by plan: {explanation.copied_bytes:,} bytes{unknown}, over {len(copying)} of "
+    of_client = [edge for edge in explanation.edges if not (edge.source and edge.destination)]
+    copied = f"copied in a run, by plan: {explanation.copied_bytes:,} bytes{_unknown(copying)}, over {len(copying)} of "
     yield copied + _counted(len(explanation.edges), "edge")
     yield (
         f"memory: {explanation.fallback_bytes:,} bytes between steps ({explanation.fallback_bytes_unaligned:,} without "
-        f"alignment), {explanation.constant_bytes:,} of constants, {bytes_of(explanation.client_bytes)} of the client's"
+        f"alignment), {explanation.constant_bytes:,} of constants, {explanation.client_bytes:,}{_unknown(of_client)} "
+        "of the client's"
     )
     if figure := layout_figure(explanation):
         yield f"layout of images: {figure}; {layout_words(explanation)}"
@@ -94,6 +95,10 @@ def _costs(explanation: Explanation) -> Iterator[str]:
     ]
     if alone:
         yield "; ".join(alone)
+
+
+def _unknown(edges: Sequence[EdgeStory]) -> str:
+    return " and those of unknown dimensions" if any(not edge.bytes for edge in edges) else ""
 
 
 def _counted(number: int, what: str) -> str:

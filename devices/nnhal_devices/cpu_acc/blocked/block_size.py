@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import onnx
@@ -37,10 +36,13 @@ def block_channels() -> int | None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4  # a warning says that the optimised graph is only good for this processor
-    with TemporaryDirectory(prefix="nnhal-") as folder:
-        options.optimized_model_filepath = str(Path(folder) / "probe.onnx")
+    descriptor = os.memfd_create("optimized")  # a process need not have a folder to which it may write
+    try:
+        options.optimized_model_filepath = f"/proc/self/fd/{descriptor}"
         onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        optimized = onnx.load(options.optimized_model_filepath)
+        optimized = onnx.ModelProto.FromString(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+    finally:
+        os.close(descriptor)
     sizes = {weights.name: weights.dims[0] for weights in optimized.graph.initializer if weights.dims}
     blocked = [
         sizes[node.input[1]] for node in optimized.graph.node if node.domain == _DOMAIN and node.op_type == "Conv"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
 from nnhal.types import FusedActivation, Operation
+from nnhal_devices.cpu_acc.elements import quantization_of
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.layout import RANK, Layout
 
@@ -27,6 +28,10 @@ class Emitter:
     def real(self, position: int, layout: Layout = Layout.GIVEN) -> str:
         """The tensor of the reals that an input's elements stand for."""
         return self.graph.real(self.inputs[position], layout)
+
+    def dequantize(self, position: int, tensor: str) -> str:
+        """The reals that a tensor of a quantised input's elements stands for, in whatever shape."""
+        return self.graph.dequantize(tensor, quantization_of(self.op.inputs[position]))
 
     def keep(self, tensor: str, layout: Layout = Layout.GIVEN, output: int = 0) -> None:
         """Record which tensor holds the elements of an output."""

@@ -9,6 +9,7 @@ from nnhal.operations import transpose_conv_2d as transposed
 from nnhal.operations._convolution import BIAS, FILTER, INPUT
 from nnhal.operations._window import Axis, Window, images_of
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+from nnhal_devices.cpu_acc.lowering._folded_width import convolve_folded, fold_of
 from nnhal_devices.cpu_acc.lowering._weights import bias_of, filter_of
 from nnhal_devices.cpu_acc.lowering._window import convolution_attributes, image_layout
 
@@ -18,7 +19,12 @@ _LAST_FIRST = (3, 0, 1, 2)
 
 def conv_2d(to: Emitter) -> None:
     """[output channels, height, width, input channels] becomes [output, input, height, width]."""
-    _convolve(to, conv.window_of(to.op), filter_of(to, FILTER, _CHANNELS_SECOND), groups=1)
+    window = conv.window_of(to.op)
+    fold = fold_of(to, window)
+    if fold is not None:
+        convolve_folded(to, window, fold)
+    else:
+        _convolve(to, window, filter_of(to, FILTER, _CHANNELS_SECOND), groups=1)
 
 
 def grouped_conv_2d(to: Emitter) -> None:

@@ -29,9 +29,7 @@ class ConvertedModel:
     """A model with channels last."""
 
     imported: ImportedModel
-    """It has the same inputs and outputs, with the same dimensions. Operands and operations have other numbers, and it
-    has no steps in the words of the user's file, which knows no such layout.
-    """
+    """It has the same inputs and outputs, with the same dimensions. Operands and operations have other numbers."""
     origins: tuple[int | None, ...]
     """For each operation of main its number in the model as it was; None for one that was added."""
 

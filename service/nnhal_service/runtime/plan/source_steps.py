@@ -7,7 +7,7 @@ operation of unknown dimensions, depends on the step: it must be one that these 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from nnhal_frontends.imported import ImportedModel
@@ -19,8 +19,10 @@ NOT_ALONE = "the nodes of the file cannot be split where this step would be"
 class SourceSteps:
     """The steps of one model in the words of its file. Safe to use from several threads."""
 
-    def __init__(self, imported: ImportedModel, only: Mapping[str, Collection[int]]) -> None:
-        """``only`` has the devices that prefer such steps, with the operations of main that each takes only so."""
+    def __init__(self, imported: ImportedModel, only: Mapping[str, Mapping[int, str]]) -> None:
+        """``only`` has the devices that prefer such steps, with the operations of main that each takes only so, and why
+        it declines the HAL's.
+        """
         self._imported = imported
         self._only = only
         self._lock = threading.Lock()
@@ -34,10 +36,12 @@ class SourceSteps:
 
     def failed(self, step: Step) -> Iterator[tuple[Sequence[int], str]]:
         """Yield the operations, by position in the step, that the device cannot take in this step, with the reason."""
-        only = self._only.get(step.device, ()) if not step.scope else ()
-        numbers = [position for position, operation in enumerate(step.operations) if operation in only]
-        if numbers and self.of(step).source is None:
-            yield numbers, NOT_ALONE
+        only = self._only.get(step.device, {}) if not step.scope else {}
+        if only.keys().isdisjoint(step.operations) or self.of(step).source is not None:
+            return
+        for position, operation in enumerate(step.operations):
+            if operation in only:
+                yield [position], f"{only[operation]}; {NOT_ALONE}"
 
     def plan(self, plan: Plan) -> Plan:
         """Return a plan with the steps that can be in the file's words in these."""

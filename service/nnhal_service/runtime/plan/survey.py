@@ -118,7 +118,7 @@ def _in_words(
         prefers = source is not None and description is not None and description.source_extension == source.extension
         if prefers:
             takes_all = bool(candidate.refusals) and _takes_in_words(members[candidate.name], imported)
-            only[candidate.name] = frozenset(candidate.refusals if takes_all else ())
+            only[candidate.name] = candidate.refusals if takes_all else {}
             if takes_all:
                 candidate = taking_in_words(candidate, [other for other in candidates if other is not candidate])
         found.append(candidate)

@@ -317,9 +317,9 @@ def load_model(
     Without ``format`` the content decides. ``shapes`` fixes dimensions of inputs that the file leaves open. If some
     stay open, plans for certain dimensions are made when these are bound. ``states`` are inputs and outputs that
     are the model's state. ``tensors_only`` is that of ``import_model``. ``signature`` is an entry point that the file
-    names. Compilations are cached in ``cache``, in
-    entries that depend on the content as well as on the token. Raises FrontendError, PlacementError, HalError,
-    TransportError if a device is gone, and LookupError for a device that the fleet does not know.
+    names. Compilations are cached in ``cache``, in entries that depend on the content as well as on the token. Raises
+    FrontendError, PlacementError, HalError, TransportError if a device is gone, and LookupError for a device that the
+    fleet does not know.
     """
     if cache is not None:
         cache = cache.of_content(content)

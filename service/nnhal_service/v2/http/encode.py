@@ -15,9 +15,6 @@ from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.decode import BINARY_SIZE, DecodedRequest
 from nnhal_service.v2.http.tensors_json import json_from_array
 from nnhal_service.v2.requested import (
-    SHM_BYTE_SIZE,
-    SHM_OFFSET,
-    SHM_REGION,
     Caller,
     RequestedOutput,
     presented,
@@ -48,8 +45,8 @@ def encode(
         kind = datatype_of(array)
         entry: dict[str, Any] = {"name": name, "datatype": kind.name, "shape": list(array.shape)}
         if part is not None:
-            size = caller.write(part, array, name)
-            entry["parameters"] = {SHM_REGION: part.name, SHM_BYTE_SIZE: size, SHM_OFFSET: part.offset}
+            # No parameters, as with Triton, whose C++ client takes an output that has some for one with binary data.
+            caller.write(part, array, name)
         elif output.binary:
             charge.copy(array.nbytes)
             raw.append(raw_from_array(to_array(array)))

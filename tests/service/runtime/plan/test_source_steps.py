@@ -40,7 +40,7 @@ def imported(form: Words) -> ImportedModel:
 
 def test_a_device_that_prefers_the_source_form_gets_it_and_another_does_not() -> None:
     model = imported(Words())
-    steps = SourceSteps(model, {"runtime": ()})
+    steps = SourceSteps(model, {"runtime": {}})
     for device, source in (("runtime", b"words"), ("npu", None)):
         step = steps.of(whole(model.model, device))
         assert (step.source and step.source.operand_values) == source
@@ -51,21 +51,21 @@ def test_a_device_that_prefers_the_source_form_gets_it_and_another_does_not() ->
 def test_a_step_of_other_types_or_within_control_flow_keeps_the_operations(change: dict[str, object]) -> None:
     model = imported(Words())
     step = replace(whole(model.model, "runtime"), **change)  # type: ignore[arg-type]
-    assert SourceSteps(model, {"runtime": ()}).of(step) is step
+    assert SourceSteps(model, {"runtime": {}}).of(step) is step
 
 
 def test_a_form_is_asked_of_a_step_once() -> None:
     form = Words()
     model = imported(form)
-    steps = SourceSteps(model, {"runtime": (0,)})
+    steps = SourceSteps(model, {"runtime": {0: "unknown"}})
     step = whole(model.model, "runtime")
     assert not list(steps.failed(step))
     assert [each.source is not None for each in steps.plan(Plan((step,))).steps] == [True]
     assert form.asked == 1
 
 
-@pytest.mark.parametrize(("only", "failed"), [((), []), ((0,), [([0], NOT_ALONE)])])
-def test_a_step_without_words_fails_where_the_device_needs_them(only: tuple[int, ...], failed: list[object]) -> None:
+@pytest.mark.parametrize(("only", "failed"), [({}, []), ({0: "unknown"}, [([0], f"unknown; {NOT_ALONE}")])])
+def test_a_step_without_words_fails_where_the_device_needs_them(only: dict[int, str], failed: list[object]) -> None:
     model = imported(Words(wordless=1))
     step = whole(model.model, "runtime")
     steps = SourceSteps(model, {"runtime": only})

@@ -116,6 +116,7 @@ def test_the_input_of_a_stripe_has_all_that_the_stripe_needs(
 
 @pytest.mark.parametrize("first", KINDS)
 @pytest.mark.parametrize("last", KINDS)
+@settings(max_examples=30)
 @given(data=st.data(), outputs=INPUTS, stride=SMALL, shape=SMALL)
 def test_a_chain_has_all_that_a_stripe_needs_of_the_first_input(
     last: Callable[[int], st.SearchStrategy[AxisAccess]],
