@@ -19,6 +19,7 @@ from nnhal.remote import RemoteDevice, RemoteExecution, RemoteLauncher
 from nnhal.types import DeviceType, ErrorStatus, ExecutionConfig, Memory, Model, NetworkEvent, OperationType, Request
 from tests.support.additions import POOL_KINDS, Addition, addition_in_ashmem, addition_model, argument
 from tests.support.agreement import like
+from tests.support.device_memory import accounts
 from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target
 from tests.support.models import Recipe
 from tests.support.processes import device_process
@@ -228,13 +229,13 @@ def test_several_sessions_share_the_queue(gpu_acc: Endpoint) -> None:
 
 
 def test_a_session_that_ends_leaves_nothing_in_the_queue(gpu_acc: Endpoint, gpu: RemoteDevice) -> None:
-    before, resources = settled(gpu.usage), resources_of(gpu.pid)
+    before, resources = settled(lambda: accounts(gpu.usage())), resources_of(gpu.pid)
     with RemoteDevice(gpu_acc, "short-lived") as device:
         launcher = device.open_launcher()
         for execution, addition in [bound(device) for _ in range(4)]:
             addition.fill(1, 2)
             enqueue(launcher, execution)
-    wait_until(lambda: gpu.usage() == before, "nothing is held for it")
+    wait_until(lambda: accounts(gpu.usage()) == before, "nothing is held for it")
     wait_until(lambda: resources_of(gpu.pid).within(resources), "its memory is released")
 
 

@@ -87,7 +87,7 @@ def test_beyond_the_public_flow_are_float16_and_8_bits_and_channels_first() -> N
         assert (answers == [SUPPORTED]) == (code == F32)
     (answer,) = supported_operations(mlip_examples(F32)["CONV_2D NCHW"], public=True)
     assert isinstance(answer, Unsupported)
-    assert answer.code == "SHAPE"
+    assert answer.code == "LAYOUT"
 
 
 def test_the_public_flow_refuses_relu6_with_the_check() -> None:
