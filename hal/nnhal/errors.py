@@ -8,9 +8,11 @@ NnhalError
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from nnhal.types.enums import ErrorStatus
+
+E = TypeVar("E", bound=BaseException)
 
 
 class NnhalError(Exception):
@@ -45,3 +47,19 @@ def invalid_argument(message: str) -> NoReturn:
 def general_failure(message: str) -> NoReturn:
     """Raise GENERAL_FAILURE."""
     raise HalError(ErrorStatus.GENERAL_FAILURE, message)
+
+
+def without_frames(error: E) -> E:
+    """The same error without its traceback, and without those of the errors that led to it.
+
+    A traceback holds the frames that the error came through, and so their memory. Call this before an error is kept.
+    """
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = None
+            waiting += [one.__cause__, one.__context__]
+    return error

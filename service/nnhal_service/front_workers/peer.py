@@ -96,10 +96,9 @@ class Peer:
                 kind, body, descriptors = answer.result(seconds)
             finally:
                 self._forget(number)
-            value = _load(body, descriptors)
             if kind == _ERROR:
-                raise value
-            found: R = value
+                raise _load(body, descriptors)  # unnamed: this frame must not hold an error that holds this frame
+            found: R = _load(body, descriptors)
             return found
 
         return result

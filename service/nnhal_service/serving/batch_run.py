@@ -11,7 +11,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from nnhal.arrays import Array
-from nnhal.errors import HalError, NnhalError, general_failure
+from nnhal.errors import HalError, NnhalError, general_failure, without_frames
 from nnhal.extensions.values import PADDING_BYTES, padded, strings_from_bytes, value_to_bytes
 from nnhal.types import ErrorStatus
 from nnhal_hosting.logs import get_logger
@@ -189,9 +189,8 @@ class BatchRunner:
         """Leave an error in each request of a batch."""
         if not isinstance(error, NnhalError | OSError | MemoryError):
             _log.error("a run failed", model=self._name, exc_info=error)
-        # The frames of its traceback hold the instance and the batch: the cycle would keep both alive until the next
-        # garbage collection.
-        cause = error.with_traceback(None)
+        # The frames hold the instance and the batch: the cycle would keep both alive until the next garbage collection.
+        cause = without_frames(error)
         for queued in requests:
             queued.reached_device = True
             # Each request has an error of its own: it is raised where the request is awaited.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -75,7 +76,11 @@ class InstanceMemory:
         return any(model.release_oldest() for model in models)
 
     def reclaim_all(self) -> None:
-        """Release all instances that wait for their next use."""
+        """Release all instances that wait for their next use, and memory that is only in reference cycles.
+
+        A process without requests may never get to collect those.
+        """
+        gc.collect()
         while self.reclaim():
             pass
 

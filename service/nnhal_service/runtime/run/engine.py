@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, without_frames
 from nnhal.reports import StepReport
 from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape
 from nnhal_hosting.logs import get_logger
@@ -169,7 +169,7 @@ class Engine:
             except (OutputTooSmallError, EmptyValueError, CancelledRunError):
                 raise
             except NnhalError as error:
-                failed = error
+                failed = without_frames(error)  # this frame, which holds the error, is one of them
         if not self._parts.may_replace(step.device):
             raise failed
         self._note_fallback("a step runs on the fallback device", failed, deadline_ns, step=number, device=step.device)

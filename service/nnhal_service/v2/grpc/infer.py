@@ -96,6 +96,8 @@ class InferCalls:
                 return response
             except Exception as error:
                 answer = answer_for(error, "ModelInfer")
+        # An aborted call waits for the garbage collector, with this frame: the request must not.
+        data, cut = b"", _NO_REQUEST
         await abort(context, answer)
 
     async def stream_infer(self, requests: object, context: Context) -> None:

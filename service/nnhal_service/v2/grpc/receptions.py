@@ -41,7 +41,10 @@ class Receptions:
             data = await self._receive(context)
             if not isinstance(data, bytes):
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a call without a request, expected one message")
-            return await call(data, context)
+            answer = call(data, context)
+            # If the call is aborted, this frame waits for the garbage collector: the message must not.
+            del data
+            return await answer
 
         return with_message
 
