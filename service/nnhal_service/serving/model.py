@@ -11,18 +11,19 @@ from functools import partial
 
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.run.context import DRAIN_SECONDS
-from nnhal_service.serving.batch import BatchRun, QueuedRequest, copied_bytes_of, wire_bytes_of
+from nnhal_service.serving.batch import QueuedRequest, copied_bytes_of, wire_bytes_of
 from nnhal_service.serving.batch_run import BatchRunner
 from nnhal_service.serving.batcher import Batcher
 from nnhal_service.serving.bound import BindableModel
 from nnhal_service.serving.config import Priorities, ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError, serving_error
+from nnhal_service.serving.executions import Executions
 from nnhal_service.serving.instance import NOT_COUNTED, InstancePool
 from nnhal_service.serving.instance_memory import InstanceMemory
 from nnhal_service.serving.live_requests import LiveRequests
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP, LoopRunner, bytes_of
-from nnhal_service.serving.observer import Executed, FailureReason, Finished, Observer, Sampler
+from nnhal_service.serving.observer import FailureReason, Finished, Observer, Sampler
 from nnhal_service.serving.placing import Placing
 from nnhal_service.serving.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
 from nnhal_service.serving.sequences import SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Sequencer, Turn
@@ -74,13 +75,15 @@ class RequestServer:
         self._samplers = tuple(samplers)
         self._observers = (*observers, *samplers)
         self._statistics = StatisticsRecorder()
+        self._executions = Executions(name, version, self._statistics, self._observers)
         self._priorities = Priorities(config, model.priority)
         self._live = LiveRequests(name, version, self._priorities, model.priority)
         self._placing = Placing(model.plan, signature.inputs, signature.outputs)
         self._loop = loop
         self._measure, self._memory = measure, memory
         self._instances, self._runner = self._runner_of(model, max(_LEAST_KEPT, 2 * config.instances))
-        self._batcher: Batcher[QueuedRequest] = Batcher(config, self._start, loop)
+        # Without a reference to this model, which then needs no garbage collector to release its memory.
+        self._batcher: Batcher[QueuedRequest] = Batcher(config, partial(_start, self._runner), loop)
         self._has_batches = config.batching is not None and config.max_batch_size > 0
         self._sequences: Sequencer | None = None
 
@@ -199,8 +202,9 @@ class RequestServer:
         statistics, observers, samplers = self._statistics, self._observers, self._samplers
         self._statistics, self._observers, self._samplers = StatisticsRecorder(), (), ()
         try:
-            for request in requests:
-                self.infer_and_wait(self._alone(request)).release()
+            with self._executions.ignored():
+                for request in requests:
+                    self.infer_and_wait(self._alone(request)).release()
         finally:
             self._statistics, self._observers, self._samplers = statistics, observers, samplers
 
@@ -244,11 +248,8 @@ class RequestServer:
             self._loop,
             self._memory,
         )
-        runner = BatchRunner(self.name, signature, instances, self._placing, self._priorities, self._executed)
+        runner = BatchRunner(self.name, signature, instances, self._placing, self._priorities, self._executions.note)
         return instances, LoopRunner(runner, instances, self._loop)
-
-    def _start(self, requests: Sequence[QueuedRequest], ended: Callable[[], None]) -> None:
-        (requests[0].start or self._runner.start)(requests, ended)
 
     def _response(self, queued: QueuedRequest, arrived: int) -> InferenceResponse:
         run, release, request = queued.run, queued.release, queued.request
@@ -318,23 +319,13 @@ class RequestServer:
                 )
             )
 
-    def _executed(self, run: BatchRun, output_ns: int) -> None:
-        self._statistics.executed(
-            run.batch_size,
-            run.run_started_ns - run.input_started_ns,
-            run.run_ended_ns - run.run_started_ns,
-            output_ns,
-            copied_bytes_of(run),
-        )
-        if self._observers:
-            planned = run.planned
-            executed = Executed(self.name, self.version, run.batch_size, run.report, planned.steps, planned.edges)
-            for observer in self._observers:
-                observer.executed(executed)
-
     def _notify_finished(self, finished: Finished) -> None:
         for observer in self._observers:
             observer.finished(finished)
+
+
+def _start(runner: LoopRunner, requests: Sequence[QueuedRequest], ended: Callable[[], None]) -> None:
+    (requests[0].start or runner.start)(requests, ended)
 
 
 def _ends_within(seconds: float, work: Future[None]) -> bool:

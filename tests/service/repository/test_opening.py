@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -29,6 +31,7 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest
 from tests.support.repositories import numbers, onnx_file, tflite_file, write
 from tests.support.serving import serve_model, shared_loop
+from tests.support.waiting import wait_until
 
 Files = dict[str, bytes]
 Open = Callable[..., Opened[ServedModel]]
@@ -306,3 +309,19 @@ def test_requests_go_on_while_a_model_is_replaced(fleet: Fleet, tmp_path: Path) 
         with repository.model("m") as lease:
             assert lease.version == "2"
             assert infer(lease.model) == pytest.approx((-numbers())[0].tolist())
+
+
+def test_a_model_that_is_unloaded_needs_no_garbage_collector(cpu_ref: Endpoint) -> None:
+    fleet = Fleet({"cpu_ref": cpu_ref})
+    opener = Opener(fleet, serve_model, "")
+    gc.disable()
+    try:
+        model = opener.open("m", 1, wire.ModelConfig(), GivenSource({"1/model.onnx": onnx_file()}))
+        infer(model.served)
+        held = weakref.ref(model.served)
+        model.served.close()
+        del model
+        wait_until(lambda: held() is None, "nothing holds it")
+    finally:
+        gc.enable()
+        fleet.close()

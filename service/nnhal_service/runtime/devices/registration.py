@@ -88,7 +88,10 @@ class Registration:
             attempt = None if self._remote is not None else self._attempt or self._begin()
             remote, refusal = self._remote, self._refusal
         if attempt is not None:
-            remote, refusal = self._await(attempt)
+            try:
+                remote, refusal = self._await(attempt)
+            finally:
+                del attempt  # as in _await
         if remote is None or refusal or self._identity is None:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, f"device {self._name!r} is refused: {refusal}")
         return FleetMember(self._name, remote, self._identity)
@@ -160,6 +163,8 @@ class Registration:
             self._kept_waiting = True
             message = f"device {self._name!r} has not answered for {patience} s"
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, message) from None
+        finally:
+            del attempt  # it holds the error, whose frames hold what the caller loads
 
     def _try(self, attempt: _Attempt) -> None:
         """Make an attempt, and hand its outcome to those who wait."""
