@@ -118,6 +118,8 @@ class Execution:
         self._bound_outputs = arguments.outputs
         # The output shapes, if the buffers give dimensions that model and request leave unknown.
         self._known_from_buffers: tuple[OutputShape, ...] = ()
+        self._alter: Callable[[ExecutionResult, list[Dimensions]], ExecutionResult] | None
+        self._alter = getattr(prepared.workload, "altered", None)  # of a device that takes faults
         self._workload: BoundWorkload
         if arguments.uses is None:
             self._workload = prepared.workload.bind(arguments.inputs, arguments.outputs)
@@ -161,7 +163,10 @@ class Execution:
         try:
             if self.uses is not None:
                 self.uses.require_alive()
-            return self.run_held(deadline_ns)
+            result, staging = self.run_held(deadline_ns)
+            if self._alter is not None:
+                result = self._alter(result, [output.dimensions for output in self._bound_outputs])
+            return result, staging
         finally:
             self.is_wanted = None
             self._busy.release()
