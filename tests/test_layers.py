@@ -73,7 +73,7 @@ SERVICE_LAYERS = [
     {"fallback", "partition"},
 ]
 """The layers of the service, from the top down. A layer may use those below; packages of one layer are independent."""
-RUNTIME_ROOMS = ["run", "memory", "plan", "devices"]
+RUNTIME_ROOMS = ["context", "run", "memory", "plan", "devices"]
 """The rooms of the runtime, from the top down. A room may use those below it."""
 MAX_FLOORS = 6
 """The longest chain of imports between modules of one room; a package within a room counts as one module."""

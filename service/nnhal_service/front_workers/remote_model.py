@@ -15,8 +15,8 @@ from nnhal.types import NO_DEADLINE, Memory, Priority
 from nnhal_service.front_workers.interfaces import BoundRunChannel, BoundVersion, ModelDesk, OpenedVersion
 from nnhal_service.front_workers.peer import Peer
 from nnhal_service.runtime import PreparedPlan, RunReport, TensorBinding
+from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS
 from nnhal_service.runtime.run.cancellation import Cancellation, require_wanted
-from nnhal_service.runtime.run.context import DRAIN_SECONDS
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.unloaded import UnloadedError
 
