@@ -87,6 +87,23 @@ def test_what_the_device_declines_the_helper_computes(network: Path) -> None:
     assert all(layer.error is not None and layer.error.is_equal for layer in report.layers)
 
 
+def test_a_device_that_declines_everything_is_not_said_to_agree(network: Path) -> None:
+    with pytest.raises(ValueError, match=r"^null declines every operation of the model \(NO_IMPL: .*nothing"):
+        compared(network, "null")
+
+
+def test_samples_fix_dimensions_that_the_model_leaves_open(tmp_path: Path) -> None:
+    path = tmp_path / "open.onnx"
+    onnx.save(onnx_model([helper.make_node("Tanh", ["x"], ["y"])], {"x": ["batch", 8]}, ["y"]), path)
+    with pytest.raises(ValueError, match="open dimensions"):
+        diff_model(DiffRequest(path, "onnxruntime", "cpu_acc"))
+    for batches in ([2], [2, 3]):
+        samples = [{"x": random(batch, 8)} for batch in batches]
+        report = diff_model(DiffRequest(path, "onnxruntime", "cpu_ref", samples))
+        assert [layer.error.elements for layer in report.layers if layer.error] == [8 * sum(batches)]
+        assert report.first is None
+
+
 def test_a_running_device_takes_part_by_its_directory(network: Path, short_path: Path) -> None:
     with device_process("Wrong", short_path) as (_, endpoint):
         report = compared(network, str(endpoint.directory), limits=Limits(min_sqnr=60))

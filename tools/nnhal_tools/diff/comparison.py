@@ -8,7 +8,7 @@ from nnhal.errors import HalError
 from nnhal.operations import type_name
 from nnhal.types import OperandType
 from nnhal.types.layout import describe
-from nnhal_tools.diff.device_side import DeviceSide
+from nnhal_tools.diff.device_side import HELPER, DeviceSide
 from nnhal_tools.diff.figures import Distance, Figures
 from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.report import DiffReport, LayerDiff
@@ -21,8 +21,12 @@ def compare(
 ) -> DiffReport:
     """Run both sides on each sample, and each layer of the device also on the reference's inputs.
 
-    Raises HalError if a side refuses the model, DeadObjectError if a device is gone.
+    Raises ValueError if a device declines every operation, HalError if a side refuses the model, DeadObjectError if a
+    device is gone.
     """
+    for side in (ref, dut):
+        if isinstance(side, DeviceSide):
+            side.require_any()
     wanted, got = ref.observe(samples), dut.observe(samples)
     return _Comparison(subject, ref, dut, wanted, got, limits).report(name, len(samples))
 
@@ -46,7 +50,7 @@ class _Comparison:
             sources = sorted({makers[operand] for operand in layer.inputs if operand in makers})
             found[layer.number] = self._layer(layer, [found[number] for number in sources])
         declined = {self._place(number): reason for number, reason in self._dut.refusals().items()}
-        notes = (*self._wanted.notes, *self._got.notes, *self._unseen())
+        notes = (*self._reference_notes(), *self._wanted.notes, *self._got.notes, *self._unseen())
         return DiffReport(name, self._ref.name, self._dut.name, samples, tuple(found.values()), declined, notes)
 
     def _layer(self, layer: ComparedLayer, sources: Sequence[LayerDiff]) -> LayerDiff:
@@ -120,6 +124,12 @@ class _Comparison:
             if any(operand not in side.samples[0] for operand in inside)
         ]
         return f"fused: {' and '.join(blind)} shows no value between its operations"
+
+    def _reference_notes(self) -> list[str]:
+        """Say what the reference does not compute itself."""
+        declined = self._ref.refusals() if isinstance(self._ref, DeviceSide) else {}
+        names = ", ".join(self._place(number) for number in declined)
+        return [f"the reference {self._ref.name} declines {names}; {HELPER} computes it"] if declined else []
 
     def _unseen(self) -> list[str]:
         """Say what no layer tells of."""

@@ -16,6 +16,7 @@ from nnhal_tools.diff.subject import Subject, Values
 
 HELPER = "cpu_ref"
 """The driver that computes what a device declines."""
+_SHOWN_REASONS = 3
 
 
 class DeviceSide:
@@ -27,6 +28,13 @@ class DeviceSide:
         self._device, self._subject = device, subject
         self.supported = device.supported_operations(subject.model)
         self._helper = device if all(self.supported) else helper()
+
+    def require_any(self) -> None:
+        """Raise ValueError if the device declines every operation: then nothing of it can be compared."""
+        if not any(self.supported):
+            reasons = {reason for reason in self.refusals().values() if reason}
+            why = f" ({'; '.join(sorted(reasons)[:_SHOWN_REASONS])})" if reasons else ""
+            raise ValueError(f"{self.name} declines every operation of the model{why}: there is nothing to compare")
 
     def runs_on(self, operations: Sequence[int]) -> str:
         """Return the name of what runs operations: the device's, or the helper's if it runs one of them."""

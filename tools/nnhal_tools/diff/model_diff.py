@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nnhal.arrays import Array
 from nnhal.remote import RemoteDevice
+from nnhal.types.layout import Dimensions
 from nnhal_frontends import ModelFormat, import_model
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel
@@ -57,23 +58,34 @@ def diff_model(request: DiffRequest) -> DiffReport:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the file cannot be imported, an input does not fit, or a runtime does not run files of its format.
+        ValueError: the file cannot be imported, an input does not fit, a runtime does not run files of its format, or a
+            device declines every operation.
         NnhalError: a device cannot be started or is gone, or a side cannot run the model.
     """
     given = read_model(request.model, request.lengths, request.shapes, request.signature)
-    content = request.model.read_bytes()
-    subject = Subject(_imported(request, content, given))
-    arrays = request.samples or [random_inputs(subject, request.seed + n) for n in range(request.random_samples)]
-    for sample in arrays:
+    for sample in request.samples:
         given.require_inputs(sample)
+    content = request.model.read_bytes()
+    subject = Subject(_imported(request, content, _shapes(given, request.samples)))
+    arrays = request.samples or [random_inputs(subject, request.seed + n) for n in range(request.random_samples)]
     samples = [stored_sample(subject, sample) for sample in arrays]
     with _sides(request, content, subject) as (ref, dut):
         return compare(subject, ref, dut, samples, request.limits, request.model.name)
 
 
-def _imported(request: DiffRequest, content: bytes, given: GivenModel) -> ImportedModel:
+def _shapes(given: GivenModel, samples: Sequence[Mapping[str, Array]]) -> Mapping[str, Dimensions]:
+    """Return the dimensions that the user has fixed, by options or by samples that all have the same."""
+    found = dict(given.dimensions)
+    for tensor in given.inputs:
+        shapes = {sample[tensor.name].shape for sample in samples if tensor.name in sample}
+        if 0 in tensor.shape and len(shapes) == 1 and 0 not in (shape := shapes.pop()):
+            found[tensor.name] = shape
+    return found
+
+
+def _imported(request: DiffRequest, content: bytes, shapes: Mapping[str, Dimensions]) -> ImportedModel:
     try:
-        imported = import_model(content, shapes=given.dimensions, signature=request.signature or None)
+        imported = import_model(content, shapes=shapes, signature=request.signature or None)
     except FrontendError as error:
         raise ValueError(f"{request.model}: {error}") from error
     model = replace(imported.model, relax_computation_float32_to_float16=request.relaxed)

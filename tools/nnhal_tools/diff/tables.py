@@ -10,6 +10,7 @@ from nnhal_pages.explanation.marks import counted
 from nnhal_tools.diff.report import DiffReport, LayerDiff
 from nnhal_tools.diff.words import (
     cosine_words,
+    declined_words,
     growth_words,
     number,
     sqnr_words,
@@ -32,9 +33,7 @@ def show_report(report: DiffReport, console: Console, everything: bool = False) 
     if equal:
         console.print(Text(f"{counted(equal, 'layer')} with equal bits; --all shows all"))
     footnotes.show(console)
-    for name, reason in report.declined.items():
-        console.print(Text(f"{report.dut} declines {name}; cpu_ref computes it{f': {reason}' if reason else ''}"))
-    for note in report.notes:
+    for note in (*declined_words(report), *report.notes):
         console.print(Text(note))
     console.print(Text(verdict(report)))
 

@@ -8,6 +8,8 @@ from nnhal_tools.diff.report import MADE, DiffReport, LayerDiff
 
 _SHOWN_STEPS = 7
 _NAME_WIDTH = 60
+_SHOWN_REASONS = 8
+_SHOWN_DECLINED = 3
 
 
 def sqnr_words(figures: Figures | None) -> str:
@@ -50,13 +52,29 @@ def title_of(layer: LayerDiff) -> str:
     return " + ".join(layer.nodes) or layer.value
 
 
+def declined_words(report: DiffReport) -> list[str]:
+    """Say what the device declines, a line for each reason."""
+    found: dict[str, list[str]] = {}
+    for name, reason in report.declined.items():
+        found.setdefault(reason, []).append(name)
+    lines = []
+    for reason, names in list(found.items())[:_SHOWN_REASONS]:
+        more = f" and {len(names) - _SHOWN_DECLINED} more" if len(names) > _SHOWN_DECLINED else ""
+        shown = ", ".join(shortened(name, _NAME_WIDTH) for name in names[:_SHOWN_DECLINED])
+        lines.append(f"{report.dut} declines {shown}{more}; cpu_ref computes it{f': {reason}' if reason else ''}")
+    left = len(found) - _SHOWN_REASONS
+    return [*lines, f"it declines more for {left} other reasons; --json has all"] if left > 0 else lines
+
+
 def verdict(report: DiffReport) -> str:
     """Say in a sentence where the two sides part."""
     first, sides = report.first, f"{report.dut} and {report.ref}"
     compared = [layer for layer in report.layers if layer.error is not None]
     if first is None:
         equal = sum(layer.error.is_equal for layer in compared if layer.error is not None)
-        return f"{sides} agree in all {len(compared)} layers within the limits; {equal} have equal bits"
+        helped = sum(layer.runs_on != report.dut for layer in compared)
+        more = f"; {helped} of them run on cpu_ref, since {report.dut} declines them" if helped else ""
+        return f"{sides} agree in all {len(compared)} layers within the limits; {equal} have equal bits{more}"
     where = f"layer {first.number}, {first.kind} {shortened(title_of(first), _NAME_WIDTH)}"
     source = "made there" if first.origin == MADE else "inherited from the layers before, each within the limits"
     made = sum(layer.origin == MADE for layer in report.over)
