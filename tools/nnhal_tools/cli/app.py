@@ -151,6 +151,10 @@ COMMANDS = {
         "nnhal_tools.cli.kill:kill",
         "Kill a process, end a session, or cancel an execution. A process that is killed is started again.",
     ),
+    "faults": LazyCommand(
+        "nnhal_tools.cli.faults:app",
+        "Tell running devices to misbehave: they must have been started with --allow-faults.",
+    ),
     "bench": LazyCommand("nnhal_tools.cli.bench:app", "Measure, against a named floor, in one run."),
 }
 """In the order in which help lists them."""
