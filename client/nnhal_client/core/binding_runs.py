@@ -51,13 +51,18 @@ class BindingRuns:
         run_channel: RemoteRunChannel | None,
         measures: bool,
         outputs: ResizableOutputs,
+        settled: Mapping[str, Dimensions],
     ) -> None:
-        """``place`` names the framework in errors; ``channel`` is the binding's channel to it."""
+        """``place`` names the framework in errors; ``channel`` is the binding's channel to it.
+
+        ``settled`` are dimensions of open outputs that those of the inputs determine, which direct runs do not report.
+        """
         self._place = place
         self._channel = channel
         self._run_channel = run_channel
         self._measures = measures
         self._outputs = outputs
+        self._settled = settled
         self._resizes = outputs.has_unknown_dimensions
         self._call = wire.RunCall(deadline_ns=NO_DEADLINE).SerializeToString()
         self.lost_run_channel = False
@@ -84,7 +89,8 @@ class BindingRuns:
                 called_ns = time.perf_counter_ns()
                 answer = yield run_channel.channel, call
                 run_channel.check(answer)
-                return RunReport(time.perf_counter_ns() - called_ns, len(call) + len(answer), (), {}, direct=True)
+                duration_ns, size = time.perf_counter_ns() - called_ns, len(call) + len(answer)
+                return RunReport(duration_ns, size, (), self._settled, direct=True)
             except (ChannelClosedError, ProtocolError, TransportError):
                 self._run_channel = None
                 self.lost_run_channel = True

@@ -23,6 +23,7 @@ REFUSED = burst_pb2.BurstAnswer(
 ).SerializeToString()
 GARBAGE = b"\xff" * 9
 HOUR_NS = 3600 * 10**9
+SETTLED = {"y": (2, 3)}
 
 
 class Outputs:
@@ -46,7 +47,7 @@ class Bound:
         self.framework, _ = channel_pair()
         self.device, _ = channel_pair()
         run_channel = RemoteRunChannel(self.device, 7, may_fall_back)
-        self.runs = BindingRuns("here", self.framework, run_channel, measures, outputs or Outputs())
+        self.runs = BindingRuns("here", self.framework, run_channel, measures, outputs or Outputs(), SETTLED)
 
     def sends_to_device(self, exchanges: Exchanges) -> None:
         """See that a run begins with one datagram to the device."""
@@ -89,6 +90,7 @@ def test_a_direct_run_is_one_datagram_each_way() -> None:
         bound.sends_to_device(exchanges)
         report = ended(exchanges, GOOD)
         assert report.direct and report.duration_ns > 0
+        assert report.dimensions == SETTLED
 
 
 def test_what_the_device_refuses_is_asked_of_the_framework_and_the_next_run_is_direct() -> None:

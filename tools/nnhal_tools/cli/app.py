@@ -52,6 +52,10 @@ COMMANDS = {
         "nnhal_tools.cli.explain:explain",
         "Explain where each operation runs and why the other devices refuse it, and what each edge costs and why.",
     ),
+    "diff": LazyCommand(
+        "nnhal_tools.cli.diff:diff",
+        "Compare MODEL on a device with a reference, layer by layer: where they part, by how much, and why.",
+    ),
     "cascade": LazyCommand(
         "nnhal_tools.cli.cascade:cascade",
         "Compile an 8-bit network for an Ethos-U with a budget of bytes: its cascades, its buffers, what they cost.",
