@@ -41,14 +41,17 @@ class NativeBinding:
         answer = calls.call(stub.Bind, request)
         self._handle = answer.binding
         channel = calls.take_channel(answer.channel_descriptor_id)
+        known = {output.name: tuple(output.dimensions) for output in answer.outputs}
         run_channel = None
         if answer.HasField("run_channel"):
             run_channel = RemoteRunChannel(
                 calls.take_channel(answer.run_channel.channel_descriptor_id),
                 answer.run_channel.execution,
                 answer.run_channel.may_fall_back,
+                answer.run_channel.outputs,
+                known,
             )
-        self._memory.resize({output.name: tuple(output.dimensions) for output in answer.outputs})
+        self._memory.resize(known)
         self._runs = BindingRuns(calls.place, channel, run_channel, measure_timing, self._memory)
         self.measures = measure_timing
         self.dimensions = self._memory.dimensions

@@ -118,6 +118,7 @@ class Execution:
         self._bound_outputs = arguments.outputs
         # The output shapes, if the buffers give dimensions that model and request leave unknown.
         self._known_from_buffers: tuple[OutputShape, ...] = ()
+        self._last_outcome, self._last_result = DONE, SUCCESS
         self._workload: BoundWorkload
         if arguments.uses is None:
             self._workload = prepared.workload.bind(arguments.inputs, arguments.outputs)
@@ -289,7 +290,7 @@ class Execution:
         if versions == self._bound_versions:
             uses.require_ready()
             return
-        self._bound_versions = None
+        self._bound_versions, self._last_outcome = None, DONE
         inputs, outputs = list(self._inputs), list(self._outputs)
         uses.fill(inputs, outputs)
         self._workload = self.prepared.workload.bind(inputs, outputs)
@@ -351,18 +352,25 @@ class Execution:
 
     def _conclude(self, outcome: Outcome, staging: Staging) -> tuple[ExecutionResult, Staging]:
         """Copy staged outputs out if all outputs fit, and return the shapes. What the driver has copied is counted."""
-        shapes = self._shapes(outcome) if outcome.dimensions else ()
-        sufficient = all(shape.is_sufficient for shape in shapes)
+        result = self._result_of(outcome) if outcome.dimensions else SUCCESS
         if outcome.copies:
             staging = Staging() if staging is NO_STAGING else staging
             for copy in outcome.copies:
                 staging.add(copy)
             self.prepared.counters.add_copies(outcome.copies)
-        if self._staged_outputs and sufficient:
+        if self._staged_outputs and result.output_sufficient_size:
             copy_out(self._staged_outputs, staging)
         if staging is not NO_STAGING:
             self.prepared.counters.add_staged(staging.bytes)
-        return (ExecutionResult(sufficient, shapes) if shapes else SUCCESS), staging
+        return result, staging
+
+    def _result_of(self, outcome: Outcome) -> ExecutionResult:
+        """The result of an outcome with dimensions: the same object for the same outcome, whose answer is made once."""
+        if outcome is not self._last_outcome:
+            shapes = self._shapes(outcome)
+            self._last_result = ExecutionResult(all(shape.is_sufficient for shape in shapes), shapes)
+            self._last_outcome = outcome
+        return self._last_result
 
     def _shapes(self, outcome: Outcome) -> tuple[OutputShape, ...]:
         return tuple(
