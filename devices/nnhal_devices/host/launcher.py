@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import TypeVar
 
 from nnhal.descriptor import Descriptor
@@ -31,6 +32,8 @@ class Launcher:
         """
         self._queue = queue
         self._synchronous = synchronous
+        self.before: Callable[[Execution], object] | None = None
+        """Called with each execution that is about to be launched; what it raises refuses the launch."""
 
     def launch(
         self,
@@ -58,6 +61,8 @@ class Launcher:
         _require_no_error(fences)
         execution.require_known_outputs()
         require_ahead(deadline_ns)
+        if self.before is not None:
+            self.before(execution)
         execution.hold()
         launch = Launch(execution, fences, deadline_ns, duration_ns, client, launched_ns, enqueued)
         try:
@@ -116,7 +121,7 @@ class Launcher:
 def start(launch: Launch) -> None:
     """Run a launch in a thread of its own."""
     try:
-        threading.Thread(target=launch.run, name="fenced", daemon=True).start()
+        threading.Thread(target=copy_context().run, args=(launch.run,), name="fenced", daemon=True).start()
     except RuntimeError as error:
         launch.fail(str(error))
 

@@ -1459,6 +1459,7 @@ class BindResponse(_message.Message):
     CHANNEL_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
     RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
+    INSUFFICIENT_OUTPUTS_FIELD_NUMBER: _builtins.int
     binding: _builtins.int
     """The handle of the binding."""
     channel_descriptor_id: _builtins.int
@@ -1471,6 +1472,12 @@ class BindResponse(_message.Message):
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutputReport]:
         """Outputs whose dimensions the model leaves open and those of the inputs determine. Answers on the run channel do not report them."""
 
+    @_builtins.property
+    def insufficient_outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutputReport]:
+        """Such outputs of a plan for the dimensions of the inputs that do not fit the memory that they are given. The binding follows
+        the plan for open dimensions then, and its runs will fail; the client binds anew with more memory.
+        """
+
     def __init__(
         self,
         *,
@@ -1478,10 +1485,11 @@ class BindResponse(_message.Message):
         channel_descriptor_id: _builtins.int = ...,
         run_channel: Global___RunChannel | None = ...,
         outputs: _abc.Iterable[Global___OutputReport] | None = ...,
+        insufficient_outputs: _abc.Iterable[Global___OutputReport] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["run_channel", b"run_channel"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "channel_descriptor_id", b"channel_descriptor_id", "outputs", b"outputs", "run_channel", b"run_channel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "channel_descriptor_id", b"channel_descriptor_id", "insufficient_outputs", b"insufficient_outputs", "outputs", b"outputs", "run_channel", b"run_channel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

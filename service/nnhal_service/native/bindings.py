@@ -67,6 +67,7 @@ class BindingServicer:
             channel_descriptor_id=number,
             run_channel=run_channel,
             outputs=outputs_to_wire(binding.context.settled),
+            insufficient_outputs=outputs_to_wire(binding.context.insufficient),
         )
 
     @answers

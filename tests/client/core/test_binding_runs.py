@@ -23,6 +23,7 @@ REFUSED = burst_pb2.BurstAnswer(
 ).SerializeToString()
 GARBAGE = b"\xff" * 9
 HOUR_NS = 3600 * 10**9
+SETTLED = {"k": (4,)}
 
 
 class Outputs:
@@ -45,7 +46,7 @@ class Bound:
     def __init__(self, outputs: Outputs | None = None, may_fall_back: bool = True, measures: bool = False) -> None:
         self.framework, _ = channel_pair()
         self.device, _ = channel_pair()
-        run_channel = RemoteRunChannel(self.device, 7, may_fall_back, ("y", "", "z"), {"k": (4,)})
+        run_channel = RemoteRunChannel(self.device, 7, may_fall_back, ("y", "", "z"), SETTLED)
         self.runs = BindingRuns("here", self.framework, run_channel, measures, outputs or Outputs())
 
     def sends_to_device(self, exchanges: Exchanges) -> None:
@@ -96,6 +97,7 @@ def test_a_direct_run_is_one_datagram_each_way() -> None:
         bound.sends_to_device(exchanges)
         report = ended(exchanges, GOOD)
         assert report.direct and report.duration_ns > 0
+        assert report.dimensions == SETTLED
 
 
 def test_what_the_device_refuses_is_asked_of_the_framework_and_the_next_run_is_direct() -> None:
@@ -142,7 +144,7 @@ def test_direct_runs_report_the_dimensions_of_outputs_and_those_that_are_known()
         bound.sends_to_device(exchanges)
         report = ended(exchanges, shaped((1, count), (7,), ()))
         assert report.direct
-        assert report.dimensions == outputs.dimensions == {"y": (1, count), "z": (), "k": (4,)}
+        assert report.dimensions == outputs.dimensions == {"y": (1, count), "z": (), **SETTLED}
 
 
 def test_outputs_are_shown_as_the_last_run_has_them_whichever_way_it_took() -> None:

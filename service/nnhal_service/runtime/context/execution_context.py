@@ -76,6 +76,11 @@ class ExecutionContext:
         return self._followed.planned.settled
 
     @property
+    def insufficient(self) -> Sequence[OutputReport]:
+        """The dimensions of such outputs for which there is too little memory, if a plan was prepared for them."""
+        return self._followed.planned.insufficient
+
+    @property
     def state(self) -> CarriedState | None:
         """The state of a model that has one."""
         return self._followed.state

@@ -206,7 +206,7 @@ class LoadedModel:
             own = self.new_state() if has_state and state is None else None
             try:
                 context = ExecutionContext(
-                    planned or PlannedBinding(self._plans, outputs),
+                    planned or PlannedBinding(self._plans, outputs, insufficient=way.insufficient if way else ()),
                     inputs,
                     pools,
                     measure_timing,
