@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -41,20 +40,6 @@ SECONDS = 30
 CALLS = {title: method for method in device_methods() if (title := name_of(method).replace("Service.", ".")) in METHODS}
 """The calls over gRPC, by their names in conditions."""
 SHORT_NS = 20_000_000
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[FaultyDevice]:
-    """One device for the faults that it survives."""
-    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, faulty_device(Path(directory)) as device:
-        yield device
-
-
-@pytest.fixture
-def faulty(shared: FaultyDevice) -> Iterator[FaultyDevice]:
-    """The shared device, without faults before and after a test."""
-    yield shared
-    shared.control.clear()
 
 
 @pytest.fixture
@@ -205,7 +190,7 @@ def test_an_injected_fault_is_logged_as_such(faulty: FaultyDevice) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"what": "explosion"}, "fault 1: what: got 'explosion', expected death, delay, error, hang"),
+        ({"what": "explosion"}, "fault 1: what: got 'explosion', expected answer, damaged_cache, death, delay, error"),
         ({"what": "error", "status": "NONE"}, "fault 1, status: got NONE"),
         ({"what": "error", "method": "Device.Fly"}, "got method 'Device.Fly', expected execute, prepare"),
         ({"what": "error", "name": "x", "colour": "red"}, r"fault 1 \(x\), colour: is unknown"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -14,7 +14,17 @@ from nnhal.errors import HalError, invalid_argument
 from nnhal.types import ErrorStatus
 from nnhal_devices.faults.model_facts import ModelFacts
 from nnhal_devices.faults.served_call import CURRENT, ServedCall
-from nnhal_hosting.faults import EXECUTE, LAUNCHES, MAX_FAULTS, PREPARE, ErrorFault, Fault, FaultDocument
+from nnhal_hosting.faults import (
+    EXECUTE,
+    LAUNCHES,
+    MAX_FAULTS,
+    PREPARE,
+    DelayFault,
+    ErrorFault,
+    Fault,
+    FaultDocument,
+    MemoryFault,
+)
 
 _EXECUTE, _LAUNCHES, _PREPARE = frozenset(EXECUTE), frozenset(LAUNCHES), frozenset(PREPARE)
 
@@ -28,8 +38,34 @@ class Point(Enum):
     """In place of the driver that prepares a model, or before it does."""
     LAUNCH = "launch"
     """Before an execution is accepted."""
+    BIND = "bind"
+    """When memory is bound to a prepared model."""
     RUN = "run"
     """In place of the driver that executes, or before it does."""
+    OUTCOME = "outcome"
+    """When the driver has executed."""
+    RESULT = "result"
+    """When the outcome has been checked, and is about to be told."""
+    ANSWER = "answer"
+    """When the answer is about to be sent on a channel."""
+    FENCE = "fence"
+    """When a launch is about to signal."""
+    SUPPORT = "support"
+    """When the driver has said which operations it supports."""
+    CACHE = "cache"
+    """Before the files of a cache are read."""
+
+
+_POINTS = {
+    "answer": Point.ANSWER,
+    "damaged_cache": Point.CACHE,
+    "fence": Point.FENCE,
+    "shapes": Point.RESULT,
+    "slow_clock": Point.OUTCOME,
+    "values": Point.OUTCOME,
+    "withdrawn": Point.SUPPORT,
+}
+"""Where faults act that act at one point only, by their kind."""
 
 
 class ActiveFault:
@@ -43,6 +79,8 @@ class ActiveFault:
         """Of all that is drawn for it. Used with the lock of its set only."""
         self.released = threading.Event()
         """Set when it is removed: what it has hang goes on."""
+        self.held: list[Callable[[], None]] = []
+        """What is done when it is removed: signals of fences that it has kept back."""
         self.met = 0
         self.injected = 0
         self._since = time.monotonic()
@@ -165,7 +203,20 @@ class FaultSet:
     def drawn_seconds(self, active: ActiveFault) -> float:
         """Draw the seconds of a delay."""
         with self._lock:
-            return active.fault.drawn_seconds(active.source) if active.fault.what == "delay" else 0.0
+            return active.fault.drawn_seconds(active.source) if isinstance(active.fault, DelayFault) else 0.0
+
+    def drawn_bits(self, active: ActiveFault, count: int, flips: int) -> list[int]:
+        """Draw the numbers of bits to flip, of ``count`` bits."""
+        with self._lock:
+            return active.source.sample(range(count), min(flips, count))
+
+    def hold(self, active: ActiveFault, act: Callable[[], None]) -> None:
+        """Do something when a fault is removed, or now if it has been."""
+        with self._lock:
+            if active in self._active:
+                active.held.append(act)
+                return
+        act()
 
     def _numbered(self, what: str) -> str:
         """A name that no fault has had yet."""
@@ -178,6 +229,11 @@ class FaultSet:
 
 def point_of(fault: Fault, method: str) -> Point:
     """Where a fault acts in a call of a method."""
+    always = _POINTS.get(fault.what)
+    if always is not None:
+        return always
+    if isinstance(fault, MemoryFault):
+        return Point.CALL if method == "Device.Allocate" else Point.BIND
     if method in _EXECUTE:
         return Point.LAUNCH if method in _LAUNCHES and isinstance(fault, ErrorFault) else Point.RUN
     return Point.PREPARE if method in _PREPARE else Point.CALL
@@ -190,3 +246,5 @@ def _matches(text: str, patterns: Sequence[str]) -> bool:
 def _release(faults: Sequence[ActiveFault]) -> None:
     for each in faults:
         each.released.set()
+        for act in each.held:
+            act()

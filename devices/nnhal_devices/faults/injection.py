@@ -14,7 +14,7 @@ from nnhal_devices.driver import Control
 from nnhal_devices.faults.fault_set import ActiveFault, FaultSet, Point
 from nnhal_devices.faults.model_facts import ModelFacts
 from nnhal_devices.faults.served_call import CURRENT
-from nnhal_hosting.faults import DeathFault, DelayFault, ErrorFault, FaultDocument, HangFault
+from nnhal_hosting.faults import DeathFault, DelayFault, ErrorFault, FaultDocument, HangFault, MemoryFault
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
@@ -54,17 +54,17 @@ class DeviceFaults:
             match fault:
                 case DelayFault():
                     seconds = self.set.drawn_seconds(active)
-                    _tell(active, facts, f"{seconds * 1000:.3f} ms")
-                    _delay(seconds, control)
+                    tell(active, facts, f"{seconds * 1000:.3f} ms")
+                    delay(seconds, control)
                 case HangFault():
-                    _tell(active, facts, "until it is cleared")
+                    tell(active, facts, "until it is cleared")
                     _hang(active, control)
                 case DeathFault():
                     how = f"exit status {fault.exit}" if fault.exit is not None else fault.signal or "SIGKILL"
-                    _tell(active, facts, how)
+                    tell(active, facts, how)
                     _die(fault)
-                case ErrorFault():
-                    _tell(active, facts, fault.status)
+                case ErrorFault() | MemoryFault():
+                    tell(active, facts, fault.status)
                     raise HalError(fault.error_status, told(active))
 
 
@@ -74,7 +74,8 @@ def told(active: ActiveFault) -> str:
     return f"injected fault {active.name!r}{': ' if message else ''}{message}"
 
 
-def _tell(active: ActiveFault, facts: ModelFacts | None, detail: str) -> None:
+def tell(active: ActiveFault, facts: ModelFacts | None, detail: str) -> None:
+    """Log that a fault is injected."""
     call = CURRENT.get()
     _log.warning(
         "fault injected",
@@ -88,7 +89,7 @@ def _tell(active: ActiveFault, facts: ModelFacts | None, detail: str) -> None:
     )
 
 
-def _delay(seconds: float, control: Control | None) -> None:
+def delay(seconds: float, control: Control | None = None) -> None:
     """Wait, as a driver does that works: a run ends at its deadline, or when it is cancelled."""
     if control is None:
         wanted, until = CURRENT.get().is_wanted, time.monotonic() + seconds

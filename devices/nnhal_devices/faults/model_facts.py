@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from nnhal.resolved import ResolvedModel
-from nnhal.types import OperationType
+from nnhal.types import Model, OperationType
 from nnhal.types.layout import is_extension
 
 _DIGITS = 12
@@ -25,18 +24,19 @@ class ModelFacts(NamedTuple):
     """The types of its operations, those of referenced subgraphs too."""
 
 
-def facts_of(model: ResolvedModel) -> ModelFacts:
+def facts_of(model: Model) -> ModelFacts:
     """Look at a model."""
     digest = hashlib.sha256()
     operations: set[str] = set()
-    for graph in model.subgraphs:
+    for graph in (model.main, *model.referenced):
         for operand in graph.operands:
             digest.update(repr((int(operand.type), tuple(operand.dimensions), int(operand.lifetime))).encode())
         for operation in graph.operations:
             digest.update(repr((int(operation.type), tuple(operation.inputs), tuple(operation.outputs))).encode())
-            operations.add(_name(operation.type))
+            operations.add(name_of_operation(operation.type))
     return ModelFacts(digest.hexdigest()[:_DIGITS], frozenset(operations))
 
 
-def _name(code: int) -> str:
+def name_of_operation(code: int) -> str:
+    """The name of a type of operations as the HAL has it; a number for one of an extension."""
     return f"{code:#x}" if is_extension(code) else OperationType(code).name

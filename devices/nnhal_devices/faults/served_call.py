@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import NamedTuple
 
+from nnhal_devices.faults.model_facts import ModelFacts
+
 
 class ServedCall(NamedTuple):
     """One call, from its arrival on until it has been answered and its work is done."""
@@ -24,5 +26,7 @@ class ServedCall(NamedTuple):
 
 
 NO_CALL = ServedCall("")
+RAN: ContextVar[ModelFacts | None] = ContextVar("ran", default=None)
+"""The model that was executed last in this thread."""
 CURRENT: ContextVar[ServedCall] = ContextVar("call", default=NO_CALL)
 """That of this thread, or of the thread that has started it."""

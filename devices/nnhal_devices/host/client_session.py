@@ -25,6 +25,8 @@ from nnhal_hosting.sessions import Ownership, Sessions
 
 Exchange = Callable[[], Work | None]
 """Receives a message of a channel, and returns the work that it leaves."""
+OnChannel = Callable[[str, "ClientSession", Channel, Exchange], Exchange]
+"""Given the name of a channel, its client, the channel and its exchanges, returns those that take their place."""
 
 
 class ClientSession(Ownership):
@@ -35,11 +37,11 @@ class ClientSession(Ownership):
         session: Session,
         context: BackendContext | None = None,
         copies: CopyBudget | None = None,
-        on_channel: Callable[[str, ClientSession, Exchange], Exchange] | None = None,
+        on_channel: OnChannel | None = None,
     ) -> None:
         """``context`` is notified of the session's networks; ``copies`` limits copies of constants.
 
-        ``on_channel`` is given the exchanges of each channel with its name, and returns those that take their place.
+        ``on_channel`` is given each channel with its name and exchanges, and returns those that take their place.
         """
         self._on_channel = on_channel
         self.launched = Launches()
@@ -91,7 +93,7 @@ class ClientSession(Ownership):
     ) -> None:
         """Serve a channel as every session does. Raises as there."""
         if self._on_channel is not None:
-            exchange = self._on_channel(name, self, exchange)
+            exchange = self._on_channel(name, self, channel, exchange)
         super().serve_exchanges(channel, name, exchange, ended, in_turn)
 
     @property

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions.execution import hinted_priority
@@ -56,6 +56,15 @@ class RunOwner(Protocol):
     @property
     def is_over(self) -> bool:
         """Whether it has ended."""
+        ...
+
+
+@runtime_checkable
+class AlteringWorkload(Protocol):
+    """A workload that alters what clients are told of a run: one of a device that takes faults."""
+
+    def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> ExecutionResult:
+        """What is told instead; ``known`` are the dimensions of the bound outputs."""
         ...
 
 
@@ -119,6 +128,7 @@ class Execution:
         # The output shapes, if the buffers give dimensions that model and request leave unknown.
         self._known_from_buffers: tuple[OutputShape, ...] = ()
         self._last_outcome, self._last_result = DONE, SUCCESS
+        self._altering = prepared.workload if isinstance(prepared.workload, AlteringWorkload) else None
         self._workload: BoundWorkload
         if arguments.uses is None:
             self._workload = prepared.workload.bind(arguments.inputs, arguments.outputs)
@@ -162,7 +172,10 @@ class Execution:
         try:
             if self.uses is not None:
                 self.uses.require_alive()
-            return self.run_held(deadline_ns)
+            result, staging = self.run_held(deadline_ns)
+            if self._altering is not None:
+                result = self._altering.altered(result, [output.dimensions for output in self._bound_outputs])
+            return result, staging
         finally:
             self.is_wanted = None
             self._busy.release()

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast
 
 import grpc
 
+from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
+from nnhal.fence import Signal
+from nnhal.link import Channel
+from nnhal.types import Model
+from nnhal_devices.driver import Support, Supported, Unsupported
 from nnhal_devices.faults.driver import FaultyWorkload
-from nnhal_devices.faults.fault_set import Point
-from nnhal_devices.faults.injection import DeviceFaults
-from nnhal_devices.faults.model_facts import ModelFacts
-from nnhal_devices.faults.served_call import CURRENT, NO_CALL, ServedCall
+from nnhal_devices.faults.fault_set import ActiveFault, Point
+from nnhal_devices.faults.injection import DeviceFaults, delay, tell
+from nnhal_devices.faults.injection import told as told_of
+from nnhal_devices.faults.model_facts import ModelFacts, facts_of, name_of_operation
+from nnhal_devices.faults.served_call import CURRENT, NO_CALL, RAN, ServedCall
+from nnhal_devices.faults.signals import FaultySignal
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.client_session import ClientSession, ClientSessions, Exchange
 from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.hosted_device import HostedDevice
 from nnhal_devices.host.prepared_model import PreparedModel
-from nnhal_hosting.faults import METHODS
+from nnhal_hosting.faults import METHODS, AnswerFault, CacheFault
 from nnhal_hosting.polling import Work
 from nnhal_hosting.rpc import abort
 
@@ -45,6 +55,32 @@ class FaultPoints:
         """A servicer whose calls meet faults. ``service`` is its name in conditions."""
         return cast(S, _FaultyServicer(service, servicer, self))
 
+    def attach(self, device: HostedDevice) -> None:
+        """Have what does not go through a driver's methods meet faults, too."""
+        device.launcher.before = self.launching
+        device.launcher.around_signal = self.around_signal
+        device.withdraw = self.withdraw
+
+    def around_signal(self, execution: Execution, signal: Signal) -> Signal:
+        """The signal of a launch, which a fault may have fail or be silent."""
+        facts = facts_of_object(execution)
+        for active in self._faults.set.met(Point.FENCE, facts):
+            signal = cast(Signal, FaultySignal(signal, active, facts, self._faults.set))
+        return signal
+
+    def withdraw(self, model: Model, answers: Sequence[Support]) -> Sequence[Support]:
+        """A driver's answers without the operations that a fault has taken from it."""
+        if self._faults.set.is_empty:
+            return answers
+        facts, told = facts_of(model), list(answers)
+        for active in self._faults.set.met(Point.SUPPORT, facts):
+            tell(active, facts, ", ".join(active.fault.operation))
+            for index, operation in enumerate(model.main.operations):
+                name = name_of_operation(operation.type)
+                if isinstance(told[index], Supported) and any(fnmatchcase(name, one) for one in active.fault.operation):
+                    told[index] = Unsupported("NO_IMPL", name, f"others, by {told_of(active)}")
+        return told
+
     def launching(self, execution: Execution) -> None:
         """Meet the faults of a launch. Raises HalError."""
         self._faults.inject(Point.LAUNCH, facts_of_object(execution))
@@ -60,6 +96,20 @@ class FaultPoints:
         else:
             CURRENT.set(_served(method, client, context.is_active))
         self._faults.inject(Point.CALL, _facts_of_request(client, request))
+        if client is None:
+            return
+        for active in self._faults.set.met(Point.CACHE):
+            tell(active, None, "its files")
+            for file in (*request.model_cache, *request.data_cache):
+                self._damage(client.descriptors.get(file.descriptor_id).fileno(), active)
+
+    def _damage(self, file: int, active: ActiveFault) -> None:
+        """Flip bits of a file."""
+        assert isinstance(active.fault, CacheFault)
+        size = os.fstat(file).st_size
+        for bit in self._faults.set.drawn_bits(active, 8 * size, active.fault.flips):
+            (byte,) = os.pread(file, 1, bit // 8)
+            os.pwrite(file, bytes([byte ^ 1 << bit % 8]), bit // 8)
 
 
 class _FaultyServicer:
@@ -99,9 +149,24 @@ class _FaultyServicer:
         return call
 
 
-def on_channel(name: str, client: ClientSession, exchange: Exchange) -> Exchange:
+def on_channel(
+    faults: DeviceFaults, name: str, client: ClientSession, channel: Channel, exchange: Exchange
+) -> Exchange:
     """The exchanges of a channel, and the work that they leave, as calls that faults know."""
     call = _served(_CHANNELS[name], client, lambda: True)
+    send = channel.send
+
+    def send_or_not(message: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
+        """Send an answer, unless a fault drops it."""
+        for active in faults.set.met(Point.ANSWER, RAN.get()):
+            assert isinstance(active.fault, AnswerFault)
+            tell(active, RAN.get(), active.fault.outcome)
+            if active.fault.outcome == "dropped":
+                return
+            delay(active.fault.ms / 1000)
+        send(message, descriptors)
+
+    channel.send = send_or_not  # type: ignore[method-assign]  # of this channel only
 
     def exchange_of_call() -> Work | None:
         CURRENT.set(call)

@@ -34,6 +34,8 @@ class Launcher:
         self._synchronous = synchronous
         self.before: Callable[[Execution], object] | None = None
         """Called with each execution that is about to be launched; what it raises refuses the launch."""
+        self.around_signal: Callable[[Execution, Signal], Signal] | None = None
+        """Called with each signal of a launch; returns what takes its place."""
 
     def launch(
         self,
@@ -82,6 +84,8 @@ class Launcher:
             return answer(launch.callback, None), None
         try:
             launch.signal, fence = _new_fence()
+            if self.around_signal is not None:
+                launch.signal = self.around_signal(execution, launch.signal)
             answered = answer(launch.callback, fence)
         except BaseException:
             launch.let_go()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from nnhal.endpoint import Endpoint
@@ -30,7 +30,7 @@ from nnhal.v1 import (
 )
 from nnhal_devices.driver import Driver
 from nnhal_devices.host.administration import DeviceAdministration
-from nnhal_devices.host.client_session import ClientSession, ClientSessions, Exchange
+from nnhal_devices.host.client_session import ClientSession, ClientSessions, OnChannel
 from nnhal_devices.host.hosted_device import HostedDevice
 from nnhal_devices.host.servicers.backend import BackendServicer
 from nnhal_devices.host.servicers.buffer import BufferServicer
@@ -84,20 +84,20 @@ def host(
     With the process's ``guard``, files that may shrink are mapped if the driver can use them so. Operators are those
     whom its ``oversight`` knows. With ``faults``, the device has those, and takes more.
     """
-    around_channel: Callable[[str, ClientSession, Exchange], Exchange] | None = None
+    around_channel: OnChannel | None = None
     points: FaultPoints | None = None
     if faults is not None:  # a process that takes none does not pay for importing what injects them
         from nnhal_devices.faults.driver import with_faults
         from nnhal_devices.host.fault_points import FaultPoints, on_channel
 
-        driver, around_channel = with_faults(driver, faults), on_channel
+        driver, around_channel = with_faults(driver, faults), partial(on_channel, faults)
     device = HostedDevice(driver, settings, guard)
     clients = ClientSessions(
         lambda session: ClientSession(session, driver.backend.context, device.copies, around_channel)
     )
     if faults is not None:
         points = FaultPoints(faults, clients)
-        device.launcher.before = points.launching
+        points.attach(device)
     limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     poller = Poller(settings.spin_us * 1000)
     process = ServerProcess(

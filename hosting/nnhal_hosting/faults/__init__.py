@@ -9,7 +9,21 @@ from nnhal_hosting.faults.document import (
     read_document,
     read_faults_file,
 )
-from nnhal_hosting.faults.kinds import DEATHS, DeathFault, DelayFault, ErrorFault, HangFault
+from nnhal_hosting.faults.kinds import (
+    DEATHS,
+    AnswerFault,
+    CacheFault,
+    DeathFault,
+    DelayFault,
+    ErrorFault,
+    FenceFault,
+    HangFault,
+    MemoryFault,
+    ShapesFault,
+    SlowClockFault,
+    ValuesFault,
+    WithdrawnFault,
+)
 
 __all__ = [
     "DEATHS",
@@ -18,6 +32,8 @@ __all__ = [
     "MAX_FAULTS",
     "METHODS",
     "PREPARE",
+    "AnswerFault",
+    "CacheFault",
     "Condition",
     "DeathFault",
     "DelayFault",
@@ -25,7 +41,13 @@ __all__ = [
     "Fault",
     "FaultDocument",
     "FaultDocumentError",
+    "FenceFault",
     "HangFault",
+    "MemoryFault",
+    "ShapesFault",
+    "SlowClockFault",
+    "ValuesFault",
+    "WithdrawnFault",
     "device_of",
     "read_document",
     "read_faults_file",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -138,10 +138,15 @@ class Condition(BaseModel):
     every_start: bool = False
     """Whether a device that is started again has the fault again. Otherwise only the first process has it."""
 
+    ACTS_IN: ClassVar[tuple[str, ...]] = METHODS
+    """The calls that a fault of this kind can act in."""
+
     @model_validator(mode="after")
     def _known_methods(self) -> Condition:
         for pattern in self.method:
             methods_of(pattern)
+        if not self.methods:
+            raise ValueError(f"got method {', '.join(self.method)}, expected one of {', '.join(self.ACTS_IN)}")
         if self.nth and self.every:
             raise ValueError(f"got nth {self.nth} and every {self.every}, expected one of them")
         return self
@@ -149,7 +154,7 @@ class Condition(BaseModel):
     @property
     def methods(self) -> frozenset[str]:
         """The methods that it is about."""
-        return frozenset().union(*map(methods_of, self.method))
+        return frozenset().union(*map(methods_of, self.method)).intersection(self.ACTS_IN)
 
     def is_about(self, device: str) -> bool:
         """Whether it is about a device of this name."""

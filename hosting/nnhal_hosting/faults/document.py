@@ -11,13 +11,40 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from nnhal.errors import NnhalError
-from nnhal_hosting.faults.kinds import DeathFault, DelayFault, ErrorFault, HangFault
+from nnhal_hosting.faults.kinds import (
+    AnswerFault,
+    CacheFault,
+    DeathFault,
+    DelayFault,
+    ErrorFault,
+    FenceFault,
+    HangFault,
+    MemoryFault,
+    ShapesFault,
+    SlowClockFault,
+    ValuesFault,
+    WithdrawnFault,
+)
 
 MAX_FAULTS = 256
 """Faults that a device has at a time."""
 _MOST_BYTES = 1 << 20
 
-Fault = Annotated[ErrorFault | DelayFault | HangFault | DeathFault, Field(discriminator="what")]
+Fault = Annotated[
+    AnswerFault
+    | CacheFault
+    | DeathFault
+    | DelayFault
+    | ErrorFault
+    | FenceFault
+    | HangFault
+    | MemoryFault
+    | ShapesFault
+    | SlowClockFault
+    | ValuesFault
+    | WithdrawnFault,
+    Field(discriminator="what"),
+]
 
 
 class FaultDocumentError(NnhalError):

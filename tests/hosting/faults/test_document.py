@@ -56,7 +56,7 @@ def test_json_says_the_same_as_toml(tmp_path: Path) -> None:
         ),
         ('[[fault]]\nwhat = "death"\nsignal = "SIGUSR1"', "fault 1, signal: got SIGUSR1"),
         ("fault = 3", "fault: got 3"),
-        ("[[fault]]\nname = 7", "fault 1: what: got 'nothing', expected death"),
+        ("[[fault]]\nname = 7", "fault 1: what: got 'nothing', expected answer"),
         ("[[fault", "faults.toml: "),
     ],
 )
