@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,11 @@ import onnx
 import pytest
 from onnx import helper
 
+from nnhal_tools.conformance.memory import MemoryChoice
+from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
+from nnhal_tools.conformance.vectors import parse_vector
 from nnhal_tools.diff import DiffReport, DiffRequest, LayerDiff, Limits, diff_model
+from nnhal_tools.up import single_device
 from tests.support.faulty_drivers import write_faulty_driver
 from tests.support.onnx_models import onnx_model, random
 from tests.support.processes import device_process
@@ -85,6 +90,26 @@ def test_what_the_device_declines_the_helper_computes(network: Path) -> None:
         "last": "Picky",
     }
     assert all(layer.error is not None and layer.error.is_equal for layer in report.layers)
+
+
+@pytest.mark.parametrize(("dut", "operations"), [("Wrong", ["LOGISTIC"]), ("Fusing", ["TANH", "LOGISTIC"])])
+def test_the_layer_that_makes_the_error_is_reduced_to_a_vector(network: Path, dut: str, operations: list[str]) -> None:
+    report = diff_model(DiffRequest(network, "onnxruntime", dut, [{"x": random(2, 8)}], shrink=True))
+    assert report.reduced is not None
+    assert list(report.reduced.operations) == operations
+    assert report.reduced.dimensions == ((1, 1),)
+    assert report.reduced.is_least
+    vector = parse_vector(json.loads(report.reduced.vector))
+    for device, verdict in (("cpu_ref", Verdict.PASSED), (dut, Verdict.FAILED)):
+        with single_device(device, "test") as remote:
+            (result,) = VectorRunner(remote, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)]).run(vector)
+            assert result.verdict is verdict
+
+
+def test_without_an_error_there_is_nothing_to_reduce(network: Path) -> None:
+    report = diff_model(DiffRequest(network, "cpu_ref", "cpu_ref", [{"x": random(2, 8)}], shrink=True))
+    assert report.reduced is None
+    assert report.notes == ("nothing to reduce: no layer on cpu_ref makes an error over the limits",)
 
 
 def test_a_device_that_declines_everything_is_not_said_to_agree(network: Path) -> None:

@@ -49,6 +49,12 @@ def diff(
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
     ] = False,
+    shrink: Annotated[
+        Path | None,
+        typer.Option(
+            "--shrink", help="Write the least model that still has the first error made, as a vector, to FILE."
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the coloured graph to FILE.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show layers without any error too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -62,15 +68,19 @@ def diff(
     layers are judged as conformance tests are, and the exit status is 0.
     """
     console = Console(stderr=True, soft_wrap=True)
-    require_writable((html,))
+    require_writable((html, shrink))
     given = read_model(model, dim or (), shape or (), signature)
     arrays = read_samples(inputs or (), [tensor.name for tensor in given.inputs])
     limits = Limits(max_ulp, min_sqnr, max_error, min_cosine)
-    request = DiffRequest(model, ref, dut, arrays, samples, seed, limits, dim or (), shape or (), signature, relaxed)
+    request = DiffRequest(
+        model, ref, dut, arrays, samples, seed, limits, dim or (), shape or (), signature, relaxed, shrink is not None
+    )
     with console.status(f"running {model.name} on {ref} and {dut}"):
         report = diff_model(request)
     if html:
         html.write_text(diff_page(report))
+    if shrink and report.reduced:
+        shrink.write_text(f"{report.reduced.vector}\n")
     if as_json:
         print(json.dumps(report.as_dict(), allow_nan=False))
     else:

@@ -17,9 +17,9 @@ from nnhal_tools.diff.subject import ComparedLayer, Subject, Values
 
 
 def compare(
-    subject: Subject, ref: ComparedSide, dut: DeviceSide, samples: Sequence[Values], limits: Limits, name: str
-) -> DiffReport:
-    """Run both sides on each sample, and each layer of the device also on the reference's inputs.
+    subject: Subject, ref: ComparedSide, dut: DeviceSide, samples: Sequence[Values], limits: Limits
+) -> Comparison:
+    """Run both sides on each sample.
 
     Raises ValueError if a device declines every operation, HalError if a side refuses the model, DeadObjectError if a
     device is gone.
@@ -28,30 +28,35 @@ def compare(
         if isinstance(side, DeviceSide):
             side.require_any()
     wanted, got = ref.observe(samples), dut.observe(samples)
-    return _Comparison(subject, ref, dut, wanted, got, limits).report(name, len(samples))
+    return Comparison(subject, ref, dut, wanted, got, limits)
 
 
-class _Comparison:
+class Comparison:
+    """The values of both sides, by layers."""
+
     def __init__(
         self, subject: Subject, ref: ComparedSide, dut: DeviceSide, wanted: SideValues, got: SideValues, limits: Limits
     ) -> None:
-        self._subject, self._ref, self._dut, self._limits = subject, ref, dut, limits
-        self._wanted, self._got = wanted, got
+        self.subject, self._ref, self.dut, self.limits = subject, ref, dut, limits
+        self.wanted, self._got = wanted, got
         shown = [side.samples[0].keys() for side in (wanted, got)]
-        self._layers = subject.layers((shown[0] & shown[1]) & subject.computed)
+        self.layers = subject.layers((shown[0] & shown[1]) & subject.computed)
         halves = any(operand.type == OperandType.TENSOR_FLOAT16 for operand in subject.model.main.operands)
-        self._half = halves or subject.model.relax_computation_float32_to_float16
+        self.half = halves or subject.model.relax_computation_float32_to_float16
         self._names = ["the reference", "the device"] if ref.name == dut.name else [ref.name, dut.name]
 
-    def report(self, name: str, samples: int) -> DiffReport:
-        makers = {operand: layer.number for layer in self._layers for operand in layer.outputs}
+    def report(self, name: str) -> DiffReport:
+        """Compare each layer, also as the device runs it on the reference's inputs. Raises DeadObjectError."""
+        makers = {operand: layer.number for layer in self.layers for operand in layer.outputs}
         found: dict[int, LayerDiff] = {}
-        for layer in self._layers:
+        for layer in self.layers:
             sources = sorted({makers[operand] for operand in layer.inputs if operand in makers})
             found[layer.number] = self._layer(layer, [found[number] for number in sources])
-        declined = {self._place(number): reason for number, reason in self._dut.refusals().items()}
-        notes = (*self._reference_notes(), *self._wanted.notes, *self._got.notes, *self._unseen())
-        return DiffReport(name, self._ref.name, self._dut.name, samples, tuple(found.values()), declined, notes)
+        declined = {self._place(number): reason for number, reason in self.dut.refusals().items()}
+        notes = (*self._reference_notes(), *self.wanted.notes, *self._got.notes, *self._unseen())
+        return DiffReport(
+            name, self._ref.name, self.dut.name, len(self.wanted.samples), tuple(found.values()), declined, notes
+        )
 
     def _layer(self, layer: ComparedLayer, sources: Sequence[LayerDiff]) -> LayerDiff:
         errors, problem = self._figures(layer, self._got.samples)
@@ -60,17 +65,17 @@ class _Comparison:
         made_over = {value: self._over(value, figures) for value, figures in made.items()}
         # Of several results the one is told of that is over a limit, or has the most noise for its signal.
         worst = max(layer.outputs, key=lambda value: _badness(errors.get(value), over.get(value, ())))
-        operand, error, own = self._subject.operand(worst), errors.get(worst), made.get(worst)
+        operand, error, own = self.subject.operand(worst), errors.get(worst), made.get(worst)
         return LayerDiff(
             layer.number,
-            self._subject.kind(layer.number),
-            self._subject.nodes(layer.operations),
-            self._subject.name(worst),
+            self.subject.kind(layer.number),
+            self.subject.nodes(layer.operations),
+            self.subject.name(worst),
             type_name(operand.type),
             self._got.samples[0][worst].shape,
-            tuple(self._subject.kind(number) for number in layer.operations),
+            tuple(self.subject.kind(number) for number in layer.operations),
             self._fused(layer),
-            self._dut.runs_on(layer.operations),
+            self.dut.runs_on(layer.operations),
             tuple(source.number for source in sources),
             error,
             own,
@@ -83,22 +88,22 @@ class _Comparison:
 
     def _made(self, layer: ComparedLayer) -> tuple[Mapping[int, Figures], str]:
         """Return the figures of a layer that runs by itself on the reference's inputs, or why it cannot."""
-        missing = [value for value in layer.inputs if value not in self._wanted.samples[0]]
+        missing = [value for value in layer.inputs if value not in self.wanted.samples[0]]
         if missing or not layer.inputs:
             return {}, "it reads no value that the reference shows"
-        samples = [{value: sample[value] for value in layer.inputs} for sample in self._wanted.samples]
+        samples = [{value: sample[value] for value in layer.inputs} for sample in self.wanted.samples]
         try:
-            results = self._dut.run(layer.operations, layer.outputs, samples)
+            results = self.dut.run(layer.operations, layer.outputs, samples)
         except HalError as error:
-            return {}, f"{self._dut.name} does not run it by itself: {error.message}"
+            return {}, f"{self.dut.name} does not run it by itself: {error.message}"
         return self._figures(layer, results)
 
     def _figures(self, layer: ComparedLayer, results: Sequence[Values]) -> tuple[dict[int, Figures], str]:
         """Return the figures of each value, and what keeps values from being compared."""
         found, problem = {}, ""
         for value in layer.outputs:
-            distance = Distance(self._subject.operand(value))
-            for got, wanted in zip(results, self._wanted.samples, strict=True):
+            distance = Distance(self.subject.operand(value))
+            for got, wanted in zip(results, self.wanted.samples, strict=True):
                 one, other = got[value], wanted[value]
                 if one.shape != other.shape:
                     problem = f"{self._names[1]} gives {describe(one.shape)}, {self._names[0]} {describe(other.shape)}"
@@ -109,18 +114,18 @@ class _Comparison:
         return found, problem
 
     def _over(self, value: int, figures: Figures) -> list[str]:
-        return self._limits.exceeded(figures, self._subject.operand(value).type, self._half)
+        return self.limits.exceeded(figures, self.subject.operand(value).type, self.half)
 
     def _fused(self, layer: ComparedLayer) -> str:
         """Say which side shows nothing between the operations of a layer."""
         if len(layer.operations) == 1:
             return ""
         inside = {
-            operand for number in layer.operations for operand in self._subject.model.main.operations[number].outputs
+            operand for number in layer.operations for operand in self.subject.model.main.operations[number].outputs
         } - set(layer.outputs)
         blind = [
             name
-            for name, side in zip(self._names, (self._wanted, self._got), strict=True)
+            for name, side in zip(self._names, (self.wanted, self._got), strict=True)
             if any(operand not in side.samples[0] for operand in inside)
         ]
         return f"fused: {' and '.join(blind)} shows no value between its operations"
@@ -133,13 +138,13 @@ class _Comparison:
 
     def _unseen(self) -> list[str]:
         """Say what no layer tells of."""
-        told = {number for layer in self._layers for number in layer.operations}
-        left = [self._place(number) for number in self._subject.everything if number not in told]
+        told = {number for layer in self.layers for number in layer.operations}
+        left = [self._place(number) for number in self.subject.everything if number not in told]
         return [f"not compared, since no value of them is shown by both sides: {', '.join(left)}"] if left else []
 
     def _place(self, number: int) -> str:
-        nodes = self._subject.nodes((number,))
-        return f"{self._subject.kind(number)} {' + '.join(nodes)}".strip()
+        nodes = self.subject.nodes((number,))
+        return f"{self.subject.kind(number)} {' + '.join(nodes)}".strip()
 
 
 def _badness(figures: Figures | None, over: Sequence[str]) -> tuple[bool, float]:

@@ -9,6 +9,7 @@ from itertools import groupby
 from nnhal.arrays import Array
 from nnhal.errors import DeadObjectError, NnhalError, general_failure
 from nnhal.remote import RemoteDevice
+from nnhal.types import Model
 from nnhal_tools.diff.hal_runner import run_on
 from nnhal_tools.diff.observing import observe
 from nnhal_tools.diff.side import SideValues
@@ -86,6 +87,13 @@ class DeviceSide:
             for values, more in zip(known, piece.run(()), strict=True):
                 values.update(more)
         return [{operand: values[operand] for operand in outputs} for values in known]
+
+    def run_model(self, model: Model, inputs: Sequence[Array]) -> list[Array]:
+        """Run another model on the device, without the helper. Raises HalError if the device declines or fails."""
+        if not all(self._device.supported_operations(model)):
+            general_failure(f"{self.name} declines operations")
+        (outputs,) = run_on(self._device, model, [inputs])
+        return outputs
 
     def _owner(self, own: bool) -> RemoteDevice:
         return self._device if own else self._helper

@@ -40,7 +40,7 @@ class Limits:
     def _beyond_given(self, figures: Figures, code: int) -> list[str]:
         found = []
         if self.max_ulp is not None and figures.largest_step > self.max_ulp:
-            found.append(f"{figures.largest_step:,} {_unit(code)}, allowed {self.max_ulp:,}")
+            found.append(f"{_counted(figures.largest_step, code)}, allowed {self.max_ulp:,}")
         if self.min_sqnr is not None and figures.noise > figures.signal * 10 ** (-self.min_sqnr / 10):
             got = "no signal" if figures.sqnr is None else f"{figures.sqnr:.1f} dB"
             found.append(f"SQNR: {got}, at least {self.min_sqnr:g} dB allowed")
@@ -57,9 +57,10 @@ def _beyond_conformance(figures: Figures, code: int, half: bool) -> list[str]:
         allowed = absolute + relative * figures.peak
         return [f"largest error {figures.largest:.3g}, allowed {allowed:.3g}"] if figures.largest > allowed else []
     if figures.largest_step > absolute:
-        return [f"{figures.largest_step:,} steps, allowed {absolute:g}"]
+        return [f"{_counted(figures.largest_step, code)}, allowed {absolute:g}"]
     return []
 
 
-def _unit(code: int) -> str:
-    return "ULPs" if code in _FLOATS else "steps"
+def _counted(steps: int, code: int) -> str:
+    unit = "ULP" if code in _FLOATS else "step"
+    return f"{steps:,} {unit}{'' if steps == 1 else 's'}"

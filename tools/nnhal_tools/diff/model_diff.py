@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from nnhal_tools.diff.device_side import HELPER, DeviceSide
 from nnhal_tools.diff.inputs import random_inputs, stored_sample
 from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.report import DiffReport
+from nnhal_tools.diff.shrinking import shrunk
 from nnhal_tools.diff.side import ComparedSide
 from nnhal_tools.diff.subject import Subject
 from nnhal_tools.given_model import GivenModel, read_model
@@ -51,6 +52,8 @@ class DiffRequest:
     """The entry point of a TFLite file."""
     relaxed: bool = False
     """Whether devices may compute float32 with the range and precision of float16."""
+    shrink: bool = False
+    """Whether the first layer that makes an error is reduced to the least that still has it."""
 
 
 def diff_model(request: DiffRequest) -> DiffReport:
@@ -69,8 +72,12 @@ def diff_model(request: DiffRequest) -> DiffReport:
     subject = Subject(_imported(request, content, _shapes(given, request.samples)))
     arrays = request.samples or [random_inputs(subject, request.seed + n) for n in range(request.random_samples)]
     samples = [stored_sample(subject, sample) for sample in arrays]
-    with _sides(request, content, subject) as (ref, dut):
-        return compare(subject, ref, dut, samples, request.limits, request.model.name)
+    with _sides(request, content, subject) as (ref, dut, helper):
+        comparison = compare(subject, ref, dut, samples, request.limits)
+        report = comparison.report(request.model.name)
+        if not request.shrink:
+            return report
+        return shrunk(comparison, report, ref if isinstance(ref, DeviceSide) else helper())
 
 
 def _shapes(given: GivenModel, samples: Sequence[Mapping[str, Array]]) -> Mapping[str, Dimensions]:
@@ -93,8 +100,10 @@ def _imported(request: DiffRequest, content: bytes, shapes: Mapping[str, Dimensi
 
 
 @contextmanager
-def _sides(request: DiffRequest, content: bytes, subject: Subject) -> Iterator[tuple[ComparedSide, DeviceSide]]:
-    """Open both sides, and a helper if a device declines an operation."""
+def _sides(
+    request: DiffRequest, content: bytes, subject: Subject
+) -> Iterator[tuple[ComparedSide, DeviceSide, Callable[[], DeviceSide]]]:
+    """Open both sides; a helper is opened if a device declines an operation, or somebody asks for it."""
     opened: list[RemoteDevice] = []
     with ExitStack() as stack:
 
@@ -113,7 +122,7 @@ def _sides(request: DiffRequest, content: bytes, subject: Subject) -> Iterator[t
             ref: ComparedSide = _runtime(request.ref, request.model, content, subject)
         else:
             ref = side(request.ref)
-        yield ref, side(request.dut)
+        yield ref, side(request.dut), lambda: DeviceSide(HELPER, helper(), helper, subject)
 
 
 def _runtime(name: str, path: Path, content: bytes, subject: Subject) -> ComparedSide:

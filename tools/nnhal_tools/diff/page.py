@@ -15,7 +15,16 @@ from nnhal_tools.diff.pictures.layer_graph import layer_graph
 from nnhal_tools.diff.pictures.levels import LEVELS, level_of
 from nnhal_tools.diff.pictures.step_bars import step_bars
 from nnhal_tools.diff.report import MADE, DiffReport, LayerDiff
-from nnhal_tools.diff.words import cosine_words, declined_words, growth_words, number, sqnr_words, title_of, verdict
+from nnhal_tools.diff.words import (
+    cosine_words,
+    declined_words,
+    growth_words,
+    number,
+    reduced_words,
+    sqnr_words,
+    title_of,
+    verdict,
+)
 
 
 def diff_page(report: DiffReport) -> str:
@@ -50,8 +59,8 @@ def _summary(report: DiffReport) -> str:
         "</div>"
         for name, figure, more in cards
     )
-    told = (verdict(report), *declined_words(report), *report.notes)
-    notes = "".join(f"<p class='note'>{escaped(note)}</p>" for note in told)
+    told = (verdict(report), *declined_words(report), *report.notes, reduced_words(report))
+    notes = "".join(f"<p class='note'>{escaped(note)}</p>" for note in told if note)
     return f"<dl class='sums'>{sums}</dl>{notes}"
 
 

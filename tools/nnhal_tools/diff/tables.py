@@ -13,6 +13,7 @@ from nnhal_tools.diff.words import (
     declined_words,
     growth_words,
     number,
+    reduced_words,
     sqnr_words,
     steps_words,
     title_of,
@@ -33,7 +34,7 @@ def show_report(report: DiffReport, console: Console, everything: bool = False) 
     if equal:
         console.print(Text(f"{counted(equal, 'layer')} with equal bits; --all shows all"))
     footnotes.show(console)
-    for note in (*declined_words(report), *report.notes):
+    for note in filter(None, (*declined_words(report), *report.notes, reduced_words(report))):
         console.print(Text(note))
     console.print(Text(verdict(report)))
 

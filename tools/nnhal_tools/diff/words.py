@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnhal.types.layout import describe
 from nnhal_pages.names import shortened
 from nnhal_tools.diff.figures import Figures
 from nnhal_tools.diff.report import MADE, DiffReport, LayerDiff
@@ -64,6 +65,16 @@ def declined_words(report: DiffReport) -> list[str]:
         lines.append(f"{report.dut} declines {shown}{more}; cpu_ref computes it{f': {reason}' if reason else ''}")
     left = len(found) - _SHOWN_REASONS
     return [*lines, f"it declines more for {left} other reasons; --json has all"] if left > 0 else lines
+
+
+def reduced_words(report: DiffReport) -> str:
+    """Say what a layer is reduced to; empty if none is."""
+    least = report.reduced
+    if least is None:
+        return ""
+    shapes = ", ".join(describe(shape) for shape in least.dimensions)
+    end = "" if least.is_least else "; the search ended there"
+    return f"layer {least.layer} is reduced to {' + '.join(least.operations)} of {shapes} in {least.tries} tries{end}"
 
 
 def verdict(report: DiffReport) -> str:

@@ -155,8 +155,13 @@ class FollowedPlan:
         return self.bound.prepared is not failed
 
     def direct_path(self) -> DirectPath | None:
-        """The steps as a client may run them itself; None if a run is more than its steps. Raises as binding does."""
-        path = self.bound.direct_path() if self.used.is_empty else None
+        """The steps as a client may run them itself; None if a run is more than its steps. Raises as binding does.
+
+        None too if outputs are of unknown sizes and a plan for the dimensions of the inputs may tell them: only runs
+        through the framework come to that.
+        """
+        waits = self._way is not None and not self.bound.has_known_outputs
+        path = self.bound.direct_path() if self.used.is_empty and not waits else None
         if path is not None:
             self._direct_plan = self.bound.prepared
         return path
