@@ -106,6 +106,15 @@ def test_the_layer_that_makes_the_error_is_reduced_to_a_vector(network: Path, du
             assert result.verdict is verdict
 
 
+def test_a_layer_that_cannot_be_reduced_is_left_out_for_the_next(network: Path) -> None:
+    samples = [{"x": random(2, 8)}]
+    report = diff_model(DiffRequest(network, "onnxruntime", "Wrong", samples, limits=Limits(max_ulp=0), shrink=True))
+    assert by_node(report)["first"].origin == "made"  # the runtime's tanh is an approximation of its own
+    assert report.notes == ("layer 0 is not reduced: by itself it is within the limits of what cpu_ref computes",)
+    assert report.reduced is not None
+    assert (report.reduced.layer, list(report.reduced.operations)) == (1, ["LOGISTIC"])
+
+
 def test_without_an_error_there_is_nothing_to_reduce(network: Path) -> None:
     report = diff_model(DiffRequest(network, "cpu_ref", "cpu_ref", [{"x": random(2, 8)}], shrink=True))
     assert report.reduced is None
