@@ -16,7 +16,7 @@ from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.core.binding_memory import BindingMemory, DomainMemoryHandle
 from nnhal_client.core.binding_runs import BindingRuns
 from nnhal_client.core.native_model import NativeModel
-from nnhal_client.reports import RunReport
+from nnhal_client.reports import RunReport, output_dimensions
 
 
 class NativeBinding:
@@ -36,19 +36,29 @@ class NativeBinding:
         """Raises as ``Model.bind``."""
         self._calls = calls
         self._stub = stub
-        self._memory = BindingMemory(model.inputs, model.outputs, dimensions, memories)
-        request = self._memory.bind_request(model.session_name, measure_timing, direct, prepares, calls.issue)
-        answer = calls.call(stub.Bind, request)
+
+        def bind(known: Mapping[str, Dimensions]) -> tuple[BindingMemory, wire.BindResponse]:
+            memory = BindingMemory(model.inputs, model.outputs, known, memories)
+            request = memory.bind_request(model.session_name, measure_timing, direct, prepares, calls.issue)
+            return memory, calls.call(stub.Bind, request)
+
+        self._memory, answer = bind(dimensions)
+        if answer.insufficient_outputs:  # now their dimensions are known
+            calls.release(stub.Unbind, wire.UnbindRequest(binding=answer.binding))
+            self._memory, answer = bind({**dimensions, **output_dimensions(answer.insufficient_outputs)})
         self._handle = answer.binding
         channel = calls.take_channel(answer.channel_descriptor_id)
+        settled = output_dimensions(answer.outputs)
         run_channel = None
         if answer.HasField("run_channel"):
             run_channel = RemoteRunChannel(
                 calls.take_channel(answer.run_channel.channel_descriptor_id),
                 answer.run_channel.execution,
                 answer.run_channel.may_fall_back,
+                answer.run_channel.outputs,
+                settled,
             )
-        self._memory.resize({output.name: tuple(output.dimensions) for output in answer.outputs})
+        self._memory.resize(settled)
         self._runs = BindingRuns(calls.place, channel, run_channel, measure_timing, self._memory)
         self.measures = measure_timing
         self.dimensions = self._memory.dimensions

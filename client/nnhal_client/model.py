@@ -58,9 +58,10 @@ class Model(NativeModel, Closing):
         """Shared memory for all inputs and outputs, ready to run.
 
         ``dimensions`` are those of inputs whose dimensions the model does not say; the framework prepares a plan for
-        them, which may take as long as loading. Those of outputs, if known, size their memory. ``memories``, by input
-        or output, take the place of shared memory: the binding has no views of them. With ``direct`` runs go straight
-        to the device if plan and framework allow that and nothing is measured.
+        them, which may take as long as loading, and outputs get the memory that they need by it. Dimensions of outputs
+        that depend on values, if known, size their memory. ``memories``, by input or output, take the place of shared
+        memory: the binding has no views of them. With ``direct`` runs go straight to the device if plan and framework
+        allow that and nothing is measured.
         Raises ValueError if dimensions of an input are missing, HalError if a device refuses.
         """
         return self._bind(measure_timing, dimensions or {}, memories or {}, direct, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from nnhal.codec.reports import ledger_entry_from_wire, step_report_from_wire
@@ -39,7 +39,12 @@ class RunReport:
 
 def dimensions_from_wire(message: wire.RunReport) -> dict[str, Dimensions]:
     """The dimensions of outputs that devices have reported, by name."""
-    return {output.name: tuple(output.dimensions) for output in message.outputs}
+    return output_dimensions(message.outputs)
+
+
+def output_dimensions(outputs: Iterable[wire.OutputReport]) -> dict[str, Dimensions]:
+    """The dimensions that reports of outputs have, by name."""
+    return {output.name: tuple(output.dimensions) for output in outputs}
 
 
 def report_from_wire(message: wire.RunReport, called_ns: int = -1, answered_ns: int = -1) -> RunReport:

@@ -92,17 +92,33 @@ def test_a_binding_runs_by_a_plan_for_its_dimensions_and_knows_its_outputs(model
             np.testing.assert_allclose(binding.outputs["y"], expected(x), atol=1e-6)
 
 
-def test_an_output_that_is_given_too_little_memory_gets_more(model: Model) -> None:
+@pytest.mark.parametrize("given", [{}, {"y": (2, 3)}], ids=["unknown", "given too small"])
+def test_outputs_have_the_memory_that_their_dimensions_need(model: Model, given: dict[str, tuple[int, ...]]) -> None:
     x = rows(3000)
-    with model.bind(dimensions={"x": x.shape}) as binding:
+    with model.bind(dimensions={"x": x.shape, **given}) as binding:
+        assert binding.outputs["y"].shape == (3000, 3)
+        assert binding.room("y") == binding.outputs["y"].nbytes
         binding.inputs["x"][...] = x
-        with pytest.raises(OutputTooSmallError) as caught:
-            binding.run()
-    assert caught.value.dimensions["y"] == (3000, 3)
-    with model.bind(dimensions={"x": x.shape, **caught.value.dimensions}) as binding:
-        binding.inputs["x"][...] = x
-        binding.run()
+        assert binding.run().direct
         np.testing.assert_allclose(binding.outputs["y"], expected(x), atol=1e-6)
+
+
+def test_an_output_whose_dimensions_depend_on_values_is_told_by_a_run(framework: Framework, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Tanh", ["x"], ["y"]), helper.make_node("NonZero", ["x"], ["z"])]
+    (tmp_path / "values.onnx").write_bytes(onnx_model(nodes, {"x": ["rows", 4]}, ["y", "z"]).SerializeToString())
+    x = rows(3000)
+    with framework.load(tmp_path / "values.onnx") as model:
+        with model.bind(dimensions={"x": x.shape}) as binding:
+            assert binding.outputs["y"].shape == x.shape
+            binding.inputs["x"][...] = x
+            with pytest.raises(OutputTooSmallError) as caught:
+                binding.run()
+        assert caught.value.dimensions["z"] == (2, x.size)
+        with model.bind(dimensions={"x": x.shape, **caught.value.dimensions}) as binding:
+            binding.inputs["x"][...] = x
+            binding.run()
+            np.testing.assert_allclose(binding.outputs["y"], np.tanh(x), atol=1e-6)
+            np.testing.assert_array_equal(binding.outputs["z"], np.nonzero(x))
 
 
 def test_runs_of_the_same_dimensions_come_to_use_a_plan_for_them(model: Model) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper, inliner, numpy
 
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 
+_NUMBER = re.compile(r"__\d+(?:_\d+)?$")
 IR_VERSION = 10
 """The first version that has opset 21."""
 
@@ -46,7 +48,23 @@ def model_of(graph: LoweredGraph, apart: Collection[str] = ()) -> ModelProto:
         ir_version=IR_VERSION,
     )
     # ONNX Runtime inlines too, but fails on functions in functions.
-    return inliner.inline_local_functions(model) if graph.functions else model
+    return _inlined(model) if graph.functions else model
+
+
+def _inlined(model: ModelProto) -> ModelProto:
+    """The model with the nodes of its functions in their places, under the names that messages give them.
+
+    The inliner adds a number to them. ONNX needs no unique names of nodes, and errors tell them.
+    """
+    own = {node.name for node in model.graph.node}
+    found = inliner.inline_local_functions(model)
+    waiting = [found.graph]
+    while waiting:
+        for node in waiting.pop().node:
+            if node.name not in own:
+                node.name = _NUMBER.sub("", node.name)
+            waiting.extend(attribute.g for attribute in node.attribute if attribute.HasField("g"))
+    return found
 
 
 def _value(graph: LoweredGraph, name: str, operand: int) -> ValueInfoProto:

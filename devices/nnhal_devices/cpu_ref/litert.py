@@ -48,6 +48,8 @@ def support_run(message: Array | None, graph: Subgraph, operation: Operation) ->
         return Unsupported("NO_IMPL", "an operation of nnhal.tflite", f"one that {_PACKAGE} runs, if it is installed")
     except (RuntimeError, ValueError) as error:
         return Unsupported("OP", _in_words(error), "operators that LiteRT has, with operands that it takes")
+    if variables := _variables(message):
+        return Unsupported("OP", f"a message with {variables}", "one without, which would keep values from run to run")
     if difference := runner.difference(graph, operation):
         return Unsupported("SHAPE", difference, "operands like those of the message's model")
     return SUPPORTED
@@ -172,6 +174,25 @@ class _Runner:
             if 0 not in shape:
                 raise
             return np.empty(shape, tensor.element)
+
+
+def _variables(message: Array) -> str:
+    """Say which variables a message has, which LiteRT has found well-formed; empty if it has none.
+
+    Interpreters are shared by all executions, and so would be their variables.
+    """
+    # As LiteRT, it takes a while to load.
+    from tflite import BuiltinOperator, Model
+
+    content = Model.GetRootAs(message.data, 0)
+    codes = (content.OperatorCodes(index) for index in range(content.OperatorCodesLength()))
+    if any(code.BuiltinCode() == BuiltinOperator.VAR_HANDLE for code in codes):
+        return "variables"
+    for subgraph in map(content.Subgraphs, range(content.SubgraphsLength())):
+        for tensor in map(subgraph.Tensors, range(subgraph.TensorsLength())):
+            if tensor.IsVariable():
+                return "a variable tensor"
+    return ""
 
 
 def _tensor(detail: dict[str, Any]) -> _Tensor:

@@ -90,6 +90,8 @@ class HostedDevice:
     def __init__(self, driver: Driver, settings: DeviceSettings, guard: MemoryGuard | None = None) -> None:
         """``guard`` is that of the process, if files that may shrink are to be mapped."""
         self.driver = driver
+        self.withdraw: Callable[[Model, Sequence[Support]], Sequence[Support]] | None = None
+        """Given a model and the driver's answers, returns those that are told in their place."""
         self._guard = guard if driver.memory.unlocked else None
         self.scheduler = Scheduler(settings.workers)
         self.launcher = Launcher(driver.backend.queue, settings.synchronous_fences)
@@ -232,7 +234,8 @@ class HostedDevice:
         return workload
 
     def _support(self, model: ValidModel) -> Sequence[Support]:
-        return model.support(self._ask)
+        answers = model.support(self._ask)  # which may be kept, as what takes their place may not
+        return answers if self.withdraw is None else self.withdraw(model.model, answers)
 
     def _ask(self, resolved: ResolvedModel) -> Sequence[Support]:
         model = resolved.model

@@ -257,7 +257,8 @@ def _with_shapes(
 
 
 def _node(proto: onnx.NodeProto, index: int) -> OnnxNode:
-    name = proto.name or f"{proto.op_type}_{index}"
+    # A node that is left to the extension has its name too, by which a device says what has failed.
+    name = proto.name = proto.name or f"{proto.op_type}_{index}"
     attributes = {a.name: _text(helper.get_attribute_value(a)) for a in proto.attribute}
     domain = "" if proto.domain in _DEFAULT_DOMAINS else proto.domain
     return OnnxNode(

@@ -17,7 +17,8 @@ _DEEPEST = 16
 def without_composites(graphs: Sequence[TfliteGraph], limits: ImportLimits) -> tuple[TfliteGraph, ...]:
     """Return the subgraphs with what their composites are made of in their places.
 
-    Raises InvalidModel if there are too many operators then, or if a composite does not fit its subgraph.
+    Raises InvalidModel if there are too many operators then, or if a composite does not fit its subgraph, and
+    UnsupportedNode if two outputs of a composite are the same tensor.
     """
     if not any(operator.op_type == _COMPOSITE for graph in graphs for operator in graph.operators):
         return tuple(graphs)
@@ -68,6 +69,7 @@ class _Inliner:
         """Return the subgraph to put in an operator's place, None if it stays as it is.
 
         That is so if it is no composite, or if an output of the subgraph is made by none of its operators.
+        Raises UnsupportedNode if two outputs are the same tensor: LiteRT gives only one of them a value.
         """
         if operator.op_type != _COMPOSITE:
             return None
@@ -79,6 +81,7 @@ class _Inliner:
         if ends[0] != ends[1]:
             got, expected = (f"{inputs} inputs and {outputs} outputs" for inputs, outputs in ends)
             raise InvalidModel(f"composite '{operator.name}' has {got}, its subgraph {expected}")
+        if len(set(part.outputs)) != len(part.outputs):
+            raise operator.unsupported("outputs of its subgraph are the same tensor", "a tensor for each output")
         made = {index for inner in part.operators for index in inner.outputs}
-        whole = len(set(part.outputs)) == len(part.outputs) and made.issuperset(part.outputs)
-        return part if whole else None
+        return part if made.issuperset(part.outputs) else None

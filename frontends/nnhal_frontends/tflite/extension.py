@@ -113,20 +113,40 @@ class _Groups:
         self._before[second] = first
 
 
-def objection(graph: TfliteGraph, operator: TfliteOperator) -> str:
+def objection(builder: TfliteGraphBuilder, operator: TfliteOperator) -> str:
     """Return why an operator cannot be an operation of the extension; empty if it can as far as the file tells."""
     if operator.op_type.startswith(CUSTOM):
         known = operator.op_type.removeprefix(CUSTOM) in _CUSTOM
         return "" if known else "a custom operator that LiteRT has not"
     if operator.op_type in _OUTSIDE:
         return "control flow and variables are not left to the extension"
-    tensors = [graph.tensors[i] for i in (*operator.inputs, *operator.outputs) if i is not None]
+    tensors = [builder.graph.tensors[i] for i in (*operator.inputs, *operator.outputs) if i is not None]
     for tensor in tensors:
         if tensor.code in _HANDLES:
             return f"'{tensor.name}' is a handle, which lives within one operation only"
         if tensor.variable:
             return f"'{tensor.name}' is a variable"
+    if any(keeps_state(part) for part in _parts(builder.subgraphs.graphs, operator).values()):
+        return "variables are not left to the extension, and its subgraph has some"
     return ""
+
+
+def keeps_state(graph: TfliteGraph) -> bool:
+    """Whether a subgraph has variables, which an operation of the extension would not have from run to run."""
+    handles = any(operator.op_type == VAR_HANDLE for operator in graph.operators)
+    return handles or any(tensor.variable for tensor in graph.tensors)
+
+
+def _parts(graphs: Sequence[TfliteGraph], operator: TfliteOperator) -> dict[int, TfliteGraph]:
+    """Return the subgraphs that an operator refers to by their numbers, and those that theirs refer to."""
+    found: dict[int, TfliteGraph] = {}
+    waiting = [operator]
+    while waiting:
+        for number in subgraphs_of(waiting.pop()).values():
+            if 0 <= number < len(graphs) and number not in found:
+                found[number] = graphs[number]
+                waiting.extend(graphs[number].operators)
+    return found
 
 
 def add_extension_operation(builder: TfliteGraphBuilder, unit: Unit) -> None:

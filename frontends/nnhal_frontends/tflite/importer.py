@@ -31,6 +31,7 @@ from nnhal_frontends.tflite.extension import (
     add_whole,
     exact_integers,
     foresee,
+    keeps_state,
     objection,
     units,
 )
@@ -40,7 +41,7 @@ from nnhal_frontends.tflite.ops import CONVERTERS
 from nnhal_frontends.tflite.reader import read_file
 from nnhal_frontends.tflite.signatures import EntryPoint, entry_point
 from nnhal_frontends.tflite.tensors import user_element_type
-from nnhal_frontends.tflite.variables import ASSIGN_VARIABLE, VAR_HANDLE, Variables
+from nnhal_frontends.tflite.variables import ASSIGN_VARIABLE, Variables
 
 _MAX_BYTES = 2**32 - 1
 _MOST_PASSES = 16
@@ -71,7 +72,7 @@ def import_tflite(
     entry = entry_point(graphs, signatures, signature)
     listed = tuple(each.name for each in signatures)
     room = limits.folded_bytes + FLOAT_BYTES * len(content)
-    can_be_one = signature is None and not _keeps_state(graphs)
+    can_be_one = signature is None and not any(map(keeps_state, graphs))
     if can_be_one and (as_one or (extension and _has_tables(graphs))):
         return replace(_whole(content, entry, room), signatures=listed)
     graphs = without_composites(entry.graphs, limits)
@@ -131,7 +132,7 @@ def _converted(make: Callable[[], TfliteGraphBuilder], extension: bool) -> tuple
         operators = builder.graph.operators
         if not extension:
             raise next(iter(refused.values()))
-        lost = [error for index, error in refused.items() if index in left or _stays(builder.graph, operators[index])]
+        lost = [error for index, error in refused.items() if index in left or objection(builder, operators[index])]
         if lost:
             raise UnsupportedNodes(lost)
         left.update(refused)
@@ -161,23 +162,12 @@ def _convert_all(builder: TfliteGraphBuilder, left: Collection[int]) -> dict[int
     return refused
 
 
-def _stays(graph: TfliteGraph, operator: TfliteOperator) -> bool:
-    """Whether the extension takes an operator neither."""
-    return bool(objection(graph, operator))
-
-
 def _add_inputs(builder: TfliteGraphBuilder) -> None:
     for index in builder.graph.inputs:
         try:
             builder.input(index)
         except ValueError as error:
             raise UnsupportedInput(f"input {error}") from error
-
-
-def _keeps_state(graphs: Sequence[TfliteGraph]) -> bool:
-    """Whether a model has variables, which an operation of the extension would not have from run to run."""
-    handles = any(operator.op_type == VAR_HANDLE for graph in graphs for operator in graph.operators)
-    return handles or any(tensor.variable for graph in graphs for tensor in graph.tensors)
 
 
 def _has_tables(graphs: Sequence[TfliteGraph]) -> bool:
@@ -195,9 +185,7 @@ def _convert(builder: TfliteGraphBuilder, operator: TfliteOperator) -> None:
         return
     converter = CONVERTERS.get(operator.op_type)
     if converter is None:
-        raise operator.unsupported(
-            objection(builder.graph, operator) or "the NN HAL has no operation for this operator"
-        )
+        raise operator.unsupported(objection(builder, operator) or "the NN HAL has no operation for this operator")
     converter(b)
     missing = [i for i in operator.outputs if i not in builder.operands and i not in builder.folded]
     if missing:

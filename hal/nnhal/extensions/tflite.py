@@ -3,7 +3,8 @@
 It has one operation, RUN. Its first input is a constant of type MESSAGE: a TFLite model, whose main subgraph says what
 to compute. The further inputs and the outputs are those of that subgraph, in its order. The HAL's operands stand for
 tensors as the front end makes them: a TENSOR_INT32 also for int64, and dimensions [1] also for rank 0. The execution
-fails if an int64 does not fit a TENSOR_INT32. The dimensions of outputs with data-dependent shapes are unknown.
+fails if an int64 does not fit a TENSOR_INT32. The dimensions of outputs with data-dependent shapes are unknown. RUN
+keeps nothing from run to run: a message has no variables.
 
 The number of any other operand type is that of TFLite's TensorType. STRING is a tensor of strings: its elements are the
 bytes of a serialised OptionalProto, as of a VALUE of ``nnhal.onnx``.

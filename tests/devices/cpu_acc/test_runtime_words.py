@@ -16,6 +16,8 @@ NEGATIVE = (
     "OutputMLValue(int, const onnxruntime::TensorShape&) [ONNXRuntimeError] : 1 : FAIL : tensor.cc:57 "
     "CalculateTensorStorageSize Tensor shape.Size() must be >= 0"
 )
+_NODE = "Non-zero status code returned while running %s node. Name:'%s' Status Message: "
+INDEX = "indices element out of data bounds, idx=9 must be within the inclusive range [-3,2]"
 OVERFLOW = (
     "/onnxruntime_src/onnxruntime/core/common/safeint.h:17 static void "
     "SafeIntExceptionHandler<onnxruntime::OnnxRuntimeException>::SafeIntOnOverflow() Integer overflow"
@@ -38,6 +40,13 @@ def test_memory_that_it_has_not_is_exhausted() -> None:
             "Error No Op registered for Foo with domain_version of 13",
         ),
         ("", "it gives no reason"),
+        (f"[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : {_NODE % ('Gather', 'pick')}{INDEX}", f"Gather 'pick': {INDEX}"),
+        (f"Error in execution: {_NODE % ('Gather', '')}{INDEX}", f"Gather: {INDEX}"),
+        (f"{_NODE % ('If', 'its')}{_NODE % ('Gather', 'pick')}{INDEX}", f"If 'its': Gather 'pick': {INDEX}"),
+        (
+            f"{_NODE % ('Gather', 'operation 3 (EMBEDDING_LOOKUP) 7')}{INDEX}",
+            f"operation 3 (EMBEDDING_LOOKUP): {INDEX}",
+        ),
     ],
 )
 def test_sources_and_signatures_are_left_out(text: str, words: str) -> None:

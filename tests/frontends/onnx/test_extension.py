@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from nnhal.errors import HalError
 from nnhal.extensions.onnx import OPERATION, operand_code
 from nnhal.types import OperationType
 from nnhal_devices.cpu_acc.driver import CpuAcc
@@ -49,6 +50,14 @@ def check(driver: Driver, model: onnx.ModelProto, inputs: dict[str, Any], as_one
         assert found[tensor.name].shape == (array.shape or (1,))
         np.testing.assert_allclose(found[tensor.name], np.atleast_1d(array), 1e-5, 1e-6)
     return imported
+
+
+def test_a_failure_names_the_node_as_the_explanation_does() -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["n"]), helper.make_node("Gather", ["n", "i"], ["y"])]
+    imported = import_onnx(onnx_model(nodes, {"x": (4,), "i": ("n",)}, ["y"], element_types={"i": np.int64}))
+    ((name,),) = [names for names in imported.operation_nodes if names[0].startswith("Gather")]
+    with pytest.raises(HalError, match=f"ONNX Runtime failed: Gather '{name}': indices element out of data bounds"):
+        run_extended(CpuAcc(DriverOptions()), imported, {"x": random(4), "i": np.array([9])})
 
 
 def test_an_operator_that_the_hal_has_not_is_run_between_those_that_it_has(driver: Driver) -> None:

@@ -11,6 +11,7 @@ import pytest
 from nnhal.arrays import Array
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.tflite import import_tflite
+from tests.support.onnx_models import operations
 from tests.support.tflite_files import Spec, TfliteFile, booleans, floats, int8, int32
 from tests.support.tflite_operators import check_steps, random
 from tests.support.tflite_variables import FileWithVariables, Initial, running_sum
@@ -36,6 +37,12 @@ def test_a_variable_that_is_read_and_then_assigned_is_a_state() -> None:
     imported = check_steps(running_sum(), steps(4, 3))
     assert names(imported) == (["x"], ["y"], ["sum"])
     np.testing.assert_array_equal(imported.states[0].initial, np.array([10, 20, 30], np.float32))
+
+
+def test_a_model_with_variables_is_not_one_operation() -> None:
+    imported = import_tflite(running_sum(), as_one=True)
+    assert names(imported) == (["x"], ["y"], ["sum"])
+    assert operations(imported) == ["ADD", "CAST"]
 
 
 def test_a_variable_that_nothing_assigns_is_a_constant() -> None:

@@ -272,7 +272,8 @@ class Engine:
 
 def _of_both(first: NnhalError, further: NnhalError) -> NnhalError:
     """The error of a run that failed, and failed again on the fallback device."""
-    message = f"{first}; and without the device: {further}"
+    said = [error.message if isinstance(error, HalError) else str(error) for error in (first, further)]
+    message = "; and without the device: ".join(said)
     if isinstance(further, HalError):
         return HalError(further.status, message)
     if isinstance(first, HalError):

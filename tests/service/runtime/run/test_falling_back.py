@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -88,11 +89,13 @@ def test_if_every_fallback_fails_the_error_lists_what_was_tried(load: Loader, de
     bound = Bound(load(add_mul_tanh()), [X], [2])
     devices[1].fails = always(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT)
     devices[3].fails = always()
-    with pytest.raises(
-        HalError, match=r"mul fails on demand; and without the device: .*cpu_ref fails on demand"
-    ) as caught:
+    with pytest.raises(HalError) as caught:
         bound.run()
     assert caught.value.status == GENERAL_FAILURE
+    assert caught.value.message.count("on demand") == 2
+    assert "mul fails on demand; and without the device: " in caught.value.message
+    assert "cpu_ref fails on demand" in caught.value.message
+    assert not re.search("GENERAL_FAILURE|RESOURCE_EXHAUSTED", caught.value.message)
     assert runs(devices) == [1, 1, 0, 2]
 
 

@@ -25,6 +25,8 @@ class PlannedBinding(NamedTuple):
     """The dimensions of outputs that the model leaves open and the plan does not."""
     ended: Callable[[], object] = lambda: None
     """To be called when the context follows the plans no longer."""
+    insufficient: Sequence[OutputReport] = ()
+    """The dimensions of outputs for which a plan for the dimensions of the inputs was not taken: they do not fit."""
 
 
 class DimensionedBinding:
@@ -42,6 +44,8 @@ class DimensionedBinding:
         self._dimensions = dimensions
         self._outputs = outputs
         self._runs = 0
+        self.insufficient: Sequence[OutputReport] = ()
+        """The outputs that do not fit the plan, after ``planned``."""
 
     @property
     def is_there(self) -> bool:
@@ -70,23 +74,26 @@ class DimensionedBinding:
         return planned
 
     def _fitted(self, held: DimensionedPlan) -> PlannedBinding | None:
-        """The outputs with exactly the bytes that they need; None if one has too few, or no memory of the caller's."""
+        """The outputs with exactly the bytes that they need; None if one has no memory of the caller's, or too little,
+        which ``insufficient`` tells.
+        """
         plan = held.plans.original
         tensors = {tensor.name: tensor for tensor in plan.imported.outputs}
         declared = self._declared.model.main.operands
         is_open = {t.name: 0 in declared[t.operand].dimensions for t in self._declared.outputs}
-        bindings, settled = [], []
+        bindings, settled = list[TensorBinding](), list[OutputReport]()
         for binding in self._outputs:
             tensor = tensors.get(binding.name)
             if tensor is None or binding.memory is not None or binding.omitted:
                 return None
             size, dimensions = plan.byte_size(tensor.operand), plan.dimensions[tensor.operand]
             if size and is_open[binding.name]:
-                if binding.location.length < size:
-                    return None
+                settled.append(OutputReport(binding.name, dimensions, binding.location.length >= size))
                 binding = replace(binding, location=replace(binding.location, length=size))
-                settled.append(OutputReport(binding.name, dimensions, True))
             bindings.append(binding)
+        self.insufficient = [output for output in settled if not output.sufficient]
+        if self.insufficient:
+            return None
         return PlannedBinding(held.plans, bindings, settled, lambda: self._store.drop(held))
 
 

@@ -1,0 +1,60 @@
+"""What cpu_ref takes of the extension nnhal.tflite: messages that another program may have made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nnhal.resolved import ResolvedModel
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.driver import SUPPORTED, Unsupported
+from nnhal_frontends.tflite import import_tflite
+from tests.support.onnx_models import resolved
+from tests.support.tflite_files import TfliteFile, floats
+from tests.support.tflite_variables import running_sum
+
+
+def with_message(content: bytes) -> ResolvedModel:
+    """A model of one RUN with the input ``x`` and the output ``y``, both of 3 floats, with any message."""
+    file = TfliteFile()
+    model = resolved(
+        import_tflite(file.build(*file.operator("ROUND", [file.input("x", floats(3))], {"y": floats(3)}))).model
+    )
+    (operation,) = model.model.main.operations
+    constants = {**model.constants[0], operation.inputs[0]: np.frombuffer(content, np.uint8)}
+    return replace(model, constants=(constants, *model.constants[1:]))
+
+
+def with_variable_tensor(in_subgraph: bool) -> bytes:
+    """A file with a variable tensor, which the main subgraph has, or one that no operator refers to."""
+    file = TfliteFile()
+    if in_subgraph:
+        given, state = file.input("given", floats(3)), file.variable("state", floats(3))
+        file.subgraph(*file.operator("ADD", [given, state], {"sum": floats(3)}, ("AddOptions", {})))
+        return file.build(*file.operator("ROUND", [file.input("x", floats(3))], {"y": floats(3)}))
+    x, state = file.input("x", floats(3)), file.variable("state", floats(3))
+    return file.build(*file.operator("ADD", [x, state], {"y": floats(3)}, ("AddOptions", {})))
+
+
+def test_any_message_that_fits_is_supported() -> None:
+    file = TfliteFile()
+    content = file.build(*file.operator("SIGN", [file.input("x", floats(3))], {"y": floats(3)}))
+    assert CpuRef().supported_operations(with_message(content)) == [SUPPORTED]
+
+
+@pytest.mark.parametrize(
+    ("make", "got"),
+    [
+        (running_sum, "a message with variables"),
+        (lambda: with_variable_tensor(False), "a message with a variable tensor"),
+        (lambda: with_variable_tensor(True), "a message with a variable tensor"),
+    ],
+    ids=["variables", "a variable tensor", "a variable tensor in a subgraph"],
+)
+def test_a_message_that_would_keep_values_for_any_other_run_is_refused(make: Callable[[], bytes], got: str) -> None:
+    (answer,) = CpuRef().supported_operations(with_message(make()))
+    assert isinstance(answer, Unsupported)
+    assert (answer.code, answer.got) == ("OP", got)
