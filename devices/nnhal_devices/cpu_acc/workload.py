@@ -32,13 +32,19 @@ class OnnxWorkload:
     """A session of ONNX Runtime for a model, which several executions may use at once."""
 
     def __init__(
-        self, model: ResolvedModel, dimensions: Sequence[Dimensions], graph: OptimisedGraph, session: OnnxSession
+        self,
+        model: ResolvedModel,
+        dimensions: Sequence[Dimensions],
+        graph: OptimisedGraph,
+        session: OnnxSession,
+        gains: bool = True,
     ) -> None:
-        """``dimensions`` are those of main's operands."""
+        """``dimensions`` are those of main's operands. ``gains`` tells whether a cache of this model spares time."""
         main = model.model.main
         self._model = model
         self._session = session
         self._optimised = graph
+        self._gains = gains
         self._dimensions = tuple(dimensions)
         self._inputs = tuple((name, main.input_indexes.index(operand)) for name, operand in graph.inputs.items())
         self._outputs = tuple(graph.outputs)
@@ -48,11 +54,13 @@ class OnnxWorkload:
         self._input_types = [types(main.operands[index].type) for index in main.input_indexes]
         self._output_types = [types(main.operands[index].type) for index in main.output_indexes]
 
-    def artifact(self) -> bytes:
-        """The optimised graph, once: it has the weights a second time, and is not kept. Empty if there is none."""
+    def artifact(self) -> Sequence[memoryview] | None:
+        """The optimised graph, once: it has the weights a second time, and is not held. Empty if there is none."""
         graph = self._optimised
-        self._optimised = replace(graph, content=b"")
-        return write_artifact(graph, self._model) if graph.content else b""
+        self._optimised = replace(graph, content=b"", weights={})
+        if not self._gains:
+            return None
+        return write_artifact(graph, self._model) if graph.content else ()
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
         """Bind to memory. Known dimensions of the outputs are computed here, and not in each run."""
