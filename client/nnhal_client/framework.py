@@ -90,7 +90,8 @@ class Framework(Closing):
         ``fallback`` says what to do when a device fails. With a ``cache_token``, 32 bytes that stand for what is in the
         file, a framework that has a directory for compilations keeps them and uses them the next time. ``relaxed`` lets
         devices compute float32 with the range and precision of float16. ``dimensions``, by input, take the place of
-        those that the file leaves open. ``states`` maps inputs to the outputs that are their next values: each binding
+        those that the file leaves open; one that is 0 stays open. ``states`` maps inputs to the outputs that are their
+        next values: each binding
         carries them from run to run on the devices, from zeros on. ``signature`` is the entry point of a TFLite file
         that names some (``Model.signatures``): inputs and outputs then have the names that it gives them.
 

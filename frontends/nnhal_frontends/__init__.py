@@ -49,13 +49,13 @@ def import_model(
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content.
 
-    ``shapes`` fixes the dimensions of inputs that the file leaves open. ``states`` are inputs and outputs that become
-    states, in known dimensions. ``as_one`` makes the model one operation of the extension of its format, nnhal.onnx or
-    nnhal.tflite; it has no effect on a TFLite model with variables. ``tensors_only`` has maps of probabilities, with
-    which classifiers in ONNX end, become tensors. ``signature`` is the name of an entry point of a TFLite file, whose
-    names inputs and outputs then have. Raises FrontendError: InvalidModel if the file breaks the rules of its format,
-    exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if neither HAL nor
-    extension can express the model.
+    ``shapes`` fixes dimensions of inputs that the file leaves open; one that is 0 stays open. ``states`` are inputs and
+    outputs that become states, in known dimensions. ``as_one`` makes the model one operation of the extension of its
+    format, nnhal.onnx or nnhal.tflite; it has no effect on a TFLite model with variables. ``tensors_only`` has maps of
+    probabilities, with which classifiers in ONNX end, become tensors. ``signature`` is the name of an entry point of a
+    TFLite file, whose names inputs and outputs then have. Raises FrontendError: InvalidModel if the file breaks the
+    rules of its format, exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if
+    neither HAL nor extension can express the model.
     """
     try:
         make = partial(_imported, content, format, as_one, limits, tensors_only, signature)

@@ -15,6 +15,7 @@ from nnhal_frontends.imported import ImportedModel, ImportedTensor
 def with_dimensions(imported: ImportedModel, shapes: Mapping[str, Sequence[int]]) -> ImportedModel:
     """Return the model with fixed dimensions of inputs, and with those of other operands that follow from them.
 
+    A dimension that is given as 0 stays as it is.
     Raises InvalidModel if an input is unknown or has other dimensions, HalError if operands contradict one another.
     """
     tensors = {tensor.name: tensor for tensor in imported.all_inputs}
@@ -24,7 +25,7 @@ def with_dimensions(imported: ImportedModel, shapes: Mapping[str, Sequence[int]]
             raise InvalidModel(f"a shape is given for '{name}', the model's inputs are {sorted(tensors)}")
         operand = tensors[name].operand
         known = combine(operands[operand].dimensions, tuple(shape))
-        if known is None or 0 in known:
+        if known is None or min(shape, default=0) < 0:
             declared = describe(operands[operand].dimensions)
             raise InvalidModel(f"shape {list(shape)} is given for input '{name}' of shape {declared}")
         operands[operand] = replace(operands[operand], dimensions=known)

@@ -30,6 +30,8 @@ from nnhal_hosting.service_manager import ENDS, SERVES, tell_manager
 
 _log = get_logger(__name__)
 _READY = b"R"
+_REFUSED = 2
+"""The exit status of a process that refuses its options, or cannot have what they name."""
 _KEY_END = b"\n"
 _LONGEST_KEY = 257
 """Bytes of a key, with its end."""
@@ -43,6 +45,11 @@ _LONGEST_LINE = 65536
 
 class StartError(NnhalError):
     """A process that was started ended, or did not serve in time. The message holds its last output."""
+
+    def __init__(self, message: str, is_told: bool = False) -> None:
+        """``is_told`` says that the process has refused to start, in one line that standard error has already."""
+        super().__init__(message)
+        self.is_told = is_told
 
 
 class Supervision:
@@ -198,7 +205,9 @@ class Child:
         except OSError:
             said = b""
         if said != _READY:
-            raise StartError(f"{self.name} {ended_in_words(self.stop())}{self._last_words()}")
+            status = self.stop()
+            message = f"{self.name} {ended_in_words(status)}{self._last_words()}"
+            raise StartError(message, is_told=status == _REFUSED and len(self._said) == 1)
 
     def await_end(self, interrupt: int) -> bool:
         """Wait until the process has ended. Returns False if the descriptor ``interrupt`` becomes readable first."""

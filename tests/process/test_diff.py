@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from nnhal.errors import DeadObjectError
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import parse_vector
@@ -28,6 +29,7 @@ def backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "backends"
     write_faulty_driver(folder, "Wrong", {"LOGISTIC": "RELU6"})
     write_faulty_driver(folder, "Fusing", {"LOGISTIC": "RELU6"}, only_inside=True)
+    write_faulty_driver(folder, "Mortal", deadly="LOGISTIC")
     write_faulty_driver(folder, "Picky", declined=("LOGISTIC",))
     monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(folder))
 
@@ -106,6 +108,15 @@ def test_the_layer_that_makes_the_error_is_reduced_to_a_vector(network: Path, du
             assert result.verdict is verdict
 
 
+def test_a_layer_that_cannot_be_reduced_is_left_out_for_the_next(network: Path) -> None:
+    samples = [{"x": random(2, 8)}]
+    report = diff_model(DiffRequest(network, "onnxruntime", "Wrong", samples, limits=Limits(max_ulp=0), shrink=True))
+    assert by_node(report)["first"].origin == "made"  # the runtime's tanh is an approximation of its own
+    assert report.notes == ("layer 0 is not reduced: by itself it is within the limits of what cpu_ref computes",)
+    assert report.reduced is not None
+    assert (report.reduced.layer, list(report.reduced.operations)) == (1, ["LOGISTIC"])
+
+
 def test_without_an_error_there_is_nothing_to_reduce(network: Path) -> None:
     report = diff_model(DiffRequest(network, "cpu_ref", "cpu_ref", [{"x": random(2, 8)}], shrink=True))
     assert report.reduced is None
@@ -115,6 +126,11 @@ def test_without_an_error_there_is_nothing_to_reduce(network: Path) -> None:
 def test_a_device_that_declines_everything_is_not_said_to_agree(network: Path) -> None:
     with pytest.raises(ValueError, match=r"^null declines every operation of the model \(NO_IMPL: .*nothing"):
         compared(network, "null")
+
+
+def test_a_device_that_ends_at_a_layer_is_an_error_that_names_it(network: Path) -> None:
+    with pytest.raises(DeadObjectError, match=r"^Mortal ended as it ran layer 1 by itself, LOGISTIC second$"):
+        compared(network, "Mortal")
 
 
 def test_samples_fix_dimensions_that_the_model_leaves_open(tmp_path: Path) -> None:

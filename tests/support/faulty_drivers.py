@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 _SOURCE = """
+import os
 from dataclasses import replace
 
 from nnhal.resolved import ResolvedModel
@@ -39,6 +40,8 @@ class Faulty:
 
     def prepare(self, model, options):
         main = model.model.main
+        if [operation.type.name for operation in main.operations] == [{deadly!r}]:
+            os._exit(9)
         operations = []
         for operation in main.operations:
             inside = main.operands[operation.inputs[0]].lifetime == OperandLifeTime.TEMPORARY_VARIABLE
@@ -61,12 +64,13 @@ def write_faulty_driver(
     instead: dict[str, str] | None = None,
     declined: tuple[str, ...] = (),
     only_inside: bool = False,
+    deadly: str = "",
 ) -> None:
     """Write the backend file of a driver that computes some operations as others, by their names.
 
     With ``only_inside`` it does so only if the operation reads what no client can see, as a compiler that fuses. It
-    declines the operations ``declined``.
+    declines the operations ``declined``. Its process ends if it is to prepare the operation ``deadly`` alone.
     """
     directory.mkdir(exist_ok=True)
-    source = _SOURCE.format(name=name, instead=instead or {}, declined=declined, only_inside=only_inside)
+    source = _SOURCE.format(name=name, instead=instead or {}, declined=declined, only_inside=only_inside, deadly=deadly)
     (directory / f"Acme_{name}_backend.py").write_text(source)

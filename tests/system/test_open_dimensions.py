@@ -135,13 +135,25 @@ def test_a_model_may_be_loaded_for_certain_dimensions(framework: Framework, path
         assert devices_of(loaded, rows(2)) == ["cpu_acc"]
 
 
+def test_some_open_dimensions_may_be_fixed_at_loading(framework: Framework, tmp_path: Path) -> None:
+    (tmp_path / "two.onnx").write_bytes(
+        onnx_model([helper.make_node("Tanh", ["x"], ["y"])], {"x": ["rows", "columns"]}, ["y"]).SerializeToString()
+    )
+    with framework.load(tmp_path / "two.onnx", dimensions={"x": (0, 4)}) as loaded:
+        assert [tensor.dimensions for tensor in (*loaded.inputs, *loaded.outputs)] == [(0, 4), (0, 4)]
+        for count in (2, 3):
+            np.testing.assert_allclose(loaded.run({"x": rows(count)})["y"], np.tanh(rows(count)), atol=1e-6)
+        with pytest.raises(HalError, match=r"\[2, 5\]"):
+            loaded.bind(dimensions={"x": (2, 5)})
+
+
 @pytest.mark.parametrize(
     ("dimensions", "words"),
     [
         ({"x": (2, 5)}, r"shape \[2, 5\] is given for input 'x' of shape \[\?, 4\]"),
         ({"x": (2,)}, r"shape \[2\] is given"),
         ({"z": (2, 4)}, "a shape is given for 'z', the model's inputs are"),
-        ({"x": (0, 4)}, r"dimensions \[0, 4\] of input 'x', expected each above 0"),
+        ({"x": (0, 5)}, r"shape \[0, 5\] is given for input 'x' of shape \[\?, 4\]"),
         ({"x": ()}, r"dimensions \[\] of input 'x'"),
     ],
 )

@@ -130,6 +130,8 @@ def test_files_and_names_are_checked_before_anything_starts(
         ([str(model), "-i", str(wrong)], "input 'a' is float32 [2, 2], expected float32 [2, 3]"),
         ([str(model), "-i", str(doubles)], "input 'a' is float64 [2, 3], expected float32 [2, 3]"),
         ([str(model), "-i", given, "--pin", "op:SOFTMAX=gpu"], "no device 'gpu'; there are cpu_acc, cpu_ref"),
+        ([str(model), "-i", given, "--pin", "op:SOFTMX=cpu_ref"], "pin 'op:SOFTMX': the HAL has no operation SOFTMX"),
+        ([str(model), "-i", given, "--pin", "name:zz*=cpu_ref"], "pin 'name:zz*' matches no node of the model; there"),
         ([str(model), "-i", given, "--pin", "SOFTMAX=cpu_ref"], "expected name:GLOB=DEVICE, op:TYPE=DEVICE"),
         ([str(model), "-i", given, "--output", str(tmp_path / "no" / "out.npz")], "No such file or directory"),
         ([str(model), "-i", given, "--dim", "batch=2"], "--dim: got batch, the model has no open dimension with a"),

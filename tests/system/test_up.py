@@ -102,7 +102,7 @@ def test_the_dashboard_is_found_by_its_address(short_path: Path) -> None:
 def test_a_port_that_is_taken_costs_only_the_dashboard(short_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        with running(short_path, "--dashboard-port", port, until="dashboard: goes without: "):
+        with running(short_path, "--dashboard-port", port, until="dashboard: goes without"):
             wait_until(lambda: (short_path / "framework/framework.sock").is_socket(), "the framework serves")
             with connect(short_path / "framework") as framework:
                 assert [device.name for device in framework.devices()] == ["cpu_acc", "cpu_ref"]

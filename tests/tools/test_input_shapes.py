@@ -52,6 +52,10 @@ def test_a_length_fixes_all_dimensions_of_its_name() -> None:
     assert found == {"x": (2, 3, 8), "mask": (2, 8)}
 
 
+def test_other_open_dimensions_of_an_input_stay_open() -> None:
+    assert shapes_with({}, {"seq": 8}, DECLARED, NAMES) == {"x": (0, 3, 8), "mask": (0, 8)}
+
+
 def test_a_shape_counts_more_than_lengths() -> None:
     found = shapes_with({"mask": (5, 6)}, {"batch": 2, "seq": 8}, DECLARED, NAMES)
     assert found == {"x": (2, 3, 8), "mask": (5, 6)}
@@ -62,7 +66,6 @@ def test_a_shape_counts_more_than_lengths() -> None:
     [
         ({"y": (1,)}, {}, "--shape: got y, the model's inputs are x, mask, fixed, unnamed"),
         ({}, {"depth": 1}, "--dim: got depth, the model has open dimensions batch, seq"),
-        ({}, {"seq": 1}, "--dim: input 'x' has further open dimensions, batch: expected all of them, or --shape x:…"),
     ],
 )
 def test_what_does_not_fit_the_model_is_named(

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.tensors import mismatch
+from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, combine
 from nnhal_frontends import import_model
 from nnhal_frontends.dimension_names import dimension_names
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_tools.input_shapes import labels_of, parse_lengths, parse_shapes, shapes_with
+
+_MOST_NAMED = 5
+"""Nodes that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,8 @@ class GivenModel:
     """Of the dimensions of inputs; empty for those without one."""
     signatures: tuple[str, ...] = ()
     """The entry points that the file names."""
+    nodes: tuple[str, ...] = ()
+    """The names of the file's nodes."""
 
     def open_inputs(self) -> str:
         """Say which inputs have open dimensions, with their names: ``x [batch, 3, ?]``. Empty if none has."""
@@ -46,6 +55,17 @@ class GivenModel:
             fits = not tensor.shape or combine(tensor.shape, given.shape or (1,)) is not None
             if not kind.hasobject and not (fits and _may_hold(given.dtype, kind)):
                 raise ValueError(mismatch(name, given, kind, tensor.shape))
+
+    def require_pins(self, pins: Iterable[str]) -> None:
+        """Raise ValueError if a pin can match no node: no name of the file, or no operation of the HAL."""
+        for pin in pins:
+            kind, _, pattern = pin.partition(":")
+            if kind == "name" and not any(fnmatchcase(name, pattern) for name in self.nodes):
+                shown = get_close_matches(pattern, self.nodes, _MOST_NAMED) or self.nodes[:_MOST_NAMED]
+                more = ", …" if len(shown) < len(self.nodes) else ""
+                raise ValueError(f"pin {pin!r} matches no node of the model; there are {', '.join(shown)}{more}")
+            if kind == "op" and pattern.upper() not in OperationType.__members__:
+                raise ValueError(f"pin {pin!r}: the HAL has no operation {pattern}")
 
     def _shape_in_words(self, tensor: ImportedTensor) -> str:
         labels = labels_of(tensor.shape, self.names.get(tensor.name, ()))
@@ -66,7 +86,8 @@ def read_model(path: Path, lengths: Sequence[str] = (), shapes: Sequence[str] = 
         declared = {tensor.name: tensor.shape for tensor in imported.inputs}
         fixed = shapes_with(given, dims, declared, names)
         imported = _imported(path, content, fixed, signature)
-    return GivenModel(path, imported.inputs, fixed, names, imported.signatures)
+    nodes = tuple(dict.fromkeys(chain(*imported.operation_nodes, imported.folded_nodes)))
+    return GivenModel(path, imported.inputs, fixed, names, imported.signatures, nodes)
 
 
 def _may_hold(given: np.dtype[np.generic], expected: np.dtype[np.generic]) -> bool:

@@ -44,10 +44,10 @@ def shapes_with(
     declared: Mapping[str, Dimensions],
     names: Mapping[str, Sequence[str]],
 ) -> dict[str, Dimensions]:
-    """Return ``shapes`` with those of further inputs whose open dimensions all have a length.
+    """Return ``shapes`` with those of further inputs of which an open dimension has a length; others stay open, as 0.
 
     ``declared`` are the dimensions of each input, 0 for an open one, and ``names`` the names of its dimensions, empty
-    for one without a name. Raises ValueError if an input or a dimension is unknown, or an input stays open in part.
+    for one without a name. Raises ValueError if an input or a dimension is unknown.
     """
     unknown = sorted(shapes.keys() - declared.keys())
     if unknown:
@@ -66,14 +66,7 @@ def shapes_with(
     for name, own in openings.items():
         if name in found or not any(label in lengths for label in own):
             continue
-        given = tuple(lengths.get(label, length) for label, length in zip(own, declared[name], strict=True))
-        if 0 in given:
-            missing = [label or "one without a name" for label, got in zip(own, given, strict=True) if not got]
-            raise ValueError(
-                f"--dim: input {name!r} has further open dimensions, {', '.join(missing)}: expected all of them, or "
-                f"--shape {name}:…"
-            )
-        found[name] = given
+        found[name] = tuple(lengths.get(label, length) for label, length in zip(own, declared[name], strict=True))
     return found
 
 

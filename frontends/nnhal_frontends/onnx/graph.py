@@ -158,7 +158,7 @@ def read_graph(
     lenient: bool = False,
     limits: ImportLimits = DEFAULT_LIMITS,
 ) -> OnnxGraph:
-    """Check a model, and return it as a graph. ``shapes`` fixes the shapes of inputs.
+    """Check a model, and return it as a graph. ``shapes`` fixes the shapes of inputs; lengths of 0 stay open.
 
     With ``lenient`` any opset is taken, and shapes need not all be inferable. Raises InvalidModel if the model is not
     valid or exceeds the limits, or if the shapes do not fit it.
@@ -229,7 +229,7 @@ def _opset(model: onnx.ModelProto, least: int) -> int:
 def _with_shapes(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], added: Collection[str]
 ) -> onnx.ModelProto:
-    """Return a copy with fixed shapes, and with a name for every dimension that stays unknown.
+    """Return a copy with fixed shapes, and with a name for every dimension that stays unknown: a length of 0.
 
     The inputs in ``added`` are not the user's.
     """
@@ -242,13 +242,17 @@ def _with_shapes(
             raise InvalidModel(f"a shape is given for '{name}', the model's inputs are {sorted(inputs)}")
         declared = _shape(inputs[name])
         fits = declared is None or (
-            len(declared) == len(shape) and all(d in (0, s) for d, s in zip(declared, shape, strict=True))
+            len(declared) == len(shape) and all(0 in (d, s) or d == s for d, s in zip(declared, shape, strict=True))
         )
-        if not fits or min(shape, default=1) < 1:
+        if not fits or min(shape, default=1) < 0:
             raise InvalidModel(f"shape {list(shape)} is given for input '{name}' of shape {describe(declared or ())}")
-        inputs[name].shape.ClearField("dim")
-        for length in shape:
-            inputs[name].shape.dim.add().dim_value = length
+        if declared is None:
+            inputs[name].shape.SetInParent()
+            for _ in shape:
+                inputs[name].shape.dim.add()
+        for dim, length in zip(inputs[name].shape.dim, shape, strict=True):
+            if length:
+                dim.dim_value = length
     for name, kind in inputs.items():
         for axis, dim in enumerate(kind.shape.dim):
             if not dim.HasField("dim_value") and not dim.dim_param:

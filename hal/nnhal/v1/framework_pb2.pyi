@@ -385,7 +385,7 @@ class InputDimensions(_message.Message):
     """The input's name."""
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Its dimensions, each above 0."""
+        """Its dimensions, 0 for one that stays open."""
 
     def __init__(
         self,

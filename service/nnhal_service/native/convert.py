@@ -179,13 +179,13 @@ def _tensor_to_wire(prepared: PreparedPlan, tensor: ImportedTensor) -> wire.Tens
 
 
 def dimensions_from_wire(messages: Iterable[wire.InputDimensions]) -> dict[str, Dimensions]:
-    """Decode dimensions of inputs. Raises INVALID_ARGUMENT if an input is named twice or a dimension is below 1."""
+    """Decode dimensions of inputs. Raises INVALID_ARGUMENT if an input is named twice or has no dimensions."""
     found: dict[str, Dimensions] = {}
     for message in messages:
         if message.name in found:
             invalid_argument(f"dimensions of input {message.name!r} are given twice")
-        if not message.dimensions or min(message.dimensions) < 1:
-            invalid_argument(f"dimensions {list(message.dimensions)} of input {message.name!r}, expected each above 0")
+        if not message.dimensions:
+            invalid_argument(f"dimensions [] of input {message.name!r}, expected one for each axis, 0 if it stays open")
         found[message.name] = tuple(message.dimensions)
     return found
 

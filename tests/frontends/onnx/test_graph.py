@@ -24,6 +24,8 @@ def test_shapes_are_inferred_and_unknown_dimensions_keep_their_names() -> None:
 
 def test_unknown_dimensions_can_be_fixed() -> None:
     assert read_graph(relu(["N", 3]), {"x": (4, 3)}).shape("y") == (4, 3)
+    assert read_graph(relu(["N", "M"]), {"x": (0, 3)}).sizes("y") == ("N", 3)
+    assert read_graph(relu(["N", "M"]), {"x": (2, 0)}).sizes("y") == (2, "M")
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,8 @@ def test_unknown_dimensions_can_be_fixed() -> None:
         ("z", (1, 3), r"given for 'z', the model's inputs are \['x'\]"),
         ("x", (1, 4), r"shape \[1, 4\] is given for input 'x' of shape \[\?, 3\]"),
         ("x", (3,), r"shape \[3\] is given"),
-        ("x", (0, 3), r"shape \[0, 3\] is given"),
+        ("x", (0, 4), r"shape \[0, 4\] is given"),
+        ("x", (-1, 3), r"shape \[-1, 3\] is given"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(name: str, shape: tuple[int, ...], message: str) -> None:

@@ -27,6 +27,22 @@ def test_floats_are_compared_in_ulps_across_zero() -> None:
     assert steps_between(np.array([-0.0], np.float32), np.array([0.0], np.float32)).tolist() == [0]
 
 
+def test_distances_beyond_64_bits_do_not_wrap() -> None:
+    most = np.iinfo(np.int64).max
+    huge = np.array([1.5e308], np.float64)
+    assert steps_between(huge, -huge).tolist() == [most]
+    assert steps_between(-huge, huge).tolist() == [-most]
+    assert steps_between(np.array([most]), np.array([-2])).tolist() == [most]
+    assert steps_between(np.array([most]), np.array([most - 1])).tolist() == [1]
+    assert steps_between(np.array([3], np.uint64), np.array([5], np.uint64)).tolist() == [-2]
+
+
+def test_figures_that_overflow_are_not_known() -> None:
+    distance = Distance()
+    distance.add(np.array([1e308, 1.0]), np.array([-1e308, 1.0]))
+    assert (distance.figures.mismatching, distance.figures.sqnr) == (1, None)
+
+
 def test_what_is_no_number_on_one_side_only_is_counted_apart() -> None:
     distance = Distance()
     distance.add(np.array([np.nan, np.nan, np.inf, 1.0], "f4"), np.array([np.nan, 0.0, -np.inf, 2.0], "f4"))

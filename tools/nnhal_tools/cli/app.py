@@ -212,6 +212,8 @@ def main() -> None:
 
         if not isinstance(error, (NnhalError, OSError, ValueError)):
             raise
+        if getattr(error, "is_told", False):  # by the process itself, which this one was to start
+            sys.exit(1)
         print(f"nnhal: {_describe(error)}", file=sys.stderr)
         hint = _hint(error)
         if hint:

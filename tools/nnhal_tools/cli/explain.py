@@ -71,6 +71,7 @@ def explain(
     pins = pins_from(pin or [], chosen)
     require_writable((html, trace))
     given = read_model(model, dim or (), shape or (), signature)
+    given.require_pins(pins)
     console = Console(stderr=True, soft_wrap=True)
     with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):

@@ -61,6 +61,7 @@ def run(
     pins = pins_from(pin or [], chosen)
     require_writable((output, trace))
     given = read_model(model, dim or (), shape or (), signature)
+    given.require_pins(pins)
     arrays = read_inputs(inputs, [tensor.name for tensor in given.inputs])
     given.require_inputs(arrays)
     with ephemeral_framework(chosen, console) as framework:

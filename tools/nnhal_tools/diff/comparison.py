@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nnhal.errors import HalError
+from nnhal.errors import DeadObjectError, HalError
 from nnhal.operations import type_name
 from nnhal.types import OperandType
 from nnhal.types.layout import describe
@@ -96,6 +96,9 @@ class Comparison:
             results = self.dut.run(layer.operations, layer.outputs, samples)
         except HalError as error:
             return {}, f"{self.dut.name} does not run it by itself: {error.message}"
+        except DeadObjectError as error:
+            names = " + ".join(map(self._place, layer.operations))
+            raise DeadObjectError(f"{self.dut.name} ended as it ran layer {layer.number} by itself, {names}") from error
         return self._figures(layer, results)
 
     def _figures(self, layer: ComparedLayer, results: Sequence[Values]) -> tuple[dict[int, Figures], str]:

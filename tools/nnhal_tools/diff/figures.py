@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from math import log10, sqrt
+from math import inf, log10, sqrt
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ _AFFINE = frozenset(
         OperandType.TENSOR_QUANT16_SYMM,
     }
 )
+_FARTHEST = 2.0**63 - 1024
+"""The largest float64 that int64 can hold."""
 _BITS: dict[int, np.dtype[Any]] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
@@ -50,8 +52,9 @@ class Figures:
 
     @property
     def sqnr(self) -> float | None:
-        """Signal to noise in decibels; None if there is no noise, or no signal."""
-        return 10 * log10(self.signal / self.noise) if self.noise and self.signal else None
+        """Signal to noise in decibels; None if there is no noise, or no signal, or float64 cannot hold them."""
+        ratio = self.signal / self.noise if self.noise else 0.0
+        return 10 * log10(ratio) if 0 < ratio < inf else None
 
     @property
     def is_equal(self) -> bool:
@@ -80,7 +83,8 @@ class Distance:
         self._mismatching += int(np.count_nonzero(~equal))
         self._unmatched += int(np.count_nonzero(~both & ~equal))
         values, expected = got.reshape(-1)[both], wanted.reshape(-1)[both]
-        self._add_reals(self._reals(values), self._reals(expected))
+        with np.errstate(over="ignore", invalid="ignore"):  # squares of the largest float64
+            self._add_reals(self._reals(values), self._reals(expected))
         self._add_steps(values, expected)
 
     def _add_reals(self, got: Array, wanted: Array) -> None:
@@ -126,11 +130,20 @@ class Distance:
 
 def steps_between(got: Array, wanted: Array) -> Array:
     """Return how many numbers of their type ``got`` is above ``wanted``, as int64; of floats in ULPs, which must be
-    finite.
+    finite. Distances that int64 cannot hold are its largest.
     """
-    if got.dtype.kind != "f" or got.dtype != wanted.dtype or got.dtype.itemsize not in _BITS:
-        return np.rint(got.astype(np.float64) - wanted.astype(np.float64)).astype(np.int64)
-    return _ordered(got) - _ordered(wanted)
+    if got.dtype.kind == "f" and got.dtype == wanted.dtype and got.dtype.itemsize in _BITS:
+        return _difference(_ordered(got), _ordered(wanted))
+    if got.dtype.kind in "biu" and wanted.dtype.kind in "biu" and np.uint64 not in (got.dtype, wanted.dtype):
+        return _difference(got.astype(np.int64), wanted.astype(np.int64))
+    far = np.rint(got.astype(np.float64) - wanted.astype(np.float64))
+    return np.asarray(np.clip(far, -_FARTHEST, _FARTHEST).astype(np.int64))
+
+
+def _difference(one: Array, other: Array) -> Array:
+    exact, far = one - other, one.astype(np.float64) - other.astype(np.float64)
+    most = np.iinfo(np.int64).max
+    return np.asarray(np.where(np.abs(far) > _FARTHEST, np.where(far > 0, most, -most), exact))
 
 
 def _ordered(floats: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 from nnhal_tools.diff.figures import Figures
@@ -122,4 +123,8 @@ class DiffReport:
 
 
 def _figures(figures: Figures | None) -> dict[str, Any] | None:
-    return None if figures is None else {**asdict(figures), "sqnr": figures.sqnr}
+    """Return figures for JSON, which has no infinities: those of squares of the largest float64 are null."""
+    if figures is None:
+        return None
+    found = {**asdict(figures), "sqnr": figures.sqnr}
+    return {key: None if isinstance(value, float) and not isfinite(value) else value for key, value in found.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnhal.arrays import Array
@@ -25,28 +25,44 @@ _GROUP = "nnhal diff"
 
 
 def shrunk(comparison: Comparison, report: DiffReport, reference: DeviceSide) -> DiffReport:
-    """Return the report with the first layer that makes an error, reduced; or with a note that says why there is none.
+    """Return the report with the first layer that makes an error and can be reduced, or with a note that none can be.
 
     ``reference`` says what smaller models compute. Raises DeadObjectError if a device is gone.
     """
     made = {layer.number for layer in report.over if layer.origin == MADE and layer.runs_on == comparison.dut.name}
-    layer = next((layer for layer in comparison.layers if layer.number in made), None)
-    if layer is None:
+    if not made:
         return _noted(report, f"nothing to reduce: no layer on {comparison.dut.name} makes an error over the limits")
-    place = f"layer {layer.number}"
-    if reason := _inexpressible(comparison.subject, layer):
-        return _noted(report, f"{place} is not reduced: {reason}")
     judge = _Judge(reference, comparison.dut, comparison.limits, comparison.half)
+    left: list[str] = []
+    for layer in comparison.layers:
+        if layer.number in made:
+            found = _least(comparison, layer, judge)
+            if isinstance(found, Shrunk):
+                return _with(_left_out(report, left), layer, found, judge)
+            left.append(f"layer {layer.number} is not reduced: {found}")
+    return _left_out(report, left)
+
+
+def _least(comparison: Comparison, layer: ComparedLayer, judge: _Judge) -> Shrunk | str:
+    """Return the least form of a layer that fails on any sample, or why there is none."""
+    if reason := _inexpressible(comparison.subject, layer):
+        return reason
     for sample in comparison.wanted.samples:
         try:
             found = shrink(_case(comparison.subject, layer, sample), judge)
         except HalError as error:
-            return _noted(report, f"{place} is not reduced: {error.message}")
+            return error.message
         if found is not None:
-            return _with(report, layer, found, judge)
-    return _noted(
-        report, f"{place} is not reduced: by itself it is within the limits of what {reference.name} computes"
-    )
+            return found
+    return f"by itself it is within the limits of what {judge.reference.name} computes"
+
+
+def _left_out(report: DiffReport, reasons: Sequence[str]) -> DiffReport:
+    """Note why layers before the reduced one are not: the first of them, and how many more there are."""
+    if not reasons:
+        return report
+    more = f"; nor are {len(reasons) - 1} more layers that make errors" if len(reasons) > 1 else ""
+    return _noted(report, f"{reasons[0]}{more}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,8 @@ class Testbed:
         except (OSError, StartError) as error:
             if self._closed:
                 return
-            self.journal.say(dashboard.name, f"goes without: {error}")
+            is_told = isinstance(error, StartError) and error.is_told
+            self.journal.say(dashboard.name, "goes without" if is_told else f"goes without: {error}")
 
     def _device(self, entry: DeviceEntry, is_added: bool) -> WatchedProcess:
         directory = self.directory / entry.title

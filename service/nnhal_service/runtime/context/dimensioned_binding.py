@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from nnhal.types.layout import combine
 from nnhal_frontends.imported import ImportedModel
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.plan.active_plan import ActivePlan
@@ -108,8 +109,9 @@ def bound_dimensions(declared: ImportedModel, inputs: Sequence[TensorBinding]) -
         binding = given.get(tensor.name)
         if binding is None or binding.memory is not None or binding.omitted:
             return None
-        dimensions = binding.dimensions or declared.model.main.operands[tensor.operand].dimensions
-        if 0 in dimensions:
+        operand = declared.model.main.operands[tensor.operand].dimensions
+        dimensions = binding.dimensions or operand
+        if 0 in dimensions or combine(tuple(dimensions), operand) is None:  # the model's own plan refuses those
             return None
         found.append(tuple(dimensions))
     return tuple(found)
