@@ -183,6 +183,7 @@ def test_an_injected_fault_is_logged_as_such(faulty: FaultyDevice) -> None:
         refusal(execute, FAILURE)
     with DeviceAdmin(faulty.endpoint, faulty.child.admin_key) as admin:
         lines = [line.text for line in admin.log_lines().lines]
+        assert admin.device().injected_faults == faulty.control.injected() > 0
     (line,) = [line for line in lines if "fault injected" in line and "told" in line]
     assert "PreparedModel.ExecuteSynchronously" in line
 

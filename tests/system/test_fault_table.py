@@ -5,6 +5,7 @@ The table of docs/faults.md is what these tests expect.
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 import time
@@ -23,6 +24,8 @@ from nnhal.remote.faults import FaultControl
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, connect
 from nnhal_client.ndk import Compilation, Execution, NeuralNetworksError
+from nnhal_hosting.trace import Trace
+from nnhal_tools.trace import add_run
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.misbehaviour import Misbehaviour
 from tests.support.ndk import WAYS, floor_model, named
@@ -172,6 +175,26 @@ def test_the_framework_survives_a_fault(
         assert ended == (RIGHT if expected == UNMET else expected)
         if row.fault["what"] != "death":
             assert (control.injected() == before) == (expected == UNMET)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("fault", [{"what": "delay", "ms": 5}, {"what": "values"}, {"what": "slow_clock", "factor": 2}])
+def test_ledger_and_timeline_tell_of_an_injected_fault(
+    framework: Framework, healthy: Endpoint, file: Path, plan: str, fault: dict[str, Any]
+) -> None:
+    with FaultControl(healthy) as control:
+        control.set({**fault, "name": "on purpose"})
+    model = framework.load(file, pins=PLANS[plan])
+    _, report = model.run_with_report({"x": X})
+    told = [entry for entry in report.ledger if entry.strategy == "Injected"]
+    assert [entry.reason.partition(" in step")[0] for entry in told] == [
+        f"{DEVICE} had the injected fault 'on purpose'"
+    ]
+    assert sum(entry.copied_bytes for entry in report.ledger) == sum(step.copied_bytes for step in report.steps)
+    timeline = Trace()
+    add_run(timeline, report, model.placements, "model")
+    assert "injected fault on purpose" in json.dumps(timeline.as_dict())
+    model.unload()
 
 
 def test_the_table_of_the_documentation_is_this_one() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from dataclasses import replace
 from typing import Any, cast
 
 from nnhal.resolved import ResolvedModel
-from nnhal.types import ExecutionResult
+from nnhal.types import Copy, ExecutionResult
 from nnhal.types.layout import Dimensions
 from nnhal_devices.driver import (
     Argument,
@@ -109,11 +110,17 @@ class _FaultyBound:
         if faults.set.is_empty:
             return self._bound.run(control)
         RAN.set(workload.facts)
-        faults.inject(Point.RUN, workload.facts, control)
+        before = faults.set.met(Point.RUN, workload.facts)
+        started_ns = now_ns()
+        faults.do(before, workload.facts, control)
+        notes = noted(before, started_ns)
         met = faults.set.met(Point.OUTCOME, workload.facts)
         began = time.perf_counter_ns()
         outcome = self._bound.run(control)
-        return self.altered(outcome, met, time.perf_counter_ns() - began, control)
+        took, ended_ns = time.perf_counter_ns() - began, now_ns()
+        outcome = self.altered(outcome, met, took, control)
+        notes += noted(met, ended_ns)
+        return replace(outcome, copies=outcome.copies + notes) if notes else outcome
 
     def altered(self, outcome: Outcome, met: Sequence[ActiveFault], took_ns: int, control: Control) -> Outcome:
         """Do to an outcome what some faults say; return what it is then. Raises HalError."""
@@ -126,6 +133,16 @@ class _FaultyBound:
                 self._workload.model, self._workload.facts, self._workload.faults, self._outputs, took_ns, control
             ),
         )
+
+
+def noted(faults: Sequence[ActiveFault], started_ns: int) -> tuple[Copy, ...]:
+    """Notes of faults that were injected from an instant until now, for timeline and ledger."""
+    return tuple(Copy(False, 0, started_ns, now_ns(), injected=active.name) for active in faults)
+
+
+def now_ns() -> int:
+    """The present instant of CLOCK_BOOTTIME."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class _FaultyAsynchronous(_FaultyBound):
@@ -144,9 +161,10 @@ class _FaultyAsynchronous(_FaultyBound):
             return pending
 
         def conclude(outcome: Outcome) -> Outcome:
+            started_ns, span = now_ns(), outcome.span
             faults.do(before, facts, control)
-            span = outcome.span
-            return self.altered(outcome, after, span.ended_ns - span.started_ns, control)
+            outcome = self.altered(outcome, after, span.ended_ns - span.started_ns, control)
+            return replace(outcome, copies=outcome.copies + noted((*before, *after), started_ns))
 
         context = copy_context()  # another thread may sync
         return _FaultyPending(pending, lambda outcome: context.run(conclude, outcome))

@@ -349,7 +349,7 @@ class Execution:
             staging.span = span if span.ended_ns >= 0 else Span(span.started_ns, now_ns())
             # Modelled time replaces the emulator's own in the driver's time too, which is thus never the shorter one.
             # What the driver has copied counts as driver's time, as what the host has staged does.
-            copying = sum(copy.ended_ns - copy.started_ns for copy in outcome.copies)
+            copying = sum(copy.ended_ns - copy.started_ns for copy in outcome.copies if not copy.injected)
             on_device = max(took - copying, 0) if outcome.time_on_device_ns is None else outcome.time_on_device_ns
             in_driver = time.perf_counter_ns() - started - took + copying + on_device
             result = replace(result, timing=Timing(on_device, in_driver))

@@ -60,6 +60,7 @@ class FaultPoints:
         device.launcher.before = self.launching
         device.launcher.around_signal = self.around_signal
         device.withdraw = self.withdraw
+        device.counters.injected_faults = lambda: self._faults.set.injected
 
     def around_signal(self, execution: Execution, signal: Signal) -> Signal:
         """The signal of a launch, which a fault may have fail or be silent."""
