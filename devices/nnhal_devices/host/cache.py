@@ -1,10 +1,10 @@
 """Compilation caching: a prepared model in files that the client keeps.
 
 The model-cache files hold the model, the data-cache files its constants and what the driver's compiler made of it, if
-the driver gives that. The first file begins with a header; its digest, keyed with the client's token, covers the
-driver's version and every byte of every file. A file is read once, as
-a whole: the bytes that are checked are the bytes that are used. A model from a cache is validated like any other, since
-the token is no secret.
+the driver gives that: then constants that it replaces are left out. The first file begins with a header; its digest,
+keyed with the client's token, covers the driver's version and every byte of every file. A file is read once, as a
+whole: the bytes that are checked are the bytes that are used. A model from a cache is validated like any other, since
+the token is no secret. All files are left empty if an entry would cost more than it gains.
 """
 
 from __future__ import annotations
