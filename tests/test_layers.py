@@ -73,11 +73,11 @@ SERVICE_LAYERS = [
     {"fallback", "partition"},
 ]
 """The layers of the service, from the top down. A layer may use those below; packages of one layer are independent."""
-RUNTIME_ROOMS = ["run", "memory", "plan", "devices"]
+RUNTIME_ROOMS = ["context", "run", "memory", "plan", "devices"]
 """The rooms of the runtime, from the top down. A room may use those below it."""
 MAX_FLOORS = 6
 """The longest chain of imports between modules of one room; a package within a room counts as one module."""
-NOT_DRIVERS = {"dynamic", "host", "npu_support", "wire"}
+NOT_DRIVERS = {"dynamic", "faults", "host", "npu_support", "wire"}
 AT_A_DISTANCE = {"remote"}
 """Drivers of devices on other hosts, whose business is a network. Like all drivers they do not know their own host."""
 WIRE = {"grpc", "google", "nnhal.v1", "nnhal.codec", "nnhal.link", "nnhal.remote"}

@@ -48,16 +48,18 @@ class NativeBinding:
             self._memory, answer = bind({**dimensions, **output_dimensions(answer.insufficient_outputs)})
         self._handle = answer.binding
         channel = calls.take_channel(answer.channel_descriptor_id)
+        settled = output_dimensions(answer.outputs)
         run_channel = None
         if answer.HasField("run_channel"):
             run_channel = RemoteRunChannel(
                 calls.take_channel(answer.run_channel.channel_descriptor_id),
                 answer.run_channel.execution,
                 answer.run_channel.may_fall_back,
+                answer.run_channel.outputs,
+                settled,
             )
-        settled = output_dimensions(answer.outputs)
         self._memory.resize(settled)
-        self._runs = BindingRuns(calls.place, channel, run_channel, measure_timing, self._memory, settled)
+        self._runs = BindingRuns(calls.place, channel, run_channel, measure_timing, self._memory)
         self.measures = measure_timing
         self.dimensions = self._memory.dimensions
         self.inputs = self._memory.inputs

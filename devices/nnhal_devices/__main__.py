@@ -16,9 +16,11 @@ def main() -> int:
     from threadpoolctl import threadpool_limits
 
     from nnhal.endpoint import Endpoint
+    from nnhal.errors import NnhalError
     from nnhal.memory import MemoryGuard
     from nnhal_devices.driver import DriverOptions
     from nnhal_devices.dynamic import BackendError, register_backends
+    from nnhal_devices.faults.arguments import add_fault_arguments, faults_at_start
     from nnhal_devices.host.process import host
     from nnhal_devices.host.settings import DeviceSettings
     from nnhal_devices.host.wire.arguments import add_wire_arguments
@@ -66,11 +68,13 @@ def main() -> int:
         "processes that systemd or containers supervise, since nnhal up gives its processes a key by itself",
     )
     add_wire_arguments(parser)
+    add_fault_arguments(parser)
     add_supervision_argument(parser)
     arguments = vars(parser.parse_args())
     show_thread_names()
     share_interpreter()
     name, directory = arguments.pop("name"), arguments.pop("endpoint")
+    started_again = bool(arguments.pop("started_again"))
     supervision = Supervision(arguments.pop("supervisor"))
     try:
         settings = DeviceSettings(**{key: value for key, value in arguments.items() if value is not None})
@@ -80,11 +84,12 @@ def main() -> int:
         driver = create_driver(name, DriverOptions(settings.threads, settings.options))
         threadpool_limits(settings.threads, user_api="blas")  # numpy's would use every processor
         oversight = oversight_of(supervision, settings.admin_key)
-        process = host(driver, Endpoint(directory.resolve()), settings, guard, oversight)
+        faults = faults_at_start(settings.allow_faults, settings.faults, started_again, directory)
+        process = host(driver, Endpoint(directory.resolve()), settings, guard, oversight, faults)
     except ValidationError as error:
         print(f"nnhal device: {describe_invalid(error)}", file=sys.stderr)
         return 2
-    except (BackendError, LookupError, OSError, TokenFileError, ValueError) as error:
+    except (BackendError, LookupError, NnhalError, OSError, TokenFileError, ValueError) as error:
         print(f"nnhal device: {error}", file=sys.stderr)
         return 2
     with process:

@@ -7,7 +7,7 @@ threads at once, except that one BoundWorkload runs once at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -32,7 +32,7 @@ from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.figures import WorkloadFigures
 
-BACKEND_API_VERSION = (1, 7)
+BACKEND_API_VERSION = (1, 8)
 """Major and minor version of this interface, which dynamic backends are checked against.
 
 The minor version grows with a change that existing backends need not know: a new member with a default. The major
@@ -203,11 +203,14 @@ class Workload(Protocol):
 class CompiledWorkload(Workload, Protocol):
     """A workload that a compilation cache keeps beside its model, so that the model need not be compiled again."""
 
-    def artifact(self) -> bytes:
+    def artifact(self) -> bytes | Sequence[memoryview] | None:
         """Return the outcome of compiling, for ``PrepareOptions.artifact`` of a later preparation of the model.
 
-        That may be by a driver of the same version with other options: the driver uses it only if it fits both model
-        and options, and compiles the model otherwise.
+        It may be in several pieces, which are not copied. If it is empty, the model alone is cached. If it is None,
+        nothing is cached: the model is compiled as fast as it would be restored.
+
+        The later preparation may be by a driver of the same version with other options: the driver uses the artifact
+        only if it fits both model and options, and compiles the model otherwise.
         """
         ...
 
@@ -225,10 +228,15 @@ class ShownWorkload(Workload, Protocol):
 class RestoringDriver(Protocol):
     """A driver that makes workloads of artifacts without being asked which operations it supports."""
 
+    def replaced_constants(self, model: ResolvedModel) -> Collection[int]:
+        """Return the constants of main, as operands, that ``restore`` does not read. They are not cached."""
+        ...
+
     def restore(self, model: ResolvedModel, options: PrepareOptions) -> Workload | None:
         """Return the workload that ``options.artifact`` holds; None if it does not fit model, machine or options.
 
-        Then the model is prepared as any other. Raises HalError.
+        The replaced constants of ``model`` are zeros. After None the preparation fails with GENERAL_FAILURE, and
+        the client gives the model itself. Raises HalError.
         """
         ...
 

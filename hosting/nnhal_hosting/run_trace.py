@@ -62,6 +62,8 @@ def _add_step(trace: Trace, row: Row, step: StepReport, more: Mapping[str, objec
 
 
 def _copy_name(copy: Copy) -> str:
+    if copy.injected:
+        return f"injected fault {copy.injected}"
     if not copy.is_wire:
         return "copy out" if copy.is_output else "copy in"
     return f"{'down' if copy.is_output else 'up'} {_amount(copy.bytes)}"
@@ -77,7 +79,7 @@ def _amount(count: float) -> str:
 
 
 def _add_entry(trace: Trace, entry: LedgerEntry, ends: Mapping[int, _Ends]) -> None:
-    """Add an arrow for a use of a value, or a mark for an unplanned copy."""
+    """Add an arrow for a use of a value, or a mark for an unplanned copy or an injected fault."""
     source, destination = ends.get(entry.source_step), ends.get(entry.destination_step)
     if source is None or destination is None:
         return
@@ -86,4 +88,4 @@ def _add_entry(trace: Trace, entry: LedgerEntry, ends: Mapping[int, _Ends]) -> N
     if entry.value:
         trace.flow(entry.value, source[1], destination[0], details)
     else:
-        trace.instant(*source[1], "unplanned copy", details)
+        trace.instant(*source[1], "unplanned copy" if entry.copied_bytes else "injected fault", details)

@@ -26,6 +26,7 @@ SERVICES = {
     "nnhal.v1.DeviceAdminService",
     "nnhal.v1.DeviceService",
     "nnhal.v1.ExecutionService",
+    "nnhal.v1.FaultService",
     "nnhal.v1.FencedExecutionCallbackService",
     "nnhal.v1.PreparedModelService",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import erf
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
@@ -11,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnhal.errors import HalError
-from nnhal_client import Framework
+from nnhal_client import Framework, OutputTooSmallError
 from tests.support.onnx_models import onnx_model, random
 
 
@@ -29,6 +30,52 @@ def test_an_output_gets_as_much_memory_as_it_needs(framework: Framework, tmp_pat
         (found,) = loaded.run({"x": x.astype(np.float32)}).values()
         np.testing.assert_array_equal(found, np.stack(np.nonzero(x)))
         assert found.dtype == np.int64
+
+
+@pytest.mark.parametrize("fallback", ["allow", "deny"])
+def test_a_binding_whose_outputs_have_dimensions_after_a_run_only_runs_directly(
+    framework: Framework, tmp_path: Path, fallback: Literal["allow", "deny"]
+) -> None:
+    path = saved(onnx_model([helper.make_node("NonZero", ["x"], ["y"])], {"x": [1000]}, ["y"]), tmp_path)
+    with framework.load(path, fallback=fallback) as loaded, loaded.bind(dimensions={"y": (1, 500)}) as binding:
+        for count in (3, 3, 500, 0, 3):
+            binding.inputs["x"][...] = np.arange(1000) < count
+            report = binding.run()
+            assert report.direct
+            assert report.dimensions == {"y": (1, count)}
+            np.testing.assert_array_equal(binding.outputs["y"], [np.arange(count)])
+            assert not binding.run(deadline_ns=1 << 60).direct
+            np.testing.assert_array_equal(binding.outputs["y"], [np.arange(count)])
+        room = binding.room("y") // 8
+        binding.inputs["x"][...] = np.arange(1000) < room + 1
+        with pytest.raises(OutputTooSmallError, match=rf"output 'y' of dimensions \[1, {room + 1}\] has") as caught:
+            binding.run()
+        assert caught.value.dimensions == {"y": (1, room + 1)}
+        binding.inputs["x"][...] = np.arange(1000) < 7
+        assert binding.run().direct
+        np.testing.assert_array_equal(binding.outputs["y"], [np.arange(7)])
+
+
+def test_outputs_with_known_and_unknown_dimensions_are_told_apart(framework: Framework, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Abs", ["x"], ["same"]),
+        helper.make_node("NonZero", ["x"], ["found"]),
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Compress", ["x", "some"], ["few"]),
+    ]
+    model = onnx_model(
+        nodes, {"x": ["rows", 3], "some": [4]}, ["found", "sum", "few", "same"], element_types={"some": np.bool_}
+    )
+    with framework.load(saved(model, tmp_path)) as loaded, loaded.bind(dimensions={"x": (2, 3)}) as binding:
+        x = np.array([[1, 0, 2], [0, 0, 3]], np.float32)
+        binding.inputs["x"][...] = x
+        for some in np.array([[1, 0, 0, 1], [1, 1, 1, 0], [0, 0, 0, 0]] * 2, bool):
+            binding.inputs["some"][...] = some
+            assert binding.run().direct == (len(loaded.steps) == 1)
+            np.testing.assert_array_equal(binding.outputs["found"], np.stack(np.nonzero(x)))
+            np.testing.assert_allclose(binding.outputs["sum"], x.sum())
+            np.testing.assert_array_equal(binding.outputs["few"], np.compress(some, x))
+            np.testing.assert_array_equal(binding.outputs["same"], x)
 
 
 def test_inputs_of_unknown_dimensions_accept_any(framework: Framework, tmp_path: Path) -> None:

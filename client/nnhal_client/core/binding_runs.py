@@ -18,6 +18,9 @@ Exchanges = Generator[tuple[Channel, bytes], bytes, RunReport]
 """A run as datagrams. The driver sends each one on its channel, and answers with what comes back on it; if the channel
 fails, it throws the error in."""
 
+_EXPLAINED_BY_FRAMEWORK = (ErrorStatus.DEVICE_UNAVAILABLE, ErrorStatus.OUTPUT_INSUFFICIENT_SIZE)
+"""The framework knows whether the model has been unloaded, and which dimensions an output has."""
+
 
 class OutputTooSmallError(HalError):
     """An output did not fit its memory. ``dimensions`` has the dimensions of outputs that devices reported, by name."""
@@ -51,19 +54,16 @@ class BindingRuns:
         run_channel: RemoteRunChannel | None,
         measures: bool,
         outputs: ResizableOutputs,
-        settled: Mapping[str, Dimensions],
     ) -> None:
-        """``place`` names the framework in errors; ``channel`` is the binding's channel to it.
-
-        ``settled`` are dimensions of open outputs that those of the inputs determine, which direct runs do not report.
-        """
+        """``place`` names the framework in errors; ``channel`` is the binding's channel to it."""
         self._place = place
         self._channel = channel
         self._run_channel = run_channel
         self._measures = measures
         self._outputs = outputs
-        self._settled = settled
         self._resizes = outputs.has_unknown_dimensions
+        self._shown: Mapping[str, Dimensions] | None = None
+        """The dimensions of the last run, which its outputs are shown in."""
         self._call = wire.RunCall(deadline_ns=NO_DEADLINE).SerializeToString()
         self.lost_run_channel = False
         """Whether there was a run channel that has closed or failed. Runs go through the framework from then on."""
@@ -77,7 +77,8 @@ class BindingRuns:
         """One run: direct if the binding has a run channel and the run no deadline, else through the framework.
 
         A direct run is repeated through the framework if the run channel fails or the device is unavailable, since the
-        framework knows why, or if the device refuses and the fallback allows another device.
+        framework knows why, if an output needs more memory, since it knows how much, or if the device refuses and the
+        fallback allows another device.
 
         Raises OutputTooSmallError, HalError if a device refuses or misses the deadline, DeadObjectError if the
         framework is gone.
@@ -88,18 +89,16 @@ class BindingRuns:
                 call = run_channel.call()
                 called_ns = time.perf_counter_ns()
                 answer = yield run_channel.channel, call
-                run_channel.check(answer)
-                duration_ns, size = time.perf_counter_ns() - called_ns, len(call) + len(answer)
-                return RunReport(duration_ns, size, (), self._settled, direct=True)
+                found = run_channel.check(answer)
+                if found is not self._shown:
+                    self._show(found)
+                return RunReport(time.perf_counter_ns() - called_ns, len(call) + len(answer), (), found, direct=True)
             except (ChannelClosedError, ProtocolError, TransportError):
                 self._run_channel = None
                 self.lost_run_channel = True
                 return (yield from self._through_framework(deadline_ns, has_lost_channel=True))
             except HalError as error:
-                # Whether the model has been unloaded, the framework knows.
-                if not (run_channel.may_fall_back or error.status == ErrorStatus.DEVICE_UNAVAILABLE):
-                    if error.status == ErrorStatus.OUTPUT_INSUFFICIENT_SIZE:
-                        raise self._too_small(error.message, {}) from error
+                if not (run_channel.may_fall_back or error.status in _EXPLAINED_BY_FRAMEWORK):
                     raise
         return (yield from self._through_framework(deadline_ns))
 
@@ -119,9 +118,14 @@ class BindingRuns:
             raise HalError(status, answer.message)
         answered_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
         report = report_from_wire(answer.report, called_ns, answered_ns)
-        if self._resizes:
-            self._outputs.resize(report.dimensions)
+        self._show(report.dimensions)
         return report
+
+    def _show(self, dimensions: Mapping[str, Dimensions]) -> None:
+        """Show the outputs in the dimensions of a run."""
+        self._shown = dimensions
+        if self._resizes:
+            self._outputs.resize(dimensions)
 
     def _too_small(self, message: str, dimensions: Mapping[str, Dimensions]) -> OutputTooSmallError:
         return OutputTooSmallError(message + self._outputs.shortage(dimensions), dimensions)

@@ -1,9 +1,8 @@
 """What a compilation cache keeps of a compiled model: the graph as ONNX Runtime has optimised it, with its weights.
 
 The bytes are a magic, a digest of what they were made of and for, the lengths of a JSON text and of a ModelProto, both
-of these, and the weights. The text has the operands of inputs and outputs by name, and where weights lie: those that
-ONNX Runtime has not changed are constants of the model. ONNX Runtime optimises for the processor at hand, so the digest
-covers its features.
+of these, and the weights. The text has the operands of inputs and outputs by name, and where weights lie. ONNX Runtime
+optimises for the processor at hand, so the digest covers its features.
 """
 
 from __future__ import annotations
@@ -22,17 +21,25 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, helper
+from onnx import ModelProto
 
 from nnhal.arrays import Array
-from nnhal.extensions.onnx import tensor_in_another_file
+from nnhal.extensions.onnx import NUMBERS, number_of, tensor_in_another_file
 from nnhal.resolved import ResolvedModel
-from nnhal_devices.cpu_acc.proto import external
-from nnhal_devices.cpu_acc.session import INLINE_BYTES
+from nnhal.types import OperandType
+from nnhal_devices.cpu_acc.elements import QUANTIZED
+from nnhal_devices.cpu_acc.graph import LoweredGraph
+from nnhal_devices.cpu_acc.messages import node_count
+from nnhal_devices.cpu_acc.optimised import INLINE_BYTES
 
-_MAGIC = b"nnhal cpu_acc 1\0"
+_MAGIC = b"nnhal cpu_acc 2\0"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}s32sQQ")
 _ALIGNMENT = 64
+_ALWAYS_KEPT_BYTES, _MOST_BYTES = 16 << 10, 512 << 20
+_LEAST_NODES, _MOST_BYTES_PER_NODE = 30, 12 << 10
+"""Compiling takes some 0.2 ms for each node; an entry takes 1 to 2 ms for any model, and 1 to 2 ns for each byte."""
+_WEIGHTS = {OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, *QUANTIZED}
+_EXTENSION_WEIGHTS = {NUMBERS[np.dtype(kind)] for kind in (np.float16, np.float32, np.float64, np.int8, np.uint8)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +56,43 @@ class OptimisedGraph:
     """The values of initializers whose data ``content`` lacks."""
 
 
-def write_artifact(graph: OptimisedGraph, model: ResolvedModel) -> bytes:
-    """Return the bytes for a graph that was made of a model; ``content`` has all of its weights."""
-    proto = ModelProto.FromString(graph.content)
-    places, blob = _set_weights_apart(proto, model)
+def gains_by_restoring(graph: LoweredGraph, model: ResolvedModel) -> bool:
+    """Whether a model is worth keeping: a few operations with large weights are compiled as fast as they are read."""
+    weights = weights_of(model)
+    # What is no weight of its own, such as a message with weights in it, is kept beside the graph that has them, too.
+    size = sum(values.nbytes * (1 if index in weights else 2) for index, values in model.constants[0].items())
+    nodes = len(graph.nodes) + (0 if graph.message is None else node_count(graph.message))
+    most = min((nodes - _LEAST_NODES) * _MOST_BYTES_PER_NODE, _MOST_BYTES)
+    return size <= max(_ALWAYS_KEPT_BYTES, most)
+
+
+def weights_of(model: ResolvedModel) -> set[int]:
+    """The large constants of main that are numbers to compute with, as operands: an artifact has their values."""
+    return {
+        index
+        for index, values in model.constants[0].items()
+        if values.nbytes > INLINE_BYTES and _is_weight(model, model.model.main.operands[index].type)
+    }
+
+
+def _is_weight(model: ResolvedModel, code: int) -> bool:
+    number = number_of(model.model, code)
+    return code in _WEIGHTS if number is None else number in _EXTENSION_WEIGHTS
+
+
+def write_artifact(graph: OptimisedGraph, model: ResolvedModel) -> list[memoryview]:
+    """Return the bytes for a graph that was made of a model, in pieces: the weights are not copied."""
+    places, data = _places(graph.weights)
     text = json.dumps([dict(graph.inputs), dict(graph.outputs), graph.is_message, places]).encode()
-    content = proto.SerializeToString()
-    head = b"".join((_HEADER.pack(_MAGIC, _origin(model), len(text), len(content)), text, content))
-    return b"".join((head, bytes(-len(head) % _ALIGNMENT), *blob))
+    header = _HEADER.pack(_MAGIC, _origin(model), len(text), len(graph.content))
+    head = b"".join((header, text, graph.content))
+    return [memoryview(head + bytes(-len(head) % _ALIGNMENT)), *data]
 
 
 def read_artifact(data: bytes, model: ResolvedModel) -> OptimisedGraph | None:
     """Return the graph; None if the bytes are none, or were made of another model, elsewhere, or by another runtime.
 
-    Weights are views of the bytes and of the model's constants.
+    Weights are views of the bytes.
     """
     if len(data) < _HEADER.size:
         return None
@@ -74,7 +104,7 @@ def read_artifact(data: bytes, model: ResolvedModel) -> OptimisedGraph | None:
     content, blob = data[start:end], memoryview(data)[end + -end % _ALIGNMENT :]
     try:
         inputs, outputs, is_message, places = json.loads(data[_HEADER.size : start])
-        weights = {name: _weights(place, blob, model) for name, place in places.items()}
+        weights = {name: _weights(place, blob) for name, place in places.items()}
         main = model.model.main
         fits = list(outputs.values()) == list(main.output_indexes) and set(inputs.values()) <= set(main.input_indexes)
         names = _tensors_elsewhere(ModelProto.FromString(content))
@@ -83,50 +113,32 @@ def read_artifact(data: bytes, model: ResolvedModel) -> OptimisedGraph | None:
     return OptimisedGraph(content, inputs, outputs, is_message, weights) if fits and names == set(weights) else None
 
 
-def _set_weights_apart(proto: ModelProto, model: ResolvedModel) -> tuple[dict[str, list[object]], list[bytes]]:
-    """Take the data of large initializers out of a message. Returns where each lies, and the data of some."""
-    constants: dict[int, list[int]] = {}
-    for index, values in model.constants[0].items():
-        constants.setdefault(values.nbytes, []).append(index)
+def _places(weights: Mapping[str, Array]) -> tuple[dict[str, list[object]], list[memoryview]]:
+    """The type, dimensions and start of each weight, and the data of all."""
     places: dict[str, list[object]] = {}
-    blob: list[bytes] = []
+    data: list[memoryview] = []
     end = 0
-    for tensor in proto.graph.initializer:
-        raw = tensor.raw_data
-        if len(raw) <= INLINE_BYTES:
-            continue
-        element = helper.tensor_dtype_to_np_dtype(tensor.data_type).str
-        same = (index for index in constants.get(len(raw), ()) if model.constants[0][index].tobytes() == raw)
-        place = next(same, None)
-        if place is None:
-            blob += [raw, bytes(-len(raw) % _ALIGNMENT)]
-            places[tensor.name] = [element, list(tensor.dims), end, None]
-            end += len(blob[-2]) + len(blob[-1])
-        else:
-            places[tensor.name] = [element, list(tensor.dims), 0, place]
-        tensor.CopyFrom(external(tensor.name, tensor.data_type, tensor.dims))
-    return places, blob
+    for name, values in weights.items():
+        flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        padding = memoryview(bytes(-len(flat) % _ALIGNMENT))
+        places[name] = [values.dtype.str, list(values.shape), end]
+        data += [flat.data, padding]
+        end += len(flat) + len(padding)
+    return places, data
 
 
-def _weights(place: Sequence[Any], blob: memoryview, model: ResolvedModel) -> Array:
+def _weights(place: Sequence[Any], data: memoryview) -> Array:
     """The values of an initializer. Raises LookupError, TypeError or ValueError if there are none."""
-    element, dimensions, start, operand = place
+    element, dimensions, start = place
     kind = np.dtype(element)
-    size = kind.itemsize * prod(dimensions)
-    if operand is not None:
-        flat: Array = np.ascontiguousarray(model.constants[0][operand]).reshape(-1).view(np.uint8)
-        if flat.nbytes != size:
-            raise ValueError("a constant of another size")
-        values: Array = flat.view(kind)
-        return values.reshape(dimensions)
-    return np.frombuffer(blob[start : start + size], kind).reshape(dimensions)
+    return np.frombuffer(data[start : start + kind.itemsize * prod(dimensions)], kind).reshape(dimensions)
 
 
 def _tensors_elsewhere(proto: ModelProto) -> set[str]:
     """The initializers whose data is given apart. Raises ValueError if any other tensor is to be read from a file."""
     names = {tensor.name for tensor in proto.graph.initializer if tensor.data_location or tensor.external_data}
     for tensor in proto.graph.initializer:
-        if tensor.name in names and tensor.external_data[0].value != tensor.name:
+        if tensor.name in names and [(at.key, at.value) for at in tensor.external_data] != [("location", tensor.name)]:
             raise ValueError("data in a file")
     kept = [tensor for tensor in proto.graph.initializer if tensor.name not in names]
     del proto.graph.initializer[:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import final
 
@@ -13,7 +13,7 @@ from nnhal.extensions.onnx import EXTENSION, NAME
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryRules
-from nnhal_devices.cpu_acc.artifact import OptimisedGraph, read_artifact
+from nnhal_devices.cpu_acc.artifact import OptimisedGraph, gains_by_restoring, read_artifact, weights_of
 from nnhal_devices.cpu_acc.blocked import keep_blocked
 from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
 from nnhal_devices.cpu_acc.costs import ROOFLINE
@@ -21,6 +21,7 @@ from nnhal_devices.cpu_acc.folding import folds
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import lower
 from nnhal_devices.cpu_acc.messages import has_branches
+from nnhal_devices.cpu_acc.optimised import NO_GRAPH
 from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session, restore_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
@@ -61,12 +62,18 @@ class CpuAcc:
         graph, on_cpu = lower(model, dimensions), tuple(self._providers) == CPU
         if graph.message is None and on_cpu:
             keep_blocked(graph)
-        session = self._session(graph, folds(model, dimensions), options.is_cached and on_cpu)
-        optimised = OptimisedGraph(session.optimised, graph.inputs, graph.outputs, graph.message is not None)
-        return OnnxWorkload(model, dimensions, optimised, replace(session, optimised=b""))
+        gains = not on_cpu or gains_by_restoring(graph, model)
+        session = self._session(graph, folds(model, dimensions), options.is_cached and on_cpu and gains)
+        content, weights = session.optimised
+        optimised = OptimisedGraph(content, graph.inputs, graph.outputs, graph.message is not None, weights)
+        return OnnxWorkload(model, dimensions, optimised, replace(session, optimised=NO_GRAPH), gains)
+
+    def replaced_constants(self, model: ResolvedModel) -> Collection[int]:
+        """The weights. Shapes and messages are read again, since the dimensions of values follow from them."""
+        return weights_of(model)
 
     def restore(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload | None:
-        """Make a session of a graph that ONNX Runtime has optimised before, which takes a third of the time."""
+        """Make a session of a graph that ONNX Runtime has optimised before, which takes less time."""
         graph = read_artifact(options.artifact, model) if tuple(self._providers) == CPU else None
         session = restore_session(graph.content, graph.weights, self._threads) if graph is not None else None
         if graph is None or session is None:

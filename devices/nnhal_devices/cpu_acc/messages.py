@@ -181,6 +181,17 @@ def has_branches(graph: GraphProto) -> bool:
     return any(attribute.HasField("g") or attribute.graphs for node in graph.node for attribute in node.attribute)
 
 
+def node_count(graph: GraphProto) -> int:
+    """How many nodes a graph has, with those of the graphs of its nodes."""
+    inner = (
+        node_count(branch)
+        for node in graph.node
+        for attribute in node.attribute
+        for branch in ([attribute.g] if attribute.HasField("g") else attribute.graphs)
+    )
+    return len(graph.node) + sum(inner)
+
+
 def function_of(proto: ModelProto, name: str, opsets: Mapping[str, int]) -> FunctionProto:
     """The graph of a message as a function."""
     graph = proto.graph

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -15,22 +14,19 @@ from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
 from nnhal.arrays import Array
 from nnhal_devices.cpu_acc.graph import LoweredGraph
+from nnhal_devices.cpu_acc.optimised import INLINE_BYTES, NO_GRAPH, OptimisedFiles, SplitGraph
 from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.proto import model_of
 from nnhal_devices.cpu_acc.runtime_words import runtime_failure
 from nnhal_devices.driver import Control
 
 CPU = ("CPUExecutionProvider",)
-INLINE_BYTES = 1024
-"""Constants up to this size go into the model; larger ones are handed over by reference."""
 INEXACT = ["DoubleQDQPairsRemover"]
 """Optimisations that change results: this one drops a quantisation, whose rounding is part of the model."""
 FOLDING = "ConstantFolding"
 """The optimisation that computes what depends on constants only."""
 LARGEST_FOLDED_BYTES = 64 << 20
 """The largest result that it computes."""
-MOST_KEPT_BYTES = 512 << 20
-"""Constants of a graph that is kept as ONNX Runtime has optimised it."""
 _ERRORS_ONLY, _FATAL_ONLY = 3, 4
 _NO_GRAPH_CAPTURE = ("gpu_graph_id", "-1")
 """Without this entry, ONNX Runtime takes 30 us a run to find out that its options have none."""
@@ -57,8 +53,8 @@ class OnnxSession:
 
     runtime: onnxruntime.InferenceSession
     constants: tuple[onnxruntime.OrtValue, ...] = ()
-    optimised: bytes = b""
-    """The graph as ONNX Runtime has optimised it, with its constants, if it was asked for: a ModelProto."""
+    optimised: SplitGraph = NO_GRAPH
+    """The graph as ONNX Runtime has optimised it, if it was asked for."""
 
 
 def create_session(
@@ -67,16 +63,13 @@ def create_session(
     """Compile a finished graph for execution providers of ONNX Runtime, the preferred first.
 
     ``folds`` tells whether ONNX Runtime may compute what depends on constants only, ``keeps`` whether the session is to
-    have the optimised graph, unless that is too large. Raises GENERAL_FAILURE if ONNX Runtime refuses the graph.
+    have the optimised graph. Raises GENERAL_FAILURE if ONNX Runtime refuses the graph.
     """
     large = {name: np.asarray(a, order="C") for name, a in graph.constants.items() if a.nbytes > INLINE_BYTES}
     options = session_options(threads)
     values = _given(options, large)
-    keeps = keeps and sum(array.nbytes for array in graph.constants.values()) <= MOST_KEPT_BYTES
-    with os.fdopen(os.memfd_create("nnhal-optimised"), "rb") if keeps else nullcontext() as file:
-        if file is not None:
-            options.optimized_model_filepath = f"/proc/self/fd/{file.fileno()}"
-        model = model_of(graph, large)
+    model = model_of(graph, large)
+    with OptimisedFiles(options) if keeps else nullcontext() as files:
         try:
             session = onnxruntime.InferenceSession(
                 model.SerializeToString(),
@@ -86,7 +79,7 @@ def create_session(
             )
         except RUNTIME_ERRORS as error:
             raise runtime_failure("ONNX Runtime refused the model", error) from error
-        return OnnxSession(session, values, b"" if file is None else file.read())
+        return OnnxSession(session, values, NO_GRAPH if files is None else files.read())
 
 
 def restore_session(optimised: bytes, weights: Mapping[str, Array], threads: int) -> OnnxSession | None:

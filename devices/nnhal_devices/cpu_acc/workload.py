@@ -13,7 +13,7 @@ import numpy as np
 from onnxruntime import IOBinding, OrtValue, RunOptions
 
 from nnhal.arrays import Array, Bytes
-from nnhal.errors import invalid_argument
+from nnhal.errors import HalError, invalid_argument
 from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE
 from nnhal.extensions.values import value_from_bytes, value_to_bytes
 from nnhal.resolved import ResolvedModel
@@ -24,18 +24,27 @@ from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
 
+_EQUAL_RUNS = 8
+"""Runs with the same dimensions of outputs after which these are taken to be those of the next run."""
+
 
 class OnnxWorkload:
     """A session of ONNX Runtime for a model, which several executions may use at once."""
 
     def __init__(
-        self, model: ResolvedModel, dimensions: Sequence[Dimensions], graph: OptimisedGraph, session: OnnxSession
+        self,
+        model: ResolvedModel,
+        dimensions: Sequence[Dimensions],
+        graph: OptimisedGraph,
+        session: OnnxSession,
+        gains: bool = True,
     ) -> None:
-        """``dimensions`` are those of main's operands."""
+        """``dimensions`` are those of main's operands. ``gains`` tells whether a cache of this model spares time."""
         main = model.model.main
         self._model = model
         self._session = session
         self._optimised = graph
+        self._gains = gains
         self._dimensions = tuple(dimensions)
         self._inputs = tuple((name, main.input_indexes.index(operand)) for name, operand in graph.inputs.items())
         self._outputs = tuple(graph.outputs)
@@ -45,11 +54,13 @@ class OnnxWorkload:
         self._input_types = [types(main.operands[index].type) for index in main.input_indexes]
         self._output_types = [types(main.operands[index].type) for index in main.output_indexes]
 
-    def artifact(self) -> bytes:
-        """The optimised graph, once: it has the weights a second time, and is not kept. Empty if there is none."""
+    def artifact(self) -> Sequence[memoryview] | None:
+        """The optimised graph, once: it has the weights a second time, and is not held. Empty if there is none."""
         graph = self._optimised
-        self._optimised = replace(graph, content=b"")
-        return write_artifact(graph, self._model) if graph.content else b""
+        self._optimised = replace(graph, content=b"", weights={})
+        if not self._gains:
+            return None
+        return write_artifact(graph, self._model) if graph.content else ()
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
         """Bind to memory. Known dimensions of the outputs are computed here, and not in each run."""
@@ -114,7 +125,11 @@ class BoundSession:
 
 
 class DataDependentSession:
-    """A session with outputs whose dimensions depend on data: ONNX Runtime allocates them, and they are copied."""
+    """A session with outputs whose dimensions depend on data: ONNX Runtime allocates them, and they are copied.
+
+    When they have been the same for some runs, it writes them in place. If they then turn out to be others, which ONNX
+    Runtime refuses, the run is repeated: for that to be rare, it takes more such runs each time.
+    """
 
     def __init__(
         self,
@@ -133,8 +148,19 @@ class DataDependentSession:
         self._types = types
         self._inputs = inputs
         self._outputs = outputs
+        self._outcome = DONE
+        self._is_in_place = False
+        self._equal_runs, self._enough_runs = 0, _EQUAL_RUNS
 
     def run(self, control: Control) -> Outcome:
+        if self._is_in_place:
+            try:
+                self._runs(control, self._run)
+                return self._outcome
+            except HalError:
+                control.check()  # a run that was stopped is not repeated
+                self._is_in_place = False
+                self._enough_runs *= 2
         self._binding.clear_binding_outputs()
         for name in self._names:
             self._binding.bind_output(name, "cpu")
@@ -142,7 +168,29 @@ class DataDependentSession:
         results: list[OrtValue] = self._binding.get_outputs()
         for result, element_type, argument in zip(results, self._types, self._outputs, strict=True):
             _copy_out(result.data_ptr(), ELEMENT_TYPES[element_type].itemsize * prod(result.shape()), argument)
-        return Outcome(tuple(tuple(result.shape()) for result in results))
+        self._note(tuple(tuple(result.shape()) for result in results))
+        return self._outcome
+
+    def _note(self, dimensions: tuple[Dimensions, ...]) -> None:
+        """Note the dimensions of a run, and write the next outputs in place if they have been the same for long."""
+        if dimensions != self._outcome.dimensions:
+            self._outcome, self._equal_runs = Outcome(dimensions), 0
+        self._equal_runs += 1
+        if self._equal_runs < self._enough_runs:
+            return
+        self._equal_runs = 0
+        bound = list(zip(self._names, self._types, self._outputs, dimensions, strict=True))
+        # A run may be repeated, and so must not write what it reads.
+        is_apart = not any(_overlap(read, written) for read in self._inputs for written in self._outputs)
+        if not is_apart or not all(_has_room(argument, code, found) for _, code, argument, found in bound):
+            return
+        self._binding.clear_binding_outputs()
+        for name, code, argument, found in bound:
+            if argument.data is None:
+                self._binding.bind_output(name, "cpu")
+            else:
+                _bind(self._binding.bind_output, name, code, Argument(argument.data, found))
+        self._is_in_place = True
 
 
 class ValueSession:
@@ -185,6 +233,15 @@ class Idle:
     def run(self, control: Control) -> Outcome:
         control.check()
         return self._outcome
+
+
+def _has_room(argument: Argument, code: int, dimensions: Dimensions) -> bool:
+    """Whether an output that is not omitted can be written in place."""
+    return argument.data is None or 0 < ELEMENT_TYPES[code].itemsize * prod(dimensions) <= len(argument.data)
+
+
+def _overlap(one: Argument, other: Argument) -> bool:
+    return one.data is not None and other.data is not None and np.may_share_memory(one.data, other.data)
 
 
 def _copy_out(address: int, size: int, argument: Argument) -> None:

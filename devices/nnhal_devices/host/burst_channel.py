@@ -12,7 +12,7 @@ from nnhal.link import ProtocolError
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
 from nnhal_devices.host.burst import Burst
-from nnhal_devices.host.burst_messages import encode_answer, encode_error, encode_refusal, parse_call
+from nnhal_devices.host.burst_messages import AnswerEncoder, encode_error, encode_refusal, parse_call
 from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.execution import SUCCESS, Wanted
 from nnhal_devices.host.staging import NO_STAGING, Staging
@@ -46,6 +46,7 @@ class _BurstServer:
         self._burst = burst
         self._is_wanted = is_wanted
         self._client = client
+        self._encoded = AnswerEncoder()
         self._last_message = b""
         self._last_run = (0, NO_DEADLINE)
 
@@ -55,10 +56,10 @@ class _BurstServer:
             if message != self._last_message:
                 call = parse_call(message)
                 if call.WhichOneof("call") != "run":
-                    return encode_answer(*self._call(call))
+                    return self._encoded(*self._call(call))
                 self._last_message = message
                 self._last_run = (call.run.execution, nanoseconds(call.run, "deadline_ns"))
-            return encode_answer(*self._run(*self._last_run))
+            return self._encoded(*self._run(*self._last_run))
         except HalError as error:
             return encode_error(error.status, error.message)
         except ProtocolError:

@@ -54,3 +54,20 @@ def error_answer(status: ErrorStatus, message: str) -> wire.BurstAnswer:
 
 _MAX_ERROR_CHARACTERS = 2000
 _SUCCESS_ANSWER = wire.BurstAnswer(result=result_to_wire(SUCCESS)).SerializeToString()
+
+
+class AnswerEncoder:
+    """Encodes the answers on one channel. An execution whose runs end alike has one result, which is encoded once."""
+
+    def __init__(self) -> None:
+        self._last = (SUCCESS, _SUCCESS_ANSWER)
+
+    def __call__(self, result: ExecutionResult, staging: Staging) -> bytes:
+        """Encode the answer to a call that has succeeded."""
+        if staging is not NO_STAGING:
+            return encode_answer(result, staging)
+        last, answer = self._last
+        if result is not last:
+            answer = encode_answer(result, staging)
+            self._last = (result, answer)
+        return answer

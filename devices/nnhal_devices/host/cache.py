@@ -1,10 +1,10 @@
 """Compilation caching: a prepared model in files that the client keeps.
 
 The model-cache files hold the model, the data-cache files its constants and what the driver's compiler made of it, if
-the driver gives that. The first file begins with a header; its digest, keyed with the client's token, covers the
-driver's version and every byte of every file. A file is read once, as
-a whole: the bytes that are checked are the bytes that are used. A model from a cache is validated like any other, since
-the token is no secret.
+the driver gives that: then constants that it replaces are left out. The first file begins with a header; its digest,
+keyed with the client's token, covers the driver's version and every byte of every file. A file is read once, as a
+whole: the bytes that are checked are the bytes that are used. A model from a cache is validated like any other, since
+the token is no secret. All files are left empty if an entry would cost more than it gains.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hmac
 import os
 import stat
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from nnhal.arrays import Array
+from nnhal.arrays import Array, Bytes
 from nnhal.codec import model_from_wire, model_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure
@@ -49,6 +49,12 @@ _HEADER = struct.Struct(f"<{len(_MAGIC)}s{_DIGEST_BYTES}sQQQ")
 _MAX_BYTES = 1 << 32
 """The largest entry: reading one takes as much memory."""
 _ALIGNMENT = 64
+_ALWAYS_KEPT_BYTES = 1 << 20
+"""Entries up to this size are kept in any case: they are written in 2 ms."""
+_NS_PER_BYTE = 1.0
+"""What writing an entry takes of processor time, or reading one: the digest and a copy."""
+_WRITING_SHARE, _READING_SHARE = 0.25, 0.02
+"""The most that an entry may take of the time of the compilation: to write it with an artifact, to read it without."""
 
 
 class EntryLengths(NamedTuple):
@@ -80,15 +86,29 @@ NO_CACHE = CacheFiles()
 
 
 def save(
-    files: CacheFiles, version: str, model: ResolvedModel, options: PrepareOptions, workload: Workload | None = None
+    files: CacheFiles,
+    version: str,
+    model: ResolvedModel,
+    options: PrepareOptions,
+    workload: Workload | None = None,
+    compile_ns: int | None = None,
+    replaced: Collection[int] = (),
 ) -> None:
-    """Write a model, with the artifact of its workload if it has one.
+    """Write a model, with the artifact of its workload if it has one, unless that would cost more than it gains.
 
-    A failure is logged and leaves no valid entry; the preparation does not fail with it.
+    ``compile_ns`` is the processor time that the preparation took; None keeps the model whatever it took. ``replaced``
+    are main's constants that the artifact makes needless: they are left out. A failure is logged and leaves no valid
+    entry; the preparation does not fail with it.
     """
     try:
-        artifact = workload.artifact() if isinstance(workload, CompiledWorkload) else b""
-        _save(files, version, model, options, artifact)
+        _truncate((*files.model, *files.data))
+        artifact = _artifact(workload)
+        size = sum(map(len, artifact or ()))
+        constants = _Constants(model.constants, replaced if size else ())
+        if artifact is None or not _pays(constants.size + size, size > 0, compile_ns):
+            _log.info("a compilation was not cached", reason="the model is prepared as fast without a cache")
+            return
+        _save(files, version, model, options, artifact, constants)
     except Exception as error:
         _log.info("a compilation was not cached", reason=repr(error))
 
@@ -124,8 +144,13 @@ def read_header(files: CacheFiles) -> EntryHeader:
     return EntryHeader(digest, lengths, sizes)
 
 
-def load(files: CacheFiles, header: EntryHeader, version: str, deadline_ns: int) -> tuple[Model, PrepareOptions]:
-    """Read a model, not validated yet. Raises GENERAL_FAILURE if the entry is incomplete or another one."""
+def load(
+    files: CacheFiles, header: EntryHeader, version: str, deadline_ns: int, restores: bool = False
+) -> tuple[Model, PrepareOptions]:
+    """Read a model, not validated yet. ``restores`` tells whether constants may have been left out: those are zeros.
+
+    Raises GENERAL_FAILURE if the entry is incomplete or another one.
+    """
     digest, lengths, contents = header.digest, header.lengths, _contents(files, header)
     if digest != _digest(files.token, version, lengths, contents):
         general_failure("the cache files do not hold what this driver saved under this token")
@@ -136,16 +161,38 @@ def load(files: CacheFiles, header: EntryHeader, version: str, deadline_ns: int)
         options = PrepareOptions(ExecutionPreference(entry.preference), Priority(entry.priority), deadline_ns, artifact)
     except (DecodeError, HalError, ValueError) as error:  # only a forged entry gets here
         general_failure(f"the cache files hold no model: {error}")
-    return replace(model, operand_values=constants), options
+    return replace(model, operand_values=_with_zeros(constants, model) if artifact and restores else constants), options
 
 
-def _save(files: CacheFiles, version: str, model: ResolvedModel, options: PrepareOptions, artifact: bytes) -> None:
-    descriptors = (*files.model, *files.data)
-    _truncate(descriptors)
-    constants = bytearray()
+def _artifact(workload: Workload | None) -> Sequence[memoryview] | None:
+    """The artifact of a workload in pieces, of which there may be none; None if nothing is to be cached."""
+    if not isinstance(workload, CompiledWorkload):
+        return ()
+    artifact = workload.artifact()
+    return [memoryview(artifact)] if isinstance(artifact, bytes) else artifact
+
+
+def _pays(size: int, has_artifact: bool, compile_ns: int | None) -> bool:
+    """Whether an entry of ``size`` bytes takes little time beside the compilation, which took ``compile_ns``.
+
+    Without an artifact the model is compiled from the cache, too: reading the entry then gains nothing.
+    """
+    if compile_ns is None or size <= _ALWAYS_KEPT_BYTES:
+        return True
+    share = _WRITING_SHARE if has_artifact else _READING_SHARE
+    return size * _NS_PER_BYTE <= share * compile_ns
+
+
+def _save(
+    files: CacheFiles,
+    version: str,
+    model: ResolvedModel,
+    options: PrepareOptions,
+    artifact: Sequence[memoryview],
+    constants: _Constants,
+) -> None:
     main, *referenced = (
-        _with_inline_constants(graph, values, constants)
-        for graph, values in zip(model.subgraphs, model.constants, strict=True)
+        _with_inline_constants(graph, places) for graph, places in zip(model.subgraphs, constants.places, strict=True)
     )
     stripped = replace(model.model, main=main, referenced=tuple(referenced), operand_values=b"", pools=())
     structure = device_pb2.PrepareModelRequest(
@@ -153,13 +200,18 @@ def _save(files: CacheFiles, version: str, model: ResolvedModel, options: Prepar
         preference=types_pb2.ExecutionPreference.ValueType(options.preference),
         priority=types_pb2.Priority.ValueType(options.priority),
     ).SerializeToString()
-    lengths = EntryLengths(len(structure), len(artifact), len(constants))
-    contents = _divided(structure, bytes(constants) + artifact, len(files.model), len(files.data))
+    lengths = EntryLengths(len(structure), sum(map(len, artifact)), constants.size)
+    parts = (memoryview(structure), constants.joined().data, *artifact)  # in the order of _ORDER
+    contents = _divided(parts, len(files.model), len(files.data))
+    descriptors = (*files.model, *files.data)
     for number, (descriptor, content) in enumerate(zip(descriptors, contents, strict=True)):
-        _write(descriptor, content, 0 if number else _HEADER.size)
+        offset = 0 if number else _HEADER.size
+        for piece in content:
+            _write(descriptor, piece, offset)
+            offset += len(piece)
     # Last, so that an interrupted save is never valid.
-    digest = _digest(files.token, version, lengths, [[content] for content in contents])
-    _write(descriptors[0], _HEADER.pack(_MAGIC, digest, *lengths), 0)
+    digest = _digest(files.token, version, lengths, contents)
+    _write(descriptors[0], memoryview(_HEADER.pack(_MAGIC, digest, *lengths)), 0)
 
 
 def _truncate(descriptors: Sequence[Descriptor]) -> None:
@@ -174,29 +226,77 @@ def _truncate(descriptors: Sequence[Descriptor]) -> None:
         raise OSError(failed, os.strerror(failed))
 
 
-def _with_inline_constants(graph: Subgraph, values: Mapping[int, Array], constants: bytearray) -> Subgraph:
-    """Move a subgraph's constants to the end of ``constants``. Raises ValueError if that is too large."""
-    operands = list(graph.operands)
-    for index, value in values.items():
-        constants.extend(bytes(-len(constants) % _ALIGNMENT))
-        location = DataLocation(0, len(constants), value.nbytes)
-        if len(constants) + value.nbytes > _MAX_BYTES:
+class _Constants:
+    """Where the constants of an entry lie among each other."""
+
+    def __init__(self, constants: Sequence[Mapping[int, Array]], left_out: Collection[int]) -> None:
+        """``constants`` are those of each subgraph; ``left_out`` are some of main's.
+
+        Those are given places that begin where the others end. Raises ValueError if the others are too large.
+        """
+        self.size = 0
+        self._kept: list[tuple[int, Array]] = []
+        main, *others = constants
+        kept = {index: self._place(value) for index, value in main.items() if index not in left_out}
+        referenced = [{index: self._place(value) for index, value in values.items()} for values in others]
+        end = self._end()
+        self.places = [kept | {index: DataLocation(0, end, main[index].nbytes) for index in left_out}, *referenced]
+        """Of each subgraph, by operand."""
+
+    def _end(self) -> int:
+        return self.size + -self.size % _ALIGNMENT
+
+    def _place(self, value: Array) -> DataLocation:
+        start = self._end()
+        if start + value.nbytes > _MAX_BYTES:
             raise ValueError(f"constants of more than {_MAX_BYTES} bytes")
-        constants.extend(np.ascontiguousarray(value).tobytes())
+        self._kept.append((start, value))
+        self.size = start + value.nbytes
+        return DataLocation(0, start, value.nbytes)
+
+    def joined(self) -> Bytes:
+        """Those that are not left out, each copied once."""
+        found = np.zeros(self.size, np.uint8)
+        for start, value in self._kept:
+            found[start : start + value.nbytes] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+        return found
+
+
+def _with_inline_constants(graph: Subgraph, places: Mapping[int, DataLocation]) -> Subgraph:
+    operands = list(graph.operands)
+    for index, location in places.items():
         operands[index] = replace(operands[index], lifetime=OperandLifeTime.CONSTANT_COPY, location=location)
     return replace(graph, operands=tuple(operands))
 
 
-def _divided(structure: bytes, values: bytes, model_files: int, data_files: int) -> list[bytes]:
-    """Divide the content among the files. Joined again, it is the structure followed by the values."""
+def _with_zeros(constants: bytes, model: Model) -> bytes:
+    """The constants of an entry, followed by zeros for those that were left out."""
+    ends = [
+        operand.location.offset + operand.location.length
+        for graph in (model.main, *model.referenced)
+        for operand in graph.operands
+        if operand.lifetime == OperandLifeTime.CONSTANT_COPY
+    ]
+    missing = max(ends, default=0) - len(constants)
+    return constants + bytes(missing) if 0 < missing <= _MAX_BYTES else constants
+
+
+def _divided(parts: Sequence[memoryview], model_files: int, data_files: int) -> list[list[memoryview]]:
+    """Divide the structure and the values among the files, without a copy. Joined again, they follow one another."""
     if not model_files or not data_files:
-        return _pieces(structure + values, model_files + data_files)
-    return [*_pieces(structure, model_files), *_pieces(values, data_files)]
+        return _pieces(parts, model_files + data_files)
+    return [*_pieces(parts[:1], model_files), *_pieces(parts[1:], data_files)]
 
 
-def _pieces(content: bytes, count: int) -> list[bytes]:
-    size = -(-len(content) // count)
-    return [content[number * size : (number + 1) * size] for number in range(count)]
+def _pieces(parts: Sequence[memoryview], count: int) -> list[list[memoryview]]:
+    """What each of ``count`` files holds of the parts; all but the last are equally long."""
+    starts = [0, *accumulate(map(len, parts))]
+    size = -(-starts[-1] // count)
+    contents = []
+    for first in range(0, count * size, size) if size else [0] * count:
+        cuts = [(max(first - start, 0), max(first + size - start, 0)) for start in starts]
+        contents.append([part[low:high] for part, (low, high) in zip(parts, cuts, strict=False) if part[low:high]])
+    return contents
 
 
 def _cuts(header: EntryHeader) -> list[list[int]]:
@@ -222,7 +322,9 @@ def _parts(contents: Sequence[Sequence[bytes]], lengths: EntryLengths) -> list[b
     return parts
 
 
-def _digest(token: bytes, version: str, lengths: EntryLengths, contents: Sequence[Sequence[bytes]]) -> bytes:
+def _digest(
+    token: bytes, version: str, lengths: EntryLengths, contents: Sequence[Sequence[bytes | memoryview]]
+) -> bytes:
     digest = hmac.new(token, digestmod="sha256")  # many processors have instructions for it
     digest.update(struct.pack("<QQQQ", len(version.encode()), *lengths))
     digest.update(version.encode())
@@ -233,8 +335,7 @@ def _digest(token: bytes, version: str, lengths: EntryLengths, contents: Sequenc
     return digest.digest()
 
 
-def _write(descriptor: Descriptor, content: bytes, offset: int) -> None:
-    view = memoryview(content)
+def _write(descriptor: Descriptor, view: memoryview, offset: int) -> None:
     while view:
         count = os.pwrite(descriptor.fileno(), view, offset)
         view, offset = view[count:], offset + count

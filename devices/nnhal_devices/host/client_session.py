@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
+from nnhal.link import Channel
 from nnhal.memory import CopyBudget
 from nnhal_devices.backend import BackendContext
 from nnhal_devices.host.burst import Burst
@@ -18,16 +20,30 @@ from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.run_channel import RunChannel
 from nnhal_devices.host.stage import Stage
 from nnhal_hosting.link_server import Session
+from nnhal_hosting.polling import Work
 from nnhal_hosting.sessions import Ownership, Sessions
+
+Exchange = Callable[[], Work | None]
+"""Receives a message of a channel, and returns the work that it leaves."""
+OnChannel = Callable[[str, "ClientSession", Channel, Exchange], Exchange]
+"""Given the name of a channel, its client, the channel and its exchanges, returns those that take their place."""
 
 
 class ClientSession(Ownership):
     """The HAL's objects of one session, by handle. A device buffer's handle is its token as well."""
 
     def __init__(
-        self, session: Session, context: BackendContext | None = None, copies: CopyBudget | None = None
+        self,
+        session: Session,
+        context: BackendContext | None = None,
+        copies: CopyBudget | None = None,
+        on_channel: OnChannel | None = None,
     ) -> None:
-        """``context`` is notified of the session's networks; ``copies`` limits copies of constants."""
+        """``context`` is notified of the session's networks; ``copies`` limits copies of constants.
+
+        ``on_channel`` is given each channel with its name and exchanges, and returns those that take their place.
+        """
+        self._on_channel = on_channel
         self.launched = Launches()
         self.interrupt = Interrupt()
         self._runners = threading.Lock()
@@ -66,6 +82,19 @@ class ClientSession(Ownership):
         with self._runners:
             execution = self.execution(handle)
             return self._run_channels.setdefault(handle, RunChannel(execution, handle, self.descriptors))
+
+    def serve_exchanges(
+        self,
+        channel: Channel,
+        name: str,
+        exchange: Exchange,
+        ended: Callable[[], object] = lambda: None,
+        in_turn: bool = False,
+    ) -> None:
+        """Serve a channel as every session does. Raises as there."""
+        if self._on_channel is not None:
+            exchange = self._on_channel(name, self, channel, exchange)
+        super().serve_exchanges(channel, name, exchange, ended, in_turn)
 
     @property
     def run_channels(self) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions.execution import hinted_priority
@@ -56,6 +56,15 @@ class RunOwner(Protocol):
     @property
     def is_over(self) -> bool:
         """Whether it has ended."""
+        ...
+
+
+@runtime_checkable
+class AlteringWorkload(Protocol):
+    """A workload that alters what clients are told of a run: one of a device that takes faults."""
+
+    def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> ExecutionResult:
+        """What is told instead; ``known`` are the dimensions of the bound outputs."""
         ...
 
 
@@ -118,6 +127,8 @@ class Execution:
         self._bound_outputs = arguments.outputs
         # The output shapes, if the buffers give dimensions that model and request leave unknown.
         self._known_from_buffers: tuple[OutputShape, ...] = ()
+        self._last_outcome, self._last_result = DONE, SUCCESS
+        self._altering = prepared.workload if isinstance(prepared.workload, AlteringWorkload) else None
         self._workload: BoundWorkload
         if arguments.uses is None:
             self._workload = prepared.workload.bind(arguments.inputs, arguments.outputs)
@@ -161,7 +172,10 @@ class Execution:
         try:
             if self.uses is not None:
                 self.uses.require_alive()
-            return self.run_held(deadline_ns)
+            result, staging = self.run_held(deadline_ns)
+            if self._altering is not None:
+                result = self._altering.altered(result, [output.dimensions for output in self._bound_outputs])
+            return result, staging
         finally:
             self.is_wanted = None
             self._busy.release()
@@ -289,7 +303,7 @@ class Execution:
         if versions == self._bound_versions:
             uses.require_ready()
             return
-        self._bound_versions = None
+        self._bound_versions, self._last_outcome = None, DONE
         inputs, outputs = list(self._inputs), list(self._outputs)
         uses.fill(inputs, outputs)
         self._workload = self.prepared.workload.bind(inputs, outputs)
@@ -335,7 +349,7 @@ class Execution:
             staging.span = span if span.ended_ns >= 0 else Span(span.started_ns, now_ns())
             # Modelled time replaces the emulator's own in the driver's time too, which is thus never the shorter one.
             # What the driver has copied counts as driver's time, as what the host has staged does.
-            copying = sum(copy.ended_ns - copy.started_ns for copy in outcome.copies)
+            copying = sum(copy.ended_ns - copy.started_ns for copy in outcome.copies if not copy.injected)
             on_device = max(took - copying, 0) if outcome.time_on_device_ns is None else outcome.time_on_device_ns
             in_driver = time.perf_counter_ns() - started - took + copying + on_device
             result = replace(result, timing=Timing(on_device, in_driver))
@@ -351,18 +365,25 @@ class Execution:
 
     def _conclude(self, outcome: Outcome, staging: Staging) -> tuple[ExecutionResult, Staging]:
         """Copy staged outputs out if all outputs fit, and return the shapes. What the driver has copied is counted."""
-        shapes = self._shapes(outcome) if outcome.dimensions else ()
-        sufficient = all(shape.is_sufficient for shape in shapes)
+        result = self._result_of(outcome) if outcome.dimensions else SUCCESS
         if outcome.copies:
             staging = Staging() if staging is NO_STAGING else staging
             for copy in outcome.copies:
                 staging.add(copy)
             self.prepared.counters.add_copies(outcome.copies)
-        if self._staged_outputs and sufficient:
+        if self._staged_outputs and result.output_sufficient_size:
             copy_out(self._staged_outputs, staging)
         if staging is not NO_STAGING:
             self.prepared.counters.add_staged(staging.bytes)
-        return (ExecutionResult(sufficient, shapes) if shapes else SUCCESS), staging
+        return result, staging
+
+    def _result_of(self, outcome: Outcome) -> ExecutionResult:
+        """The result of an outcome with dimensions: the same object for the same outcome, whose answer is made once."""
+        if outcome is not self._last_outcome:
+            shapes = self._shapes(outcome)
+            self._last_result = ExecutionResult(all(shape.is_sufficient for shape in shapes), shapes)
+            self._last_outcome = outcome
+        return self._last_result
 
     def _shapes(self, outcome: Outcome) -> tuple[OutputShape, ...]:
         return tuple(

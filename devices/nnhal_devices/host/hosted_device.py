@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -89,6 +90,8 @@ class HostedDevice:
     def __init__(self, driver: Driver, settings: DeviceSettings, guard: MemoryGuard | None = None) -> None:
         """``guard`` is that of the process, if files that may shrink are to be mapped."""
         self.driver = driver
+        self.withdraw: Callable[[Model, Sequence[Support]], Sequence[Support]] | None = None
+        """Given a model and the driver's answers, returns those that are told in their place."""
         self._guard = guard if driver.memory.unlocked else None
         self.scheduler = Scheduler(settings.workers)
         self.launcher = Launcher(driver.backend.queue, settings.synchronous_fences)
@@ -128,9 +131,10 @@ class HostedDevice:
         is_cached = self._caches and arguments.cache.match(self.driver.number_of_cache_files)
 
         def prepare() -> PreparedModel:
+            start = time.thread_time_ns()
             prepared = self._prepare(model, replace(options, is_cached=is_cached), owner)
             if is_cached:
-                cache.save(arguments.cache, self.driver.version, model.resolved, options, prepared.workload)
+                self._save(arguments.cache, model.resolved, options, prepared.workload, time.thread_time_ns() - start)
             return prepared
 
         return prepare
@@ -156,8 +160,9 @@ class HostedDevice:
         def prepare() -> PreparedModel:
             require_ahead(deadline_ns)
             header = cache.read_header(files)
+            restores = isinstance(self.driver, RestoringDriver)
             with self.copies.charged(2 * header.byte_size, "reading the cache files, of which some is copied,"):
-                model, options = cache.load(files, header, self.driver.version, deadline_ns)
+                model, options = cache.load(files, header, self.driver.version, deadline_ns, restores)
             try:
                 return self._prepare(ValidModel.of(model, self.copies), options, owner)
             except HalError as error:
@@ -184,7 +189,10 @@ class HostedDevice:
     def _prepare(self, model: ValidModel, options: PrepareOptions, owner: ModelOwner) -> PreparedModel:
         # Threads that a library starts now, it will run in later, over guarded memory perhaps.
         with faults_admitted() if self._guard is not None else nullcontext():
-            workload = self._restored(model, options) or self._compiled(model, options)
+            if options.artifact and isinstance(self.driver, RestoringDriver):
+                workload = self._restored(self.driver, model, options)
+            else:
+                workload = self._compiled(model, options)
         resolved = model.resolved
         prepared = PreparedModel(
             resolved,
@@ -198,17 +206,24 @@ class HostedDevice:
             element_sizes(model.model, self.driver.extensions),
             self._guard,
         )
-        self.copies.charge_for(prepared, len(model.model.operand_values), "the model's constants")
+        self.copies.charge_for(
+            prepared, len(model.model.operand_values) + len(options.artifact), "the model's constants"
+        )
         return prepared
 
-    def _restored(self, model: ValidModel, options: PrepareOptions) -> Workload | None:
-        """Return the workload that an artifact holds, if there is one and the driver can use it."""
-        if not options.artifact or not isinstance(self.driver, RestoringDriver):
-            return None
+    def _save(
+        self, files: CacheFiles, model: ResolvedModel, options: PrepareOptions, workload: Workload, compile_ns: int
+    ) -> None:
+        replaced = self.driver.replaced_constants(model) if isinstance(self.driver, RestoringDriver) else ()
+        cache.save(files, self.driver.version, model, options, workload, compile_ns, replaced)
+
+    def _restored(self, driver: RestoringDriver, model: ValidModel, options: PrepareOptions) -> Workload:
+        """Return the workload that an artifact holds. The model cannot be compiled, since it lacks constants."""
         require_ahead(options.deadline_ns)
-        workload = self.driver.restore(model.resolved, options)
-        if workload is not None:
-            self.counters.add_preparation(is_restored=True)
+        workload = driver.restore(model.resolved, options)
+        if workload is None:
+            general_failure("the cached compilation was made on another machine, or for other options of the device")
+        self.counters.add_preparation(is_restored=True)
         return workload
 
     def _compiled(self, model: ValidModel, options: PrepareOptions) -> Workload:
@@ -219,7 +234,8 @@ class HostedDevice:
         return workload
 
     def _support(self, model: ValidModel) -> Sequence[Support]:
-        return model.support(self._ask)
+        answers = model.support(self._ask)  # which may be kept, as what takes their place may not
+        return answers if self.withdraw is None else self.withdraw(model.model, answers)
 
     def _ask(self, resolved: ResolvedModel) -> Sequence[Support]:
         model = resolved.model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import TypeVar
 
 from nnhal.descriptor import Descriptor
@@ -31,6 +32,10 @@ class Launcher:
         """
         self._queue = queue
         self._synchronous = synchronous
+        self.before: Callable[[Execution], object] | None = None
+        """Called with each execution that is about to be launched; what it raises refuses the launch."""
+        self.around_signal: Callable[[Execution, Signal], Signal] | None = None
+        """Called with each signal of a launch; returns what takes its place."""
 
     def launch(
         self,
@@ -58,6 +63,8 @@ class Launcher:
         _require_no_error(fences)
         execution.require_known_outputs()
         require_ahead(deadline_ns)
+        if self.before is not None:
+            self.before(execution)
         execution.hold()
         launch = Launch(execution, fences, deadline_ns, duration_ns, client, launched_ns, enqueued)
         try:
@@ -77,6 +84,8 @@ class Launcher:
             return answer(launch.callback, None), None
         try:
             launch.signal, fence = _new_fence()
+            if self.around_signal is not None:
+                launch.signal = self.around_signal(execution, launch.signal)
             answered = answer(launch.callback, fence)
         except BaseException:
             launch.let_go()
@@ -116,7 +125,7 @@ class Launcher:
 def start(launch: Launch) -> None:
     """Run a launch in a thread of its own."""
     try:
-        threading.Thread(target=launch.run, name="fenced", daemon=True).start()
+        threading.Thread(target=copy_context().run, args=(launch.run,), name="fenced", daemon=True).start()
     except RuntimeError as error:
         launch.fail(str(error))
 

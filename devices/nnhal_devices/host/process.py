@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from nnhal.endpoint import Endpoint
 from nnhal.memory import MemoryGuard
@@ -19,6 +21,8 @@ from nnhal.v1 import (
     device_pb2_grpc,
     execution_pb2,
     execution_pb2_grpc,
+    faults_pb2,
+    faults_pb2_grpc,
     fenced_execution_callback_pb2,
     fenced_execution_callback_pb2_grpc,
     prepared_model_pb2,
@@ -26,7 +30,7 @@ from nnhal.v1 import (
 )
 from nnhal_devices.driver import Driver
 from nnhal_devices.host.administration import DeviceAdministration
-from nnhal_devices.host.client_session import ClientSession, ClientSessions
+from nnhal_devices.host.client_session import ClientSession, ClientSessions, OnChannel
 from nnhal_devices.host.hosted_device import HostedDevice
 from nnhal_devices.host.servicers.backend import BackendServicer
 from nnhal_devices.host.servicers.buffer import BufferServicer
@@ -34,6 +38,7 @@ from nnhal_devices.host.servicers.burst import BurstServicer
 from nnhal_devices.host.servicers.device import DeviceServicer
 from nnhal_devices.host.servicers.device_admin import DeviceAdminServicer
 from nnhal_devices.host.servicers.execution import ExecutionServicer
+from nnhal_devices.host.servicers.faults import FaultServicer
 from nnhal_devices.host.servicers.fenced_execution_callback import FencedExecutionCallbackServicer
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
 from nnhal_devices.host.settings import DeviceSettings
@@ -56,9 +61,14 @@ _FILES = (
     burst_pb2,
     device_pb2,
     execution_pb2,
+    faults_pb2,
     fenced_execution_callback_pb2,
     prepared_model_pb2,
 )
+S = TypeVar("S")
+if TYPE_CHECKING:
+    from nnhal_devices.faults.injection import DeviceFaults
+    from nnhal_devices.host.fault_points import FaultPoints
 
 
 def host(
@@ -67,32 +77,35 @@ def host(
     settings: DeviceSettings,
     guard: MemoryGuard | None = None,
     oversight: Oversight = NO_OVERSIGHT,
+    faults: DeviceFaults | None = None,
 ) -> ServerProcess:
     """Create the servers of a device process. Raises OSError or ValueError if the endpoint cannot be used.
 
     With the process's ``guard``, files that may shrink are mapped if the driver can use them so. Operators are those
-    whom its ``oversight`` knows.
+    whom its ``oversight`` knows. With ``faults``, the device has those, and takes more.
     """
+    around_channel: OnChannel | None = None
+    points: FaultPoints | None = None
+    if faults is not None:  # a process that takes none does not pay for importing what injects them
+        from nnhal_devices.faults.driver import with_faults
+        from nnhal_devices.host.fault_points import FaultPoints, on_channel
+
+        driver, around_channel = with_faults(driver, faults), partial(on_channel, faults)
     device = HostedDevice(driver, settings, guard)
-    clients = ClientSessions(lambda session: ClientSession(session, driver.backend.context, device.copies))
+    clients = ClientSessions(
+        lambda session: ClientSession(session, driver.backend.context, device.copies, around_channel)
+    )
+    if faults is not None:
+        points = FaultPoints(faults, clients)
+        points.attach(device)
     limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     poller = Poller(settings.spin_us * 1000)
     process = ServerProcess(
         endpoint, clients.opened, limits, settings.calls, settings.allowed_uids, poller, oversight.keys
     )
     process.outlast(Watchdog(device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of))
-    rpc = process.rpc
-    device_pb2_grpc.add_DeviceServiceServicer_to_server(DeviceServicer(device, clients), rpc)
-    prepared_model_pb2_grpc.add_PreparedModelServiceServicer_to_server(
-        PreparedModelServicer(device.launcher, clients), rpc
-    )
-    execution_pb2_grpc.add_ExecutionServiceServicer_to_server(ExecutionServicer(device.launcher, clients), rpc)
-    burst_pb2_grpc.add_BurstServiceServicer_to_server(BurstServicer(clients), rpc)
-    buffer_pb2_grpc.add_BufferServiceServicer_to_server(BufferServicer(clients), rpc)
-    fenced_execution_callback_pb2_grpc.add_FencedExecutionCallbackServiceServicer_to_server(
-        FencedExecutionCallbackServicer(clients), rpc
-    )
-    backend_pb2_grpc.add_BackendServiceServicer_to_server(BackendServicer(device, clients), rpc)
+    _serve_calls(process, device, clients, points)
+    faults_pb2_grpc.add_FaultServiceServicer_to_server(FaultServicer(faults, clients), process.rpc)
     operators = serve_admin(process, DeviceAdministration(device, clients), oversight)
     process.serve_operators(
         admin_pb2_grpc.add_DeviceAdminServiceServicer_to_server, DeviceAdminServicer(device, clients, operators)
@@ -102,5 +115,31 @@ def host(
         wire = WireServer(OwnDevice(endpoint, device, clients), door, WireLimits.of(settings), settings.rpc_threads)
         process.accompany(wire)
         print(f"wire: {wire.address}", file=sys.stderr)
+    if faults is not None:
+        process.accompany(faults)
     process.reflect([service.full_name for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()])
     return process
+
+
+def _serve_calls(
+    process: ServerProcess, device: HostedDevice, clients: ClientSessions, points: FaultPoints | None
+) -> None:
+    """Serve the services of the contract; with ``points``, calls meet faults there."""
+    rpc, launcher = process.rpc, device.launcher
+
+    def met(service: str, servicer: S) -> S:
+        return servicer if points is None else points.around(service, servicer)
+
+    device_pb2_grpc.add_DeviceServiceServicer_to_server(met("Device", DeviceServicer(device, clients)), rpc)
+    prepared_model_pb2_grpc.add_PreparedModelServiceServicer_to_server(
+        met("PreparedModel", PreparedModelServicer(launcher, clients)), rpc
+    )
+    execution_pb2_grpc.add_ExecutionServiceServicer_to_server(
+        met("Execution", ExecutionServicer(launcher, clients)), rpc
+    )
+    burst_pb2_grpc.add_BurstServiceServicer_to_server(met("Burst", BurstServicer(clients)), rpc)
+    buffer_pb2_grpc.add_BufferServiceServicer_to_server(met("Buffer", BufferServicer(clients)), rpc)
+    fenced_execution_callback_pb2_grpc.add_FencedExecutionCallbackServiceServicer_to_server(
+        met("FencedExecutionCallback", FencedExecutionCallbackServicer(clients)), rpc
+    )
+    backend_pb2_grpc.add_BackendServiceServicer_to_server(met("Backend", BackendServicer(device, clients)), rpc)

@@ -12,7 +12,7 @@ from functools import partial
 from nnhal.errors import HalError
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.types import RunUsage
-from nnhal_devices.host.burst_messages import encode_answer, encode_error, encode_refusal
+from nnhal_devices.host.burst_messages import AnswerEncoder, encode_error, encode_refusal
 from nnhal_devices.host.execution import Execution, Wanted
 from nnhal_devices.host.run_calls import RunCalls
 from nnhal_hosting.descriptors import DescriptorTable
@@ -32,6 +32,7 @@ class RunChannel:
         self._handle = handle
         self._offers = offers
         self._calls = RunCalls(handle)
+        self._encoded = AnswerEncoder()
         self._lock = threading.Lock()
         self._channel: Channel | None = None
         self._runs = self._failed_runs = self._duration_ns = 0
@@ -80,7 +81,7 @@ class RunChannel:
             # A call that was sent before the channel was closed may still be read after it.
             if self._channel is not channel:
                 raise ChannelClosedError("the run channel has been closed")
-            answer = encode_answer(*self._execution.run(deadline_ns, is_wanted))
+            answer = self._encoded(*self._execution.run(deadline_ns, is_wanted))
         except (ChannelClosedError, ProtocolError):
             raise
         except HalError as error:

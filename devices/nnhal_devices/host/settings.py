@@ -69,6 +69,12 @@ class DeviceSettings(ProcessSettings):
     backend_paths: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_divided)] = ()
     """Absolute directories, colons between them, whose backend files are loaded when the process starts."""
 
+    allow_faults: bool = False
+    """Whether the user who runs the process may tell the device to misbehave."""
+
+    faults: Path | None = None
+    """A file of faults that the device has from the start on."""
+
     listen: str = ""
     """HOST:PORT at which frameworks on other hosts reach the device; port 0 lets the system choose."""
 

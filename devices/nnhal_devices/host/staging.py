@@ -54,9 +54,10 @@ class Staging:
         return () if self.span == NO_SPAN else self.copies
 
     def add(self, copy: Copy) -> None:
-        """Count a copy."""
-        self.bytes += copy.bytes
-        self.duration_ns += copy.ended_ns - copy.started_ns
+        """Count a copy, or note an injected fault."""
+        if not copy.injected:
+            self.bytes += copy.bytes
+            self.duration_ns += copy.ended_ns - copy.started_ns
         self.copies.append(copy)
 
 

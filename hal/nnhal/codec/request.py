@@ -158,6 +158,7 @@ def copies_to_wire(copies: Iterable[Copy]) -> list[wire.Copy]:
             started_ns=copy.started_ns,
             ended_ns=copy.ended_ns,
             is_wire=copy.is_wire,
+            injected=copy.injected,
         )
         for copy in copies
     ]
@@ -165,7 +166,10 @@ def copies_to_wire(copies: Iterable[Copy]) -> list[wire.Copy]:
 
 def copies_from_wire(messages: Sequence[wire.Copy]) -> tuple[Copy, ...]:
     """Decode copies."""
-    return tuple(Copy(copy.is_output, copy.bytes, copy.started_ns, copy.ended_ns, copy.is_wire) for copy in messages)
+    return tuple(
+        Copy(copy.is_output, copy.bytes, copy.started_ns, copy.ended_ns, copy.is_wire, copy.injected)
+        for copy in messages
+    )
 
 
 def span_to_wire(span: Span) -> wire.Span | None:

@@ -84,6 +84,7 @@ class RemoteDevice(Closing):
         self._calls = Calls(endpoint, client_name, patience)
         self._device = device_pb2_grpc.DeviceServiceStub(self._calls.rpc)
         self._backend = backend_pb2_grpc.BackendServiceStub(self._calls.rpc)
+        self._description: DeviceDescription | None = None
 
     @property
     def endpoint(self) -> Endpoint:
@@ -176,9 +177,11 @@ class RemoteDevice(Closing):
         return assessment_from_wire(answer, len(model.main.operations), self._calls.place)
 
     def describe(self) -> DeviceDescription:
-        """Return the description of the device beyond the HAL."""
-        answer = self._calls.call(self._backend.Describe, backend_pb2.DescribeRequest())
-        return description_from_wire(answer, self._calls.place)
+        """Return the description of the device beyond the HAL. It is asked for once, since it stays the same."""
+        if self._description is None or self.gone:
+            answer = self._calls.call(self._backend.Describe, backend_pb2.DescribeRequest())
+            self._description = description_from_wire(answer, self._calls.place)
+        return self._description
 
     def optimize_subgraph(self, model: Model) -> OptimizationViews:
         """Return what the device makes of a model of which it supports every operation."""

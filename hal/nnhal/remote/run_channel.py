@@ -2,43 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
 from google.protobuf.message import DecodeError
 
 from nnhal.errors import HalError, TransportError
 from nnhal.link import Channel
 from nnhal.remote.execution import burst_run
 from nnhal.types import NO_DEADLINE, ErrorStatus
+from nnhal.types.layout import Dimensions
 from nnhal.v1 import burst_pb2
 
 
 class RemoteRunChannel:
     """A run channel, which the device closes when the binding ends. The caller sends calls and receives answers."""
 
-    def __init__(self, channel: Channel, execution: int, may_fall_back: bool) -> None:
-        """``may_fall_back`` says whether a failed run may be repeated through the framework."""
+    def __init__(
+        self,
+        channel: Channel,
+        execution: int,
+        may_fall_back: bool,
+        outputs: Sequence[str] = (),
+        known: Mapping[str, Dimensions] = MappingProxyType({}),
+    ) -> None:
+        """``may_fall_back`` says whether a failed run may be repeated through the framework.
+
+        ``outputs`` are the names of those outputs whose dimensions answers may report, in the order of their shapes,
+        and an empty string for what is no output of the model. ``known`` are dimensions that answers do not report.
+        """
         self.channel = channel
         self.may_fall_back = may_fall_back
         self._execution = execution
         self._call = burst_run(execution, NO_DEADLINE)
+        self._outputs = tuple(outputs)
+        self._known = dict(known)
         self._good = b""
+        self._dimensions: Mapping[str, Dimensions] = {}
 
     def call(self, deadline_ns: int = NO_DEADLINE) -> bytes:
         """The datagram that runs the execution once."""
         return self._call if deadline_ns == NO_DEADLINE else burst_run(self._execution, deadline_ns)
 
-    def check(self, answer: bytes) -> None:
-        """Raise HalError if the device has refused the run, TransportError if its answer is malformed."""
-        if answer != self._good:  # all runs that succeed have the same answer: it is decoded once
-            _require_success(answer)
+    def check(self, answer: bytes) -> Mapping[str, Dimensions]:
+        """Return the dimensions of outputs that the model leaves open, by name: one object as long as they are equal.
+
+        Raises HalError if the device has refused the run, TransportError if its answer is malformed.
+        """
+        if answer != self._good:  # runs whose outputs have the same dimensions have the same answer: it is decoded once
+            self._dimensions = MappingProxyType({**self._known, **self._reported(answer)})
             self._good = answer
+        return self._dimensions
 
-
-def _require_success(message: bytes) -> None:
-    try:
-        answer = burst_pb2.BurstAnswer.FromString(message)
-    except DecodeError as error:
-        raise TransportError(f"the device answered {len(message)} bytes that are no BurstAnswer") from error
-    if answer.status:
-        raise HalError(ErrorStatus(answer.status), answer.message)
-    if not answer.result.output_sufficient_size:
-        raise HalError(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, "an output does not fit its memory")
+    def _reported(self, message: bytes) -> dict[str, Dimensions]:
+        try:
+            answer = burst_pb2.BurstAnswer.FromString(message)
+        except DecodeError as error:
+            raise TransportError(f"the device answered {len(message)} bytes that are no BurstAnswer") from error
+        if answer.status:
+            raise HalError(ErrorStatus(answer.status), answer.message)
+        if not answer.result.output_sufficient_size:
+            raise HalError(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, "an output does not fit its memory")
+        shapes = zip(self._outputs, answer.result.output_shapes, strict=False)
+        return {name: tuple(shape.dimensions) for name, shape in shapes if name}

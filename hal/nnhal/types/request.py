@@ -116,6 +116,9 @@ class Copy(NamedTuple):
     is_wire: bool = False
     """Whether they went over a network, to or from a device on another host."""
 
+    injected: str = ""
+    """The name of a fault that was injected then, on purpose, and nothing was copied; empty for a copy."""
+
 
 @dataclass(frozen=True, slots=True)
 class FencedExecutionInfo:

@@ -857,6 +857,7 @@ class GetDeviceResponse(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     WIRE_UP_BYTES_FIELD_NUMBER: _builtins.int
     WIRE_DOWN_BYTES_FIELD_NUMBER: _builtins.int
+    INJECTED_FAULTS_FIELD_NUMBER: _builtins.int
     workers: _builtins.int
     """Executions that run at the same time."""
     running: _builtins.int
@@ -881,6 +882,8 @@ class GetDeviceResponse(_message.Message):
     """Bytes of values that have gone over a network to the device since the process started; 0 for a device of this host."""
     wire_down_bytes: _builtins.int
     """Bytes of values that have come over a network from the device."""
+    injected_faults: _builtins.int
+    """Faults that have been injected since the process started (see faults.proto)."""
     @_builtins.property
     def figures(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceFigure]:
         """The driver's own figures, such as memory of its own in use."""
@@ -906,10 +909,11 @@ class GetDeviceResponse(_message.Message):
         limits: _abc.Iterable[Global___OperationLimit] | None = ...,
         wire_up_bytes: _builtins.int = ...,
         wire_down_bytes: _builtins.int = ...,
+        injected_faults: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffer_limit_bytes", b"buffer_limit_bytes", "busy_ns", b"busy_ns", "executions_ended", b"executions_ended", "figures", b"figures", "limits", b"limits", "running", b"running", "staged_bytes", b"staged_bytes", "temperature", b"temperature", "waiting", b"waiting", "wire_down_bytes", b"wire_down_bytes", "wire_up_bytes", b"wire_up_bytes", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffer_limit_bytes", b"buffer_limit_bytes", "busy_ns", b"busy_ns", "executions_ended", b"executions_ended", "figures", b"figures", "injected_faults", b"injected_faults", "limits", b"limits", "running", b"running", "staged_bytes", b"staged_bytes", "temperature", b"temperature", "waiting", b"waiting", "wire_down_bytes", b"wire_down_bytes", "wire_up_bytes", b"wire_up_bytes", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015

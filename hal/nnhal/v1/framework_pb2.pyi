@@ -1358,7 +1358,7 @@ class BindRequest(_message.Message):
     """Nanoseconds that one activation of WHILE may take; the HAL's default if unset, its maximum if larger."""
     wants_run_channel: _builtins.bool
     """Whether the client asks for a run channel to the devices. The framework hands one out only if a run is no more than the
-    plan's steps: one step, or several that are wired (see chain.proto).
+    plan's steps: one step, or several that are wired (see chain.proto). Its answers may report dimensions of outputs.
     """
     prepares_dimensions: _builtins.bool
     """Whether to prepare a plan for the dimensions of the inputs first, if the model leaves some of them open and there is no
@@ -1420,22 +1420,30 @@ class RunChannel(_message.Message):
     CHANNEL_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
     EXECUTION_FIELD_NUMBER: _builtins.int
     MAY_FALL_BACK_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
     channel_descriptor_id: _builtins.int
     """A descriptor to be taken from the link: the run channel."""
     execution: _builtins.int
     """The execution that a BurstRun on it must name."""
     may_fall_back: _builtins.bool
     """Whether a failed run may be repeated on the binding's own channel, where the framework may fall back to another device."""
+    @_builtins.property
+    def outputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The model's outputs in the order of ExecutionResult.output_shapes, for answers that report dimensions; an empty name is no
+        output of the model. Unset if no answer does.
+        """
+
     def __init__(
         self,
         *,
         channel_descriptor_id: _builtins.int = ...,
         execution: _builtins.int = ...,
         may_fall_back: _builtins.bool = ...,
+        outputs: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_descriptor_id", b"channel_descriptor_id", "execution", b"execution", "may_fall_back", b"may_fall_back"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_descriptor_id", b"channel_descriptor_id", "execution", b"execution", "may_fall_back", b"may_fall_back", "outputs", b"outputs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1462,7 +1470,7 @@ class BindResponse(_message.Message):
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutputReport]:
-        """Outputs whose dimensions the model leaves open and those of the inputs determine. Direct runs report no dimensions."""
+        """Outputs whose dimensions the model leaves open and those of the inputs determine. Answers on the run channel do not report them."""
 
     @_builtins.property
     def insufficient_outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutputReport]:

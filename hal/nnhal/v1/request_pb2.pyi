@@ -295,6 +295,7 @@ class Copy(_message.Message):
     STARTED_NS_FIELD_NUMBER: _builtins.int
     ENDED_NS_FIELD_NUMBER: _builtins.int
     IS_WIRE_FIELD_NUMBER: _builtins.int
+    INJECTED_FIELD_NUMBER: _builtins.int
     is_output: _builtins.bool
     """True if outputs were copied out of the device, false if inputs were copied into it."""
     bytes: _builtins.int
@@ -305,6 +306,8 @@ class Copy(_message.Message):
     """When it had ended."""
     is_wire: _builtins.bool
     """Whether they went over a network, to or from a device on another host."""
+    injected: _builtins.str
+    """The name of a fault that was injected then (see faults.proto), and nothing was copied; empty for a copy."""
     def __init__(
         self,
         *,
@@ -313,10 +316,11 @@ class Copy(_message.Message):
         started_ns: _builtins.int = ...,
         ended_ns: _builtins.int = ...,
         is_wire: _builtins.bool = ...,
+        injected: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "ended_ns", b"ended_ns", "is_output", b"is_output", "is_wire", b"is_wire", "started_ns", b"started_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "ended_ns", b"ended_ns", "injected", b"injected", "is_output", b"is_output", "is_wire", b"is_wire", "started_ns", b"started_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -100,6 +100,8 @@ def _step_acts(lane: str, step: framework_pb2.StepReport, origin: int) -> Iterat
         else:
             kind, way = "copy", f"copy {'out' if copy.is_output else 'in'} of"
         what = f"{way} step {step.step}, {copy.bytes:,} bytes"
+        if copy.injected:
+            what = f"injected fault {copy.injected} in step {step.step}"
         yield RunAct(lane, kind, what, copy.started_ns - origin, copy.ended_ns - origin, is_part=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal.errors import NnhalError
 from nnhal_service.front_workers.interfaces import BoundRunChannel
-from nnhal_service.runtime import RunReport
+from nnhal_service.runtime import PreparedPlan, RunReport
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.deadlines import run_by_deadline
 from nnhal_service.serving import ServedModel
@@ -18,6 +18,7 @@ class HeldBinding:
         self._model = model
         self.bound = bound
         self._running: Cancellation | None = None
+        self._asked: PreparedPlan | None = None
 
     def run(self, deadline_ns: int) -> RunReport:
         """Run it once. Raises as ExecutionContext, and StillRunningError if the run outlasts its deadline."""
@@ -33,18 +34,22 @@ class HeldBinding:
         if running is not None:
             running.cancel()
 
-    def open_run_channel(self) -> BoundRunChannel | None:
-        """A new run channel; None if runs are more than one step, or the device has none or is gone.
+    @property
+    def may_be_direct(self) -> bool:
+        """Whether no run channel is open, and none has been asked for since the plan is another one."""
+        context = self.bound.context
+        return context.prepared is not self._asked and not context.has_run_channel
 
-        None too if the model leaves dimensions of outputs open that its plan knows: direct runs do not report them.
-        """
-        if self.bound.context.settled:
-            return None
+    def open_run_channel(self) -> BoundRunChannel | None:
+        """A new run channel; None if runs are more than one step, or the device has none or is gone."""
+        context = self.bound.context
+        self._asked = context.prepared
         try:
-            end = self.bound.context.open_run_channel()
+            end = context.open_run_channel()
         except NnhalError:  # runs through the framework will tell why
-            self.bound.context.close_run_channel()
+            context.close_run_channel()
             return None
         if end is None:
             return None
-        return BoundRunChannel(end.channel, end.execution, self._model.loaded.prepared.parts.may_fall_back)
+        may_fall_back = self._model.loaded.prepared.parts.may_fall_back
+        return BoundRunChannel(end.channel, end.execution, may_fall_back, tuple(end.outputs), tuple(context.settled))

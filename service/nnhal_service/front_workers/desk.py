@@ -122,7 +122,7 @@ class WorkerDesk:
         if lost_run_channel:  # no device may be at work on a direct run any more
             held.bound.context.close_run_channel()
         report = held.run(deadline_ns)
-        channel = held.open_run_channel() if lost_run_channel else None
+        channel = held.open_run_channel() if lost_run_channel or held.may_be_direct else None
         return RunThroughFramework(report, held.bound.planned, channel)
 
     def cancel(self, binding: int) -> None:

@@ -13,7 +13,7 @@ from nnhal.types import Ashmem, Memory, Priority
 from nnhal_service.front_workers.forwarded import ForwardedRequest, ForwardedResponse
 from nnhal_service.observability.metrics.requests import RecordedRequests
 from nnhal_service.observability.traces.tracer import TraceRules
-from nnhal_service.runtime import RunReport, TensorBinding
+from nnhal_service.runtime import OutputReport, RunReport, TensorBinding
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.ended_run import EndedRun
 from nnhal_service.serving.placement import PlannedRun
@@ -80,6 +80,10 @@ class BoundRunChannel(NamedTuple):
     execution: int
     may_fall_back: bool
     """Whether a run that the device refuses is to be repeated through the framework."""
+    outputs: Sequence[str] = ()
+    """The names of outputs whose dimensions answers may report, in their order; empty strings for no output."""
+    known: Sequence[OutputReport] = ()
+    """Dimensions of outputs that the model leaves open and answers do not report."""
 
 
 class BoundVersion(NamedTuple):
@@ -97,7 +101,7 @@ class RunThroughFramework(NamedTuple):
     report: RunReport
     planned: PlannedRun
     run_channel: BoundRunChannel | None
-    """A new run channel, if the worker has lost its own and there can be one."""
+    """A new run channel, if the worker has lost its own, or had none by an earlier plan, and there can be one."""
 
 
 class WorkerCounts(NamedTuple):

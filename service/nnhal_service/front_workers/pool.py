@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -37,6 +38,8 @@ _PATIENCE_SECONDS = 5.0
 _BRIEF_SECONDS = 1.0
 """How long a worker may take to say what it runs."""
 _START_SECONDS = 60.0
+_RECLAIM_SECONDS = 1.0
+"""Kept memory is given back so often at most."""
 _log = get_logger(__name__)
 T = TypeVar("T")
 
@@ -72,7 +75,7 @@ class FrontWorkers:
         self._backends = backends
         self._run_desk = runs
         self._memory = memory
-        self._reclaims = False
+        self._next_reclaim = 0.0
         self._runs = Workers(_MOST_RUNS, "front-run")
         self._calls = Workers(_MOST_CALLS, "front-call")
         self._lock = threading.Lock()
@@ -142,17 +145,19 @@ class FrontWorkers:
         self._tell(lambda peer: peer.begin(FrontDuties.report))
 
     def reclaim(self) -> None:
-        """Begin to have all processes give back the memory that they keep for later requests."""
+        """Begin to have all processes give back the memory that they keep for later requests.
+
+        Nothing begins if that has just been done: overload must not cost all processes their time as well.
+        """
         with self._lock:
-            if self._reclaims:
+            now = time.monotonic()
+            if now < self._next_reclaim:
                 return
-            self._reclaims = True
+            self._next_reclaim = now + _RECLAIM_SECONDS
         with suppress(RuntimeError):  # the workers are being ended
             self._calls.submit(self._reclaim)
 
     def _reclaim(self) -> None:
-        with self._lock:
-            self._reclaims = False  # a worker that is short from now on asks anew
         self._memory.reclaim_all()
         self._tell(lambda peer: peer.begin(FrontDuties.reclaim))
 

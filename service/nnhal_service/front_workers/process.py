@@ -167,9 +167,8 @@ class FrontWorkerProcess:
         self._must_report.set()
 
     def _note_shortage(self) -> None:
-        """Have other processes give back memory. May be called in the loop, so that another thread asks."""
+        """Have other processes give back memory. May be called in the loop, so that another thread asks, soon."""
         self._is_short = True
-        self._must_report.set()
 
     def _serve(self, opened: OpenedVersion) -> RequestServer:
         sequences = opened.serving.sequences

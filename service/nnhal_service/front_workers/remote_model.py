@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, general_failure
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.link.channel import channel_from
 from nnhal.remote import RemoteRunChannel
-from nnhal.types import NO_DEADLINE, Memory, Priority
+from nnhal.types import NO_DEADLINE, ErrorStatus, Memory, Priority
+from nnhal.types.layout import Dimensions
 from nnhal_service.front_workers.interfaces import BoundRunChannel, BoundVersion, ModelDesk, OpenedVersion
 from nnhal_service.front_workers.peer import Peer
-from nnhal_service.runtime import PreparedPlan, RunReport, TensorBinding
+from nnhal_service.runtime import OutputReport, PreparedPlan, RunReport, TensorBinding
+from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS
 from nnhal_service.runtime.run.cancellation import Cancellation, require_wanted
-from nnhal_service.runtime.run.context import DRAIN_SECONDS
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.unloaded import UnloadedError
 
@@ -56,7 +57,7 @@ class RemoteBoundModel:
         self._binding = bound.binding
         self._busy = threading.Lock()
         self._closing = False
-        self._is_direct = bound.run_channel is not None
+        self._is_direct = False
         self.planned = bound.planned
         self.exchange: RunChannelExchange | None = None
         """The run channel that is open; None if runs go through the framework."""
@@ -128,8 +129,10 @@ class RemoteBoundModel:
 
     def _connect(self, end: BoundRunChannel | None) -> None:
         if end is not None:
+            self._is_direct = True
+            known = {output.name: output.dimensions for output in end.known}
             self.exchange = RunChannelExchange(
-                RemoteRunChannel(channel_from(end.channel), end.execution, end.may_fall_back)
+                RemoteRunChannel(channel_from(end.channel), end.execution, end.may_fall_back, end.outputs, known)
             )
 
     def _enter(self) -> None:
@@ -152,6 +155,9 @@ class RunChannelExchange:
     def __init__(self, end: RemoteRunChannel) -> None:
         self._end = end
         self.may_fall_back = end.may_fall_back
+        self._dimensions: Mapping[str, Dimensions] = {}
+        self.outputs: tuple[OutputReport, ...] = ()
+        """What the last run that succeeded has reported."""
 
     @property
     def channel(self) -> Channel:
@@ -181,7 +187,10 @@ class RunChannelExchange:
             raise DeadObjectError(f"the run channel: {error}") from error
         except ProtocolError as error:
             raise TransportError(f"the run channel: {error}") from error
-        self._end.check(answer)
+        dimensions = self._end.check(answer)
+        if dimensions is not self._dimensions:
+            self._dimensions = dimensions
+            self.outputs = tuple(OutputReport(name, found, True) for name, found in dimensions.items())
         return len(answer)
 
 
@@ -223,7 +232,9 @@ class DirectRun:
         except BaseException:
             bound.leave()
             raise
-        report = RunReport(time.perf_counter_ns() - self._started_ns, self._sent + received)
+        report = RunReport(
+            time.perf_counter_ns() - self._started_ns, self._sent + received, outputs=self.exchange.outputs
+        )
         if self._was_stopped():
             bound.disconnect()
         bound.leave()
@@ -243,7 +254,7 @@ class DirectRun:
             raise TypeError("only a run that has failed can be recovered")
         try:
             require_wanted(self._cancellation)
-            if isinstance(error, HalError) and not self.exchange.may_fall_back:
+            if isinstance(error, HalError) and not (self.exchange.may_fall_back or _is_too_small(error)):
                 raise error
             return self._bound.run_again(self._deadline_ns, self._cancellation)
         finally:
@@ -253,3 +264,8 @@ class DirectRun:
     def drop(self) -> None:
         self._error = None
         self._bound.leave()
+
+
+def _is_too_small(error: HalError) -> bool:
+    """Whether an output needs more memory: how much, a run through the framework says."""
+    return error.status == ErrorStatus.OUTPUT_INSUFFICIENT_SIZE

@@ -168,7 +168,9 @@ def _open_run_channel(
         context.close_run_channel()
         return None
     may_fall_back = binding.model.prepared.parts.may_fall_back
-    return wire.RunChannel(channel_descriptor_id=number, execution=end.execution, may_fall_back=may_fall_back)
+    return wire.RunChannel(
+        channel_descriptor_id=number, execution=end.execution, may_fall_back=may_fall_back, outputs=end.outputs
+    )
 
 
 def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -> bytes:

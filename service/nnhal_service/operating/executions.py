@@ -14,7 +14,7 @@ from nnhal.v1 import types_pb2
 from nnhal_hosting.clocks import boottime_shift
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.operating.run_history import NamedRequest, RunHistory
-from nnhal_service.runtime.run.run_state import RunInFlight
+from nnhal_service.runtime.context.run_state import RunInFlight
 
 _Phase = wire.ExecutionState
 

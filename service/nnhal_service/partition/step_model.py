@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from nnhal.resolved import describe_operation
-from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, Subgraph
+from nnhal.slices import slice_of
+from nnhal.types import Model, OperandLifeTime
 from nnhal.types.layout import Dimensions
 from nnhal_service.partition.candidate import PlacementError
 from nnhal_service.partition.plan import Plan, Step
-
-_COPY_ALIGNMENT = 4
-_WRITTEN = (OperandLifeTime.TEMPORARY_VARIABLE, OperandLifeTime.SUBGRAPH_OUTPUT)
 
 
 class StepError(PlacementError):
@@ -75,47 +72,8 @@ class StepMaker:
             what = ", ".join(describe_operation(graph.operations[number], number) for number in operations[:3])
             raise StepError(f"a step of {what} on {device} has no {'outputs' if inputs else 'inputs'}")
         downstream = tuple(operand for operand in outputs if operand in self._outputs and operand in passed_on)
-        model = self._slice(operations, tuple(used), inputs, outputs)
+        model = slice_of(self._model, self._dimensions, operations, inputs, outputs)
         return Step(device, model, tuple(operations), inputs, outputs, downstream, self._scope)
 
     def _of(self, lifetime: OperandLifeTime, operands: Collection[int]) -> list[int]:
         return [operand for operand in operands if self._model.main.operands[operand].lifetime == lifetime]
-
-    def _slice(
-        self, operations: Sequence[int], used: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]
-    ) -> Model:
-        graph = self._model.main
-        index = {operand: position for position, operand in enumerate(used)}
-        lifetimes = {
-            **dict.fromkeys(inputs, OperandLifeTime.SUBGRAPH_INPUT),
-            **dict.fromkeys(outputs, OperandLifeTime.SUBGRAPH_OUTPUT),
-        }
-        refers = bool(self._of(OperandLifeTime.SUBGRAPH, used))
-        values = bytearray()
-        operands = tuple(
-            self._constant(graph.operands[operand], values)
-            if graph.operands[operand].lifetime == OperandLifeTime.CONSTANT_COPY and not refers
-            else self._operand(operand, lifetimes.get(operand, OperandLifeTime.TEMPORARY_VARIABLE))
-            for operand in used
-        )
-        nodes = tuple(
-            replace(node, inputs=tuple(index[i] for i in node.inputs), outputs=tuple(index[i] for i in node.outputs))
-            for node in (graph.operations[number] for number in operations)
-        )
-        main = Subgraph(operands, nodes, tuple(index[i] for i in inputs), tuple(index[i] for i in outputs))
-        if refers:  # the constants of subgraphs lie in operand_values too, at fixed offsets
-            return replace(self._model, main=main)
-        return replace(self._model, main=main, referenced=(), operand_values=bytes(values))
-
-    def _constant(self, operand: Operand, values: bytearray) -> Operand:
-        start, length = operand.location.offset, operand.location.length
-        values.extend(bytes(-len(values) % _COPY_ALIGNMENT))
-        location = DataLocation(0, len(values), length)
-        values.extend(self._model.operand_values[start : start + length])
-        return replace(operand, location=location)
-
-    def _operand(self, number: int, lifetime: OperandLifeTime) -> Operand:
-        operand = self._model.main.operands[number]
-        if operand.lifetime not in (*_WRITTEN, OperandLifeTime.SUBGRAPH_INPUT):
-            return operand
-        return replace(operand, lifetime=lifetime, dimensions=self._dimensions[number])

@@ -1,5 +1,7 @@
 """Loaded models on devices: preparing the steps of a plan, and running them on one arena."""
 
+from nnhal_service.runtime.context.execution_context import ExecutionContext
+from nnhal_service.runtime.context.loaded_model import LoadedModel, load_model
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.state import CarriedState, StateLostError
@@ -7,8 +9,6 @@ from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
 from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.sketch import SketchedPlan
-from nnhal_service.runtime.run.context import ExecutionContext
-from nnhal_service.runtime.run.loaded_model import LoadedModel, load_model
 from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError, RunReport
 
 __all__ = [

@@ -12,8 +12,8 @@ from nnhal.types import NO_DEADLINE, NO_HINTS, MappableFile, Memory, Priority
 from nnhal_service.fallback import Side
 from nnhal_service.fallback.edges import ALLOCATED, UNSEALED_FILE
 from nnhal_service.runtime import CarriedState, ExecutionContext, LoadedModel, PreparedPlan, RunReport, TensorBinding
+from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS
 from nnhal_service.runtime.run.cancellation import Cancellation
-from nnhal_service.runtime.run.context import DRAIN_SECONDS
 from nnhal_service.serving.placement import PlannedRun
 
 OUTPUT = "output "
@@ -28,7 +28,7 @@ class AwaitedAnswer(Protocol):
 
 
 class InstanceRun(Protocol):
-    """A run that a device has begun; see ``runtime.run.context.StartedRun``."""
+    """A run that a device has begun; see ``runtime.context.started_run.StartedRun``."""
 
     @property
     def exchange(self) -> AwaitedAnswer:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from nnhal_hosting.logs import get_logger
-from nnhal_service.runtime.run.context import DRAIN_SECONDS
+from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS
 from nnhal_service.serving.batch import QueuedRequest, copied_bytes_of, wire_bytes_of
 from nnhal_service.serving.batch_run import BatchRunner
 from nnhal_service.serving.batcher import Batcher

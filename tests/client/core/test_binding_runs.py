@@ -23,7 +23,7 @@ REFUSED = burst_pb2.BurstAnswer(
 ).SerializeToString()
 GARBAGE = b"\xff" * 9
 HOUR_NS = 3600 * 10**9
-SETTLED = {"y": (2, 3)}
+SETTLED = {"k": (4,)}
 
 
 class Outputs:
@@ -46,8 +46,8 @@ class Bound:
     def __init__(self, outputs: Outputs | None = None, may_fall_back: bool = True, measures: bool = False) -> None:
         self.framework, _ = channel_pair()
         self.device, _ = channel_pair()
-        run_channel = RemoteRunChannel(self.device, 7, may_fall_back)
-        self.runs = BindingRuns("here", self.framework, run_channel, measures, outputs or Outputs(), SETTLED)
+        run_channel = RemoteRunChannel(self.device, 7, may_fall_back, ("y", "", "z"), SETTLED)
+        self.runs = BindingRuns("here", self.framework, run_channel, measures, outputs or Outputs())
 
     def sends_to_device(self, exchanges: Exchanges) -> None:
         """See that a run begins with one datagram to the device."""
@@ -72,6 +72,13 @@ def framework_answer(status: ErrorStatus = ErrorStatus.NONE, message: str = "", 
     return wire.RunAnswer(
         status=types_pb2.ErrorStatus.ValueType(status), message=message, report=report
     ).SerializeToString()
+
+
+def shaped(*dimensions: Dimensions) -> bytes:
+    """An answer of the device with dimensions of outputs."""
+    shapes = [request_pb2.OutputShape(dimensions=each, is_sufficient=True) for each in dimensions]
+    result = request_pb2.ExecutionResult(output_sufficient_size=True, output_shapes=shapes)
+    return burst_pb2.BurstAnswer(result=result).SerializeToString()
 
 
 def ended(exchanges: Exchanges, answer: bytes) -> RunReport:
@@ -106,25 +113,52 @@ def test_what_the_device_refuses_is_asked_of_the_framework_and_the_next_run_is_d
     assert not bound.runs.lost_run_channel
 
 
-@pytest.mark.parametrize(
-    ("answer", "status", "message"),
-    [
-        (REFUSED, ErrorStatus.GENERAL_FAILURE, "out of order"),
-        (SMALL, ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, "an output does not fit its memory"),
-    ],
-)
-def test_without_a_fallback_the_refusal_of_the_device_is_the_answer(
-    answer: bytes, status: ErrorStatus, message: str
-) -> None:
+def test_without_a_fallback_the_refusal_of_the_device_is_the_answer() -> None:
     bound = Bound(may_fall_back=False)
     exchanges = bound.runs.exchanges()
     bound.sends_to_device(exchanges)
-    with pytest.raises(HalError, match=message) as caught:
-        exchanges.send(answer)
-    assert caught.value.status == status
+    with pytest.raises(HalError, match="out of order") as caught:
+        exchanges.send(REFUSED)
+    assert caught.value.status == ErrorStatus.GENERAL_FAILURE
     exchanges = bound.runs.exchanges()
     bound.sends_to_device(exchanges)
     assert ended(exchanges, GOOD).direct
+
+
+def test_how_much_memory_an_output_needs_the_framework_says_even_without_a_fallback() -> None:
+    bound = Bound(may_fall_back=False)
+    exchanges = bound.runs.exchanges()
+    bound.sends_to_device(exchanges)
+    bound.sends_to_framework(exchanges.send(SMALL))
+    with pytest.raises(OutputTooSmallError) as caught:
+        exchanges.send(framework_answer(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, "too small", y=(2, 5000)))
+    assert caught.value.dimensions == {"y": (2, 5000)}
+    assert not bound.runs.lost_run_channel
+
+
+def test_direct_runs_report_the_dimensions_of_outputs_and_those_that_are_known() -> None:
+    outputs = Outputs(has_unknown_dimensions=True)
+    bound = Bound(outputs)
+    for count in (3, 3, 5):
+        exchanges = bound.runs.exchanges()
+        bound.sends_to_device(exchanges)
+        report = ended(exchanges, shaped((1, count), (7,), ()))
+        assert report.direct
+        assert report.dimensions == outputs.dimensions == {"y": (1, count), "z": (), **SETTLED}
+
+
+def test_outputs_are_shown_as_the_last_run_has_them_whichever_way_it_took() -> None:
+    outputs = Outputs(has_unknown_dimensions=True)
+    bound = Bound(outputs)
+    for _ in range(2):
+        exchanges = bound.runs.exchanges()
+        bound.sends_to_device(exchanges)
+        ended(exchanges, shaped((1, 3), (7,), ()))
+        assert outputs.dimensions["y"] == (1, 3)
+        exchanges = bound.runs.exchanges(HOUR_NS)
+        next(exchanges)
+        ended(exchanges, framework_answer(y=(1, 9)))
+        assert outputs.dimensions["y"] == (1, 9)
 
 
 @pytest.mark.parametrize("error", [ChannelClosedError("closed"), ProtocolError("too long"), TransportError("gone")])

@@ -6,19 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType
+from nnhal.types.layout import is_extension
 from nnhal_devices.cpu_acc import artifact
-from nnhal_devices.cpu_acc.artifact import read_artifact
+from nnhal_devices.cpu_acc.artifact import read_artifact, weights_of
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
 from nnhal_devices.host.models import resolve
+from nnhal_frontends.onnx import import_onnx
 from tests.support.caching import Sample, chain, convolutional_network, per_channel_convolution
 from tests.support.models import Recipe
+from tests.support.onnx_models import onnx_model, random
 
 CACHED = PrepareOptions(is_cached=True)
 
@@ -26,7 +29,9 @@ CACHED = PrepareOptions(is_cached=True)
 def compiled(sample: Sample) -> tuple[ResolvedModel, bytes]:
     """A model, and the artifact of its workload."""
     model = resolve(sample.model)
-    return model, CpuAcc(DriverOptions()).prepare(model, CACHED).artifact()
+    kept = CpuAcc(DriverOptions()).prepare(model, CACHED).artifact()
+    assert kept
+    return model, b"".join(kept)
 
 
 def result(workload: OnnxWorkload, sample: Sample) -> Array:
@@ -88,23 +93,69 @@ def test_an_artifact_cannot_have_a_device_read_files() -> None:
     proto.graph.initializer[0].data_location = TensorProto.EXTERNAL
     proto.graph.initializer[0].external_data.add(key="location", value="passwords")
     forged = artifact.write_artifact(replace(graph, content=proto.SerializeToString()), model)
-    assert read_artifact(forged, model) is None
+    assert read_artifact(b"".join(forged), model) is None
 
 
-def test_weights_that_stay_as_they_are_lie_in_the_model_only() -> None:
+def layer(width: int) -> Sample:
+    """A layer of as many weights as ``width`` squared."""
     recipe = Recipe()
-    given = recipe.input(OperandType.TENSOR_FLOAT32, (1, 64))
-    weights = np.random.default_rng(3).standard_normal((64, 64))
-    constants = [recipe.constant(OperandType.TENSOR_FLOAT32, values) for values in (weights, np.zeros(64))]
-    layer = recipe.operation(
+    given = recipe.input(OperandType.TENSOR_FLOAT32, (1, width))
+    weights = np.random.default_rng(3).standard_normal((width, width))
+    constants = [recipe.constant(OperandType.TENSOR_FLOAT32, values) for values in (weights, np.zeros(width))]
+    result = recipe.operation(
         OperationType.FULLY_CONNECTED,
         [given, *constants, *recipe.integers(0)],
-        Operand(OperandType.TENSOR_FLOAT32, (1, 64)),
+        Operand(OperandType.TENSOR_FLOAT32, (1, width)),
     )
-    sample = Sample(recipe.build(layer).model, (np.ones((1, 64), np.float32),))
+    return Sample(recipe.build(result).model, (np.ones((1, width), np.float32),))
+
+
+def branching() -> Sample:
+    """A message whose branches have large weights of their own."""
+    branches = [
+        helper.make_graph(
+            [helper.make_node("MatMul", ["x", f"w{number}"], [f"y{number}"])],
+            "branch",
+            [],
+            [helper.make_tensor_value_info(f"y{number}", TensorProto.FLOAT, [1, 20])],
+            [numpy_helper.from_array(random(20, 20, seed=number), f"w{number}")],
+        )
+        for number in range(2)
+    ]
+    nodes = [
+        helper.make_node("Greater", ["x", "limit"], ["over"]),
+        helper.make_node("ReduceMax", ["as_numbers"], ["any"], keepdims=0),
+        helper.make_node("Cast", ["any"], ["chosen"], to=TensorProto.BOOL),
+        helper.make_node("If", ["chosen"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+    ]
+    nodes.insert(1, helper.make_node("Cast", ["over"], ["as_numbers"], to=TensorProto.INT32))
+    model = onnx_model(nodes, {"x": [1, 20]}, ["y"], {"limit": np.float32(0.5)})
+    return Sample(import_onnx(model).model, (np.ones((1, 20), np.float32),))
+
+
+@pytest.mark.parametrize("sample", [convolutional_network(), layer(48), branching()], ids=["network", "layer", "If"])
+def test_a_model_is_restored_without_its_weights(sample: Sample) -> None:
+    driver = CpuAcc(DriverOptions())
     model, kept = compiled(sample)
-    assert len(kept) < weights.astype(np.float32).nbytes
-    restored = CpuAcc(DriverOptions()).restore(model, PrepareOptions(artifact=kept))
+    expected = result(driver.prepare(model, PrepareOptions()), sample)
+    main = dict(model.constants[0])
+    for index in driver.replaced_constants(model):
+        main[index] = np.zeros_like(main[index])
+    restored = driver.restore(replace(model, constants=(main, *model.constants[1:])), PrepareOptions(artifact=kept))
     assert restored is not None
-    values = result(restored, sample)[: 64 * 4].view(np.float32)
-    np.testing.assert_allclose(values, weights.astype(np.float32).sum(axis=1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(result(restored, sample), expected)
+
+
+def test_weights_are_replaced_but_neither_messages_nor_shapes() -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["r"]), helper.make_node("Erf", ["r"], ["y"])]
+    model = import_onnx(onnx_model(nodes, {"x": [1, 64]}, ["y"], {"w": random(64, 64)})).resolved()
+    replaced = weights_of(model)
+    assert [model.constants[0][index].nbytes for index in replaced] == [64 * 64 * 4]
+    for operation in model.model.main.operations:
+        if is_extension(operation.type):
+            assert operation.inputs[0] not in replaced
+
+
+def test_a_model_of_few_operations_and_large_weights_is_not_cached() -> None:
+    model = resolve(layer(128).model)
+    assert CpuAcc(DriverOptions()).prepare(model, CACHED).artifact() is None

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
@@ -14,9 +16,11 @@ from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import DONE, Argument, Control, DriverOptions, Outcome, PrepareOptions, Workload
 from nnhal_devices.host.models import resolve
+from nnhal_frontends.onnx import import_onnx
 from tests.support.agreement import like, random
 from tests.support.endless import endless_model
 from tests.support.models import Recipe, memory_of
+from tests.support.onnx_models import onnx_model, resolved
 from tests.support.refusals import FAILURE, refusal
 from tests.support.waiting import wait_until
 
@@ -130,6 +134,76 @@ def test_a_value_between_operations_with_other_dimensions_than_declared_is_a_fai
     workload.bind([memory_of(_floats(1, 2))], output).run(Control())
     words = r"operation 0 \(RELU\): operand 1 has dimensions \[3\], the model says \[2\]"
     refusal(lambda: workload.bind([memory_of(_floats(1, 2, 3))], output), FAILURE, words)
+
+
+class Found:
+    """The indices of what is not 0 among six values, in memory for so many of them."""
+
+    def __init__(self, room: int = 6, table: Sequence[int] = ()) -> None:
+        """If there is a table, what it has at these indices."""
+        nodes = [helper.make_node("NonZero", ["x"], ["found"]), helper.make_node("Gather", ["table", "found"], ["y"])]
+        tables = {"table": np.array(table, np.int64)} if table else {}
+        model = onnx_model(nodes if table else nodes[:1], {"x": [6]}, ["y" if table else "found"], tables)
+        self.memory = np.full(room, -1, np.int64)
+        self._given = np.zeros(6, np.float32)
+        self._bound = _prepare(resolved(import_onnx(model).model)).bind(
+            [Argument(self._given.view(np.uint8), (6,))], [Argument(self.memory.view(np.uint8), (1, 0))]
+        )
+
+    def run(self, *values: float) -> Outcome:
+        """Run it."""
+        self._given[:] = values
+        return self._bound.run(Control())
+
+    def output(self, *values: float) -> Array:
+        """Run it, and return a copy of the output in the dimensions that are reported."""
+        (dimensions,) = self.run(*values).dimensions
+        return self.memory[: int(np.prod(dimensions))].reshape(dimensions).copy()
+
+
+def test_outputs_whose_dimensions_depend_on_data_are_right_whether_these_change_or_not() -> None:
+    found, generator = Found(), np.random.default_rng(5)
+    for count in [3] * 20 + [2, 2, 0] + [4] * 40 + [6, 1]:
+        values = generator.permutation(6) < count
+        np.testing.assert_array_equal(found.output(*values), np.stack(np.nonzero(values)))
+
+
+def test_bytes_after_an_output_of_unknown_size_are_left_alone() -> None:
+    found = Found()
+    for _ in range(30):
+        found.run(0, 0, 1, 0, 1, 0)
+        assert found.memory.tolist() == [2, 4, -1, -1, -1, -1]
+
+
+def test_an_output_that_comes_to_need_more_memory_than_it_has_is_reported_and_not_written() -> None:
+    found = Found(room=2)
+    for _ in range(20):
+        assert found.output(1, 1, 0, 0, 0, 0).tolist() == [[0, 1]]
+    for _ in range(20):
+        assert found.run(1, 1, 1, 1, 1, 1) == Outcome(((1, 6),))
+        assert found.memory.tolist() == [0, 1]
+
+
+def test_a_failure_after_runs_with_the_same_dimensions_has_its_own_words_and_harms_no_later_run() -> None:
+    found = Found(table=[7, 8, 9])
+    before = refusal(lambda: found.run(0, 0, 0, 0, 0, 1), FAILURE, "out of")
+    for _ in range(20):
+        assert found.output(0, 0, 1, 0, 0, 0).tolist() == [[9]]
+    after = refusal(lambda: found.run(0, 0, 0, 0, 0, 1), FAILURE)
+    assert after.message == before.message
+    assert found.output(0, 1, 0, 0, 0, 0).tolist() == [[8]]
+
+
+def test_an_output_may_lie_where_an_input_does_when_another_has_an_unknown_size() -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("NonZero", ["y"], ["found"])]
+    workload = _prepare(resolved(import_onnx(onnx_model(nodes, {"x": [4]}, ["y", "found"])).model))
+    x, indices = np.zeros(4, np.float32), np.zeros(4, np.int64)
+    memory = Argument(x.view(np.uint8), (4,))
+    bound = workload.bind([memory], [memory, Argument(indices.view(np.uint8), (1, 0))])
+    for values in [(0, 1, 2, 0)] * 20 + [(5, 6, 7, 0)]:
+        x[:] = values
+        assert bound.run(Control()) == Outcome(((4,), (1, len(values) - values.count(0))))
+        np.testing.assert_array_equal(x, np.negative(values))
 
 
 def test_a_deadline_that_has_passed_ends_the_run() -> None:

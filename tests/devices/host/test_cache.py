@@ -27,8 +27,9 @@ from nnhal.types import (
     Priority,
 )
 from nnhal.v1 import device_pb2
+from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import Argument, BoundWorkload, PrepareOptions
+from nnhal_devices.driver import Argument, BoundWorkload, DriverOptions, PrepareOptions
 from nnhal_devices.host import cache
 from nnhal_devices.host.cache import CacheFiles, EntryLengths, read_header, save
 from nnhal_devices.host.device_memory import DeviceBuffer
@@ -339,6 +340,71 @@ def test_what_a_model_was_compiled_into_is_kept_with_it(tmp_path: Path, model_fi
     model, options = load(opened(entry), VERSION, NO_DEADLINE)
     assert_equal(resolve(model), original)
     assert options == replace(OPTIONS, artifact=b"compiled")
+
+
+class Declined(Compiled):
+    """A workload that is made as fast as it would be read."""
+
+    def artifact(self) -> None:  # type: ignore[override]
+        return None
+
+
+def weighty() -> ResolvedModel:
+    """A model with a constant of 2 MiB."""
+    recipe = Recipe()
+    code = OperandType.TENSOR_FLOAT32
+    given, weights = recipe.input(code, (1 << 19,)), recipe.constant(code, np.arange(1 << 19))
+    total = recipe.operation(OperationType.ADD, [given, weights, *recipe.integers(0)], Operand(code, (1 << 19,)))
+    return recipe.build(total)
+
+
+@pytest.mark.parametrize("workload", [None, Compiled()], ids=["the model alone", "an artifact"])
+def test_an_entry_that_would_take_long_beside_the_compilation_is_not_kept(
+    entry: Entry, workload: Compiled | None
+) -> None:
+    model = weighty()
+    save(opened(entry), VERSION, model, OPTIONS, workload, compile_ns=10**9)
+    load(opened(entry), VERSION, NO_DEADLINE)
+    save(opened(entry), VERSION, model, OPTIONS, workload, compile_ns=10**6)
+    assert entry.read() == [b"", b""]  # nothing of the earlier entry either
+    assert_nothing(entry)
+
+
+def test_a_small_entry_is_kept_however_fast_the_model_was_compiled(entry: Entry) -> None:
+    save(opened(entry), VERSION, resolved(), OPTIONS, compile_ns=0)
+    load(opened(entry), VERSION, NO_DEADLINE)
+
+
+def test_nothing_is_kept_of_a_model_that_its_driver_declines_to_cache(entry: Entry) -> None:
+    save(opened(entry), VERSION, resolved(), OPTIONS, Declined(), compile_ns=10**9)
+    assert entry.read() == [b"", b""]
+
+
+@pytest.mark.parametrize(("model_files", "data_files"), COUNTS)
+def test_constants_that_an_artifact_replaces_are_left_out(tmp_path: Path, model_files: int, data_files: int) -> None:
+    entry, original = entry_in(tmp_path, model_files, data_files), resolved()
+    replaced = [index for index, value in original.constants[0].items() if value.nbytes > 100]
+    assert 0 < len(replaced) < len(original.constants[0])
+    save(opened(entry), VERSION, original, OPTIONS, Compiled(), replaced=replaced)
+    shorter = sum(map(len, entry.read()))
+    files = opened(entry)
+    model, options = cache.load(files, read_header(files), VERSION, NO_DEADLINE, restores=True)
+    assert options.artifact == b"compiled"
+    zeros = {index: np.zeros_like(value) for index, value in original.constants[0].items() if index in replaced}
+    assert_equal(resolve(model), replace(original, constants=(dict(original.constants[0]) | zeros,)))
+    save(opened(entry), VERSION, original, OPTIONS, Compiled())
+    assert shorter < sum(map(len, entry.read()))
+
+
+def test_a_driver_that_cannot_restore_an_artifact_is_given_the_model_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, device = entry_in(tmp_path), HostedDevice(CpuAcc(DriverOptions()), DeviceSettings())
+    model = ValidModel.of(convolutional_network().model)
+    device.launch(model, Preparation(cache=opened(entry)), Nobody())()
+    device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody())()
+    monkeypatch.setattr(CpuAcc, "restore", lambda *_: None)
+    refusal(device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody()), FAILURE, "made on another machine")
 
 
 def test_a_driver_is_given_what_it_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

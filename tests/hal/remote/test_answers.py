@@ -236,6 +236,19 @@ def test_memory_of_a_kind_that_does_not_exist_is_a_general_failure(scripted: Ser
     refusal(device.describe, FAILURE, "memory kinds \\[77\\]")
 
 
+def test_a_description_is_asked_for_once_unless_it_was_refused(scripted: Serve) -> None:
+    answers = [backend_pb2.DescribeResponse(name="x", imports=[backend_pb2.MemoryKind.ValueType(77)])]
+    answers += [backend_pb2.DescribeResponse(name="x")] * 2
+
+    def describe(request: Any, call: Call) -> backend_pb2.DescribeResponse:
+        return answers.pop(0)
+
+    device, process = scripted({"Backend.Describe": describe})
+    refusal(device.describe, FAILURE)
+    assert device.describe() is device.describe()
+    assert process.count("Backend.Describe") == 2
+
+
 @pytest.mark.contract("RS-04")
 @pytest.mark.parametrize("handle", [0, -1])
 def test_a_null_execution_burst_or_callback_is_a_general_failure(scripted: Serve, handle: int) -> None:

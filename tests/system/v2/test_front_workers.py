@@ -34,7 +34,7 @@ from tests.support.resources import Resources, resources_of
 from tests.support.scrape import Scrape
 from tests.support.tokens import bearer, token_file
 from tests.support.tritonclients import input_of
-from tests.support.waiting import settled, wait_for_death, wait_until
+from tests.support.waiting import settled, stop, wait_for_death, wait_until
 
 NOT_FOUND, UNAVAILABLE = STATUS[ErrorKind.NOT_FOUND], STATUS[ErrorKind.UNAVAILABLE]
 WORKERS = ("--front-workers", "2")
@@ -44,6 +44,8 @@ WORKERS = ("--front-workers", "2")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
     write(folder, "tanh", {"1/model.onnx": onnx_file()})
+    find = onnx_model([helper.make_node("NonZero", ["x"], ["y"])], {"x": [2, 1000]}, ["y"])
+    write(folder, "find", {"1/model.onnx": find.SerializeToString()})
     return folder
 
 
@@ -93,6 +95,32 @@ def test_every_worker_serves_both_protocols(served: Served, connections: list[Co
         ) as client:
             answer = client.infer("tanh", [input_of(tritonclient.grpc, "x", numbers())])
             np.testing.assert_allclose(answer.as_numpy("y").reshape(-1), expected, rtol=1e-5)
+
+
+def test_outputs_of_unknown_sizes_come_from_the_devices_without_the_framework(
+    served: Served, connections: list[Connection]
+) -> None:
+    connection = connections[0]
+
+    def run(count: int) -> None:
+        x = np.zeros((2, 1000), np.float32)
+        x.flat[:count] = 1
+        given = {"name": "x", "shape": x.shape, "datatype": "FP32", "data": x.reshape(-1).tolist()}
+        status, answer = connection.ask("/v2/models/find/infer", {"inputs": [given]})
+        assert status == 200, answer
+        (output,) = answer["outputs"]
+        assert output["shape"] == [2, count]
+        np.testing.assert_array_equal(np.reshape(output["data"], (2, count)), np.stack(np.nonzero(x)))
+
+    for count in (3, 2000, 7, 0):
+        run(count)
+    stop(served.pid)
+    try:
+        for count in (3, 3, 0, 1999):
+            run(count)
+    finally:
+        os.kill(served.pid, signal.SIGCONT)
+    run(4)
 
 
 def test_statistics_and_metrics_are_sums_as_soon_as_a_request_is_answered(

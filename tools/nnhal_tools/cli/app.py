@@ -52,6 +52,10 @@ COMMANDS = {
         "nnhal_tools.cli.explain:explain",
         "Explain where each operation runs and why the other devices refuse it, and what each edge costs and why.",
     ),
+    "diff": LazyCommand(
+        "nnhal_tools.cli.diff:diff",
+        "Compare MODEL on a device with a reference, layer by layer: where they part, by how much, and why.",
+    ),
     "cascade": LazyCommand(
         "nnhal_tools.cli.cascade:cascade",
         "Compile an 8-bit network for an Ethos-U with a budget of bytes: its cascades, its buffers, what they cost.",
@@ -146,6 +150,10 @@ COMMANDS = {
     "kill": LazyCommand(
         "nnhal_tools.cli.kill:kill",
         "Kill a process, end a session, or cancel an execution. A process that is killed is started again.",
+    ),
+    "faults": LazyCommand(
+        "nnhal_tools.cli.faults:app",
+        "Tell running devices to misbehave: they must have been started with --allow-faults.",
     ),
     "bench": LazyCommand("nnhal_tools.cli.bench:app", "Measure, against a named floor, in one run."),
 }

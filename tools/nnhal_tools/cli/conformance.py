@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
@@ -17,13 +16,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from nnhal.endpoint import Endpoint
-from nnhal.remote import RemoteDevice
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, TestResult, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Vector, read_vectors
 from nnhal_tools.terminal import output_console, show_table
-from nnhal_tools.up import single_device
+from nnhal_tools.up import opened_device
 
 _SHOWN = 20
 """Failures that are printed; --json has them all."""
@@ -55,7 +52,7 @@ def conformance(
     if not vectors:
         raise ValueError(f"no test in {', '.join(map(str, paths))} matches {filter_!r}")
     ways = list(product(dict.fromkeys(mode or [ExecutionMode.SYNC]), dict.fromkeys(memory or [MemoryChoice.ASHMEM])))
-    with _open(device) as remote:
+    with opened_device(device, "nnhal-conformance") as remote:
         results = _run(VectorRunner(remote, ways), vectors, console)
     if json_file:
         json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
@@ -70,17 +67,6 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             yield from sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
         else:
             yield path
-
-
-@contextmanager
-def _open(device: str) -> Iterator[RemoteDevice]:
-    """Open a session with a running device, or with a device process that is started for it."""
-    if Endpoint(Path(device)).link.exists():
-        with RemoteDevice(Endpoint(Path(device).resolve()), "nnhal-conformance") as remote:
-            yield remote
-        return
-    with single_device(device, "nnhal-conformance") as remote:
-        yield remote
 
 
 def _run(runner: VectorRunner, vectors: Sequence[Vector], console: Console) -> list[TestResult]:

@@ -141,6 +141,8 @@ def _show(facts: DeviceFacts, standings: dict[str, framework_admin_pb2.DeviceSta
         if state.wire_up_bytes or state.wire_down_bytes:
             sent = f"{in_bytes(state.wire_up_bytes)} up, {in_bytes(state.wire_down_bytes)} down"
             say(f"values on the wire since the process started: {sent}", False)
+        if state.injected_faults:
+            say(f"faults injected since the process started: {state.injected_faults}", False)
         figures = [(figure.name, f"{figure.value:g} {figure.unit}".strip()) for figure in state.figures]
         if state.HasField("temperature"):
             figures.append(("temperature", f"{state.temperature:.1f} °C"))

@@ -48,6 +48,12 @@ def up(
     dashboard_port: Annotated[
         int | None, typer.Option(help="The port of the dashboard, 8003 by default; 0 for any that is free.", min=0)
     ] = None,
+    allow_faults: Annotated[
+        bool, typer.Option("--allow-faults", help="Let 'nnhal faults' tell the devices to misbehave.")
+    ] = False,
+    faults: Annotated[
+        Path | None, typer.Option(help="A file of faults that the devices have from the start on.")
+    ] = None,
     no_dashboard: Annotated[bool, typer.Option("--no-dashboard", help="Start no dashboard.")] = False,
     supervisor: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -61,14 +67,16 @@ def up(
     from nnhal_tools.settings import ClientSettings
     from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed, read_topology
     from nnhal_tools.up.control import controlled
+    from nnhal_tools.up.misbehaviour import Misbehaviour
 
     chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
     if model_repository is not None:
         chosen = chosen.serving(model_repository.resolve())
     chosen = chosen.hidden() if no_dashboard else chosen.shown(dashboard_port)
+    misbehaviour = Misbehaviour(allow_faults or faults is not None, faults)
     root = (directory or ClientSettings().directory).resolve()
     configure_logs("supervisor", "warning", as_json=False)
-    testbed = Testbed(chosen, root, _say)
+    testbed = Testbed(chosen, root, _say, misbehaviour)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)  # until all serve
     if supervisor is not None:

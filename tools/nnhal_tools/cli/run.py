@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
-from zipfile import BadZipFile
 
 import numpy as np
 import typer
@@ -24,6 +23,7 @@ from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.explain import show_ledger
 from nnhal_tools.given_model import read_model, require_writable
+from nnhal_tools.input_files import read_inputs
 from nnhal_tools.terminal import output_console, show_table
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DEFAULT_TOPOLOGY, read_topology
@@ -62,7 +62,7 @@ def run(
     require_writable((output, trace))
     given = read_model(model, dim or (), shape or (), signature)
     given.require_pins(pins)
-    arrays = _read_inputs(inputs, [tensor.name for tensor in given.inputs])
+    arrays = read_inputs(inputs, [tensor.name for tensor in given.inputs])
     given.require_inputs(arrays)
     with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):
@@ -93,37 +93,6 @@ def _inferred(model: Model, arrays: Mapping[str, Array]) -> tuple[dict[str, Valu
         binding.fill(stored)
         report = binding.run()
         return {t.name: t.value(binding.outputs[t.name]) for t in model.outputs}, report
-
-
-def _read_inputs(texts: Sequence[str], names: Sequence[str]) -> dict[str, Array]:
-    """The arrays of the input files, by input. Raises OSError, or ValueError if a file holds none or needs a name."""
-    arrays: dict[str, Array] = {}
-    for text in texts:
-        name, path = _split(text, names)
-        try:
-            loaded = np.load(path)
-            if isinstance(loaded, np.lib.npyio.NpzFile):
-                with loaded:
-                    arrays.update({key: loaded[key] for key in loaded.files})
-                continue
-        except (EOFError, ValueError, BadZipFile) as error:
-            raise ValueError(f"{path}: expected arrays, as numpy saves them in files .npy and .npz") from error
-        if name:
-            arrays[name] = loaded
-        elif len(names) == 1:
-            arrays[names[0]] = loaded
-        else:
-            raise ValueError(f"{path} holds one array, the model has inputs {list(names)}: use NAME=FILE")
-    return arrays
-
-
-def _split(text: str, names: Sequence[str]) -> tuple[str, str]:
-    """The name of an input, if there is one, and the path. Either may have a "=" in it."""
-    if Path(text).exists():
-        return "", text
-    name = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
-    first, separator, path = text.partition("=")
-    return (name, text[len(name) + 1 :]) if name else (first if separator else "", path if separator else text)
 
 
 def _as_dict(model: Model, outputs: Mapping[str, Value], report: RunReport) -> dict[str, object]:

@@ -14,12 +14,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from nnhal.endpoint import Endpoint
-from nnhal.remote import RemoteDevice
 from nnhal_tools.stress import StressReport, run_stress
 from nnhal_tools.stress.report import CLOSED, CUT_OFF
 from nnhal_tools.terminal import output_console, show_table
-from nnhal_tools.up import single_device
+from nnhal_tools.up import opened_device
 
 _NAME = "nnhal-stress"
 _COLUMNS = {
@@ -56,25 +54,13 @@ def stress(
     must hold nothing of the sessions. No other client may use the device meanwhile. Exit status 1 on any violation or
     leftover, or if nothing was done.
     """
-    with _open(device) as remote, _progress(seconds) as show:
+    with opened_device(device, _NAME) as remote, _progress(seconds) as show:
         report = run_stress(remote, device, seconds, sessions, seed, show)
     if json_file:
         json_file.write_text(json.dumps(report.as_dict(), indent=1))
     _show(output_console(), report)
     if not report.passed:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _open(device: str) -> Iterator[RemoteDevice]:
-    """Open a session with a running device, or with a device process that is started for it."""
-    endpoint = Endpoint(Path(device).resolve())
-    if endpoint.link.exists():
-        with RemoteDevice(endpoint, _NAME) as remote:
-            yield remote
-        return
-    with single_device(device, _NAME) as remote:
-        yield remote
 
 
 @contextmanager

@@ -28,9 +28,7 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-
-_HALF_TOLERANCE = (5 * 2.0**-10, 5 * 2.0**-10)
-_FLOAT_TOLERANCE = (1e-5, 5 * 2.0**-23)
+from nnhal_tools.conformance.tolerances import tolerance_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +138,5 @@ def _array(operand: dict[str, Any]) -> Array:
 
 def _expectation(operand: dict[str, Any], half: bool) -> Expectation:
     code = OperandType[operand["type"]]
-    if code in (OperandType.TENSOR_FLOAT16, OperandType.FLOAT16):
-        absolute, relative = _HALF_TOLERANCE
-    elif code in (OperandType.TENSOR_FLOAT32, OperandType.FLOAT32):
-        absolute, relative = _HALF_TOLERANCE if half else _FLOAT_TOLERANCE
-    else:
-        absolute, relative = (0.0, 0.0) if code in (OperandType.TENSOR_BOOL8, OperandType.BOOL) else (1.0, 0.0)
+    absolute, relative = tolerance_of(code, half)
     return Expectation(_array(operand), not operand.get("ignored", False), absolute, relative)

@@ -1,6 +1,6 @@
 """A testbed on one host: device processes and a framework, from one topology file."""
 
-from nnhal_tools.up.single import single_device
+from nnhal_tools.up.single import opened_device, single_device
 from nnhal_tools.up.testbed import Testbed
 from nnhal_tools.up.topology import DEFAULT_TOPOLOGY, DeviceEntry, Topology, TopologyError, read_topology
 
@@ -10,6 +10,7 @@ __all__ = [
     "Testbed",
     "Topology",
     "TopologyError",
+    "opened_device",
     "read_topology",
     "single_device",
 ]

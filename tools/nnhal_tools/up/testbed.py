@@ -14,6 +14,7 @@ from nnhal_hosting.admin.keys import new_admin_key
 from nnhal_hosting.supervision import Child, StartError, stop_all
 from nnhal_tools.up.journal import ProcessJournal
 from nnhal_tools.up.log_tail import LogTail
+from nnhal_tools.up.misbehaviour import NO_MISBEHAVIOUR, Misbehaviour
 from nnhal_tools.up.topology import DASHBOARD, FRAMEWORK, DeviceEntry, Topology
 from nnhal_tools.up.watched import ProcessIdentity, WatchedProcess
 
@@ -32,10 +33,18 @@ class Testbed:
 
     __test__ = False  # not a test class, though pytest takes the name for one
 
-    def __init__(self, topology: Topology, directory: Path, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        directory: Path,
+        tell: Callable[[str], None] = lambda _: None,
+        misbehaviour: Misbehaviour = NO_MISBEHAVIOUR,
+    ) -> None:
+        """``misbehaviour`` is that of the devices."""
         self.directory = directory
         self.admin_key = new_admin_key()
         """What the admin services of the processes ask for."""
+        self._misbehaviour = misbehaviour
         self.journal = ProcessJournal(tell)
         self.logs = LogTail()
         self._topology = topology
@@ -141,7 +150,8 @@ class Testbed:
         words = [entry.driver, "--endpoint", str(directory), "--workers", str(entry.workers)]
         words += ["--threads", str(entry.threads), *entry.driver_options]
         identity = ProcessIdentity(entry.title, "device", entry.driver, directory, is_added)
-        return self._process(identity, "nnhal_devices", lambda: words)
+        faults = self._misbehaviour.words()
+        return self._process(identity, "nnhal_devices", lambda: [*words, *faults()])
 
     def _device_options(self) -> list[str]:
         with self._lock:

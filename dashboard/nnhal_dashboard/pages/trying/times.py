@@ -63,7 +63,7 @@ def shown_run(run: TrialRun, model: str, labels: Mapping[str, Sequence[str]], na
 def _parts(report: RunReport) -> dict[str, float]:
     """The parts of a run's time: those of steps that overlap count once."""
     framework = report.duration_ns
-    copies = [copy for step in report.steps for copy in step.copies]
+    copies = [copy for step in report.steps for copy in step.copies if not copy.injected]
     copying = _covered((copy.started_ns, copy.ended_ns) for copy in copies)
     sending = _covered((copy.started_ns, copy.ended_ns) for copy in copies if copy.is_wire)
     at_work = _covered((step.started_ns, step.ended_ns) for step in report.steps)

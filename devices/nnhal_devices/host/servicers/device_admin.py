@@ -44,6 +44,7 @@ class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
             limits=limits_to_wire(backend) if request.with_limits else (),
             wire_up_bytes=device.counters.wire_up_bytes,
             wire_down_bytes=device.counters.wire_down_bytes,
+            injected_faults=device.counters.injected_faults(),
         )
 
     @answers

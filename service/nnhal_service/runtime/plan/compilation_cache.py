@@ -159,15 +159,17 @@ def file_names(token: bytes, kind: str, count: int) -> list[str]:
 
 
 def open_entry(directory: Path, token: bytes, needed: NumberOfCacheFiles) -> tuple[CompilationCache, bool]:
-    """Open the files of an entry, and say whether all existed; missing files and directories are created.
+    """Open the files of an entry, and say whether it may be complete; missing files and directories are created.
 
-    Raises OSError.
+    It is not if a file was missing, or if all are empty: so a device leaves them that caches nothing of a model. Raises
+    OSError.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     model = [directory / name for name in file_names(token, _MODEL, needed.num_model_cache)]
     data = [directory / name for name in file_names(token, _DATA, needed.num_data_cache)]
     try:
-        return CompilationCache(_open(model, 0), _open(data, 0), token), True
+        entry = CompilationCache(_open(model, 0), _open(data, 0), token)
+        return entry, any(os.fstat(file.fileno()).st_size for file in (*entry.model, *entry.data))
     except FileNotFoundError:
         return CompilationCache(_open(model, os.O_CREAT), _open(data, os.O_CREAT), token), False
 

@@ -1,1 +1,1 @@
-"""A loaded model that is bound to memory, and its runs."""
+"""Steps that are bound to memory, and the ways to run them."""

@@ -74,6 +74,11 @@ class BoundPlan:
         return engine.socket_bytes if steps is None or steps is engine else steps.socket_bytes + engine.socket_bytes
 
     @property
+    def has_known_outputs(self) -> bool:
+        """Whether the sizes of all outputs of its steps are known before a run."""
+        return all(self._has_known_size(operand) for step in self.prepared.plan.steps for operand in step.outputs)
+
+    @property
     def arena(self) -> tuple[Memory, ...]:
         """The memory of the values between steps."""
         return tuple(self._memory.pools.values())
@@ -181,10 +186,7 @@ class BoundPlan:
             return DirectChain(self._direct)
         if not isinstance(steps, SingleStep):
             return None
-        (step,) = self.prepared.plan.steps
-        if not all(self._has_known_size(operand) for operand in step.outputs):
-            return None
-        return DirectStep(self._bound[0].execution)
+        return DirectStep(self._bound[0].execution, self._bound[0].outputs)
 
     def lengths(self) -> dict[int, int]:
         """Bytes of the values of main that have memory of their own; of that memory if a size is not known."""
@@ -307,7 +309,7 @@ class BoundPlan:
                 for number, slot in self._slots.items()
                 if number in self._bindings.inputs and self._bindings.inputs[number].memory is not None
             )
-        return all(self._has_known_size(operand) for step in plan.steps for operand in step.outputs)
+        return self.has_known_outputs
 
     def _has_known_size(self, operand: int) -> bool:
         slot = self._slots.get(operand)

@@ -13,6 +13,8 @@ from nnhal_service.runtime.plan.sketch import passed_values
 
 UNPLANNED = "Unplanned"
 """The strategy of an entry for bytes that a device copied beyond the plan."""
+INJECTED = "Injected"
+"""The strategy of an entry for a fault that was injected on purpose."""
 
 
 class Ledgers:
@@ -32,8 +34,7 @@ class Ledgers:
     ) -> tuple[LedgerEntry, ...]:
         """Return what ``ledger_of`` does."""
         copied = [
-            (report.step, report.device, report.copied_bytes, report.copies and wire_bytes_of(report.copies))
-            for report in reports
+            (report.step, report.device, report.copied_bytes, report.copies and _noted(report)) for report in reports
         ]
         known = (prepared, lengths, copied, as_one)
         if known != self._known:
@@ -115,7 +116,22 @@ def ledger(
                     down,
                 )
             )
-    return (*entries, *_unplanned(foreseen, sent_up, sent_down, devices, reports))
+    return (*entries, *_unplanned(foreseen, sent_up, sent_down, devices, reports), *_injected(reports))
+
+
+def _noted(report: StepReport) -> tuple[object, ...]:
+    """What copies tell of a step beside their bytes."""
+    return (*wire_bytes_of(report.copies), *(copy.injected for copy in report.copies))
+
+
+def _injected(reports: Sequence[StepReport]) -> Iterator[LedgerEntry]:
+    """An entry of no bytes for each fault that a device was told to have."""
+    for report in reports:
+        step, device = report.step, report.device
+        for copy in report.copies:
+            if copy.injected:
+                reason = f"{device} had the injected fault {copy.injected!r} in step {step}"
+                yield LedgerEntry("", step, step, device, device, INJECTED, 0, 0, reason)
 
 
 def _times(step: int | None, ran: Mapping[int, int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from nnhal.descriptor import Descriptor
@@ -17,6 +18,8 @@ class RunChannelEnd(NamedTuple):
 
     channel: Descriptor
     execution: int
+    outputs: Sequence[str] = ()
+    """The names of outputs whose dimensions answers may report, in their order; empty strings for no output."""
 
 
 class DirectPath(Protocol):
@@ -37,11 +40,13 @@ class DirectPath(Protocol):
 class DirectStep:
     """The only step of a plan, which the device runs for calls on the channel."""
 
-    def __init__(self, execution: RemoteExecution) -> None:
+    def __init__(self, execution: RemoteExecution, outputs: Sequence[str]) -> None:
+        """``outputs`` are the names of its outputs, and empty strings for those that are not the model's."""
         self._execution = execution
+        self._outputs = outputs
 
     def open(self) -> RunChannelEnd:
-        return RunChannelEnd(self._execution.open_run_channel(), self._execution.handle)
+        return RunChannelEnd(self._execution.open_run_channel(), self._execution.handle, self._outputs)
 
     def usage(self, close: bool, seconds: float | None) -> RunUsage:
         return self._execution.run_channel_usage(close, seconds)

@@ -168,7 +168,13 @@ def test_only_the_owner_can_access_files_and_their_directory(tmp_path: Path) -> 
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
     assert files == dict.fromkeys([*file_names(TOKEN, "1", 1), *file_names(TOKEN, "2", 2)], 0o600)
-    assert open_entry(directory, TOKEN, NumberOfCacheFiles(1, 2))[1]
+
+
+def test_an_entry_is_complete_once_a_device_has_written_to_it(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert not open_entry(tmp_path, TOKEN, NumberOfCacheFiles(1, 1))[1]
+    (tmp_path / file_names(TOKEN, "2", 1)[0]).write_bytes(b"constants")
+    assert open_entry(tmp_path, TOKEN, NumberOfCacheFiles(1, 1))[1]
 
 
 def needing(model: int, data: int) -> Script:
@@ -198,6 +204,7 @@ class Testbed:
 
     def __init__(self, directory: Path, stack: ExitStack) -> None:
         self.cache = directory / "cache"
+        self.writes = True
         self._directory = directory
         self._stack = stack
 
@@ -218,6 +225,9 @@ class Testbed:
         prepared = prepare(two_operations(), self.fleet, (), Options(pins=pins), cache)
         assert len(prepared.plan.steps) == (2 if split else 1)
         prepared.release()
+        if self.writes and self.cache.is_dir():
+            for file in self.files:  # scripted devices leave them as they are
+                file.write_bytes(b"compiled")
 
     @property
     def files(self) -> list[Path]:
@@ -291,6 +301,15 @@ def test_a_cached_model_is_not_prepared_again(testbed: Testbed, split: bool) -> 
         restored = [(len(r.model_cache), len(r.data_cache), r.token) for r in each.requests(RESTORE)]
         assert restored == [kept] * 2
     assert len(testbed.files) == 3 * len(devices)
+
+
+def test_a_device_that_keeps_nothing_of_a_model_is_not_asked_to_restore_it(testbed: Testbed) -> None:
+    (scripted,) = testbed.devices(needing(1, 1))
+    testbed.writes = False
+    for _ in range(2):
+        testbed.load()
+    assert scripted.count(RESTORE) == 0
+    assert scripted.count(PREPARE) == 2
 
 
 def test_a_step_of_several_has_another_entry_than_the_whole_model(testbed: Testbed) -> None:

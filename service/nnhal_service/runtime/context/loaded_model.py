@@ -18,6 +18,9 @@ from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.states import StatePair
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Options, PlacementError
+from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding, bound_dimensions
+from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS, ExecutionContext
+from nnhal_service.runtime.context.weak_calls import weakly, weakly_with
 from nnhal_service.runtime.devices.fleet import Fleet
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.state import CarriedState
@@ -26,10 +29,7 @@ from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
 from nnhal_service.runtime.plan.dimensioned import DimensionedPlan, DimensionedPlans
 from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
-from nnhal_service.runtime.run.context import DRAIN_SECONDS, ExecutionContext
-from nnhal_service.runtime.run.dimensioned_binding import DimensionedBinding, PlannedBinding, bound_dimensions
 from nnhal_service.runtime.run.reports import RunWatcher
-from nnhal_service.runtime.run.weak_calls import weakly, weakly_with
 from nnhal_service.unloaded import UnloadedError
 
 _log = get_logger(__name__)

@@ -1,0 +1,182 @@
+"""A driver around another one, whose preparations and executions meet faults."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from dataclasses import replace
+from typing import Any, cast
+
+from nnhal.resolved import ResolvedModel
+from nnhal.types import Copy, ExecutionResult
+from nnhal.types.layout import Dimensions
+from nnhal_devices.driver import (
+    Argument,
+    AsynchronousWorkload,
+    BoundWorkload,
+    CompiledWorkload,
+    Control,
+    Driver,
+    Outcome,
+    Pending,
+    PrepareOptions,
+    RestoringDriver,
+    ShownWorkload,
+    Workload,
+)
+from nnhal_devices.faults.fault_set import ActiveFault, Point
+from nnhal_devices.faults.injection import DeviceFaults
+from nnhal_devices.faults.model_facts import ModelFacts, facts_of
+from nnhal_devices.faults.outcomes import DoneExecution, altered_outcome, altered_result
+from nnhal_devices.faults.served_call import RAN
+
+
+def with_faults(driver: Driver, faults: DeviceFaults) -> Driver:
+    """Return a driver that does what another one does, apart from the faults."""
+    return cast(Driver, _FaultyDriver(driver, faults))
+
+
+class _FaultyDriver:
+    """What it does not have of itself, it has of the driver."""
+
+    def __init__(self, driver: Driver, faults: DeviceFaults) -> None:
+        self._driver = driver
+        self._faults = faults
+        if isinstance(driver, RestoringDriver):
+            self._restoring = driver
+            self.restore = self._restore
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver, name)
+
+    def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
+        """Prepare a model, unless a fault prevents it. Raises HalError."""
+        facts = self._meet(model, options)
+        return FaultyWorkload(self._driver.prepare(model, options), model, facts, self._faults)
+
+    def _restore(self, model: ResolvedModel, options: PrepareOptions) -> Workload | None:
+        workload = self._restoring.restore(model, options)
+        if workload is None:  # it is prepared next
+            return None
+        return FaultyWorkload(workload, model, self._meet(model, options), self._faults)
+
+    def _meet(self, model: ResolvedModel, options: PrepareOptions) -> ModelFacts:
+        facts = facts_of(model.model)
+        self._faults.inject(Point.PREPARE, facts)
+        options.check()
+        return facts
+
+
+class FaultyWorkload:
+    """A workload whose runs meet faults."""
+
+    def __init__(self, workload: Workload, model: ResolvedModel, facts: ModelFacts, faults: DeviceFaults) -> None:
+        self._workload = workload
+        self.faults = faults
+        self.model = model
+        self.facts = facts
+        # The host asks for these by their presence.
+        if isinstance(workload, CompiledWorkload):
+            self.artifact = workload.artifact
+        if isinstance(workload, ShownWorkload):
+            self.figures = workload.figures
+
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
+        """Bind it to memory. Raises HalError."""
+        self.faults.inject(Point.BIND, self.facts)
+        bound = self._workload.bind(inputs, outputs)
+        if isinstance(bound, AsynchronousWorkload):
+            return _FaultyAsynchronous(bound, self, outputs)
+        return _FaultyBound(bound, self, outputs)
+
+    def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> ExecutionResult:
+        """Return the result that is told in place of one; ``known`` are the dimensions of the bound outputs."""
+        met = self.faults.set.met(Point.RESULT, self.facts)
+        return altered_result(result, known, met, self.facts) if met else result
+
+
+class _FaultyBound:
+    """A bound workload whose runs meet faults."""
+
+    def __init__(self, bound: BoundWorkload, workload: FaultyWorkload, outputs: Sequence[Argument]) -> None:
+        self._bound = bound
+        self._workload = workload
+        self._outputs = outputs
+
+    def run(self, control: Control) -> Outcome:
+        """Run, unless a fault prevents it. Raises HalError."""
+        workload, faults = self._workload, self._workload.faults
+        if faults.set.is_empty:
+            return self._bound.run(control)
+        RAN.set(workload.facts)
+        before = faults.set.met(Point.RUN, workload.facts)
+        started_ns = now_ns()
+        faults.do(before, workload.facts, control)
+        notes = noted(before, started_ns)
+        met = faults.set.met(Point.OUTCOME, workload.facts)
+        began = time.perf_counter_ns()
+        outcome = self._bound.run(control)
+        took, ended_ns = time.perf_counter_ns() - began, now_ns()
+        outcome = self.altered(outcome, met, took, control)
+        notes += noted(met, ended_ns)
+        return replace(outcome, copies=outcome.copies + notes) if notes else outcome
+
+    def altered(self, outcome: Outcome, met: Sequence[ActiveFault], took_ns: int, control: Control) -> Outcome:
+        """Do to an outcome what some faults say; return what it is then. Raises HalError."""
+        if not met:
+            return outcome
+        return altered_outcome(
+            outcome,
+            met,
+            DoneExecution(
+                self._workload.model, self._workload.facts, self._workload.faults, self._outputs, took_ns, control
+            ),
+        )
+
+
+def noted(faults: Sequence[ActiveFault], started_ns: int) -> tuple[Copy, ...]:
+    """Notes of faults that were injected from an instant until now, for timeline and ledger."""
+    return tuple(Copy(False, 0, started_ns, now_ns(), injected=active.name) for active in faults)
+
+
+def now_ns() -> int:
+    """The present instant of CLOCK_BOOTTIME."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+class _FaultyAsynchronous(_FaultyBound):
+    """The same for a device with a command queue."""
+
+    def __init__(self, bound: AsynchronousWorkload, workload: FaultyWorkload, outputs: Sequence[Argument]) -> None:
+        super().__init__(bound, workload, outputs)
+        self._asynchronous = bound
+
+    def enqueue(self, control: Control) -> Pending:
+        """Enqueue a run; faults act when the queue has been synced."""
+        facts, faults = self._workload.facts, self._workload.faults
+        before, after = (faults.set.met(point, facts) for point in (Point.RUN, Point.OUTCOME))
+        pending = self._asynchronous.enqueue(control)
+        if not before and not after:
+            return pending
+
+        def conclude(outcome: Outcome) -> Outcome:
+            started_ns, span = now_ns(), outcome.span
+            faults.do(before, facts, control)
+            outcome = self.altered(outcome, after, span.ended_ns - span.started_ns, control)
+            return replace(outcome, copies=outcome.copies + noted((*before, *after), started_ns))
+
+        context = copy_context()  # another thread may sync
+        return _FaultyPending(pending, lambda outcome: context.run(conclude, outcome))
+
+
+class _FaultyPending:
+    """A run that was enqueued and meets faults."""
+
+    def __init__(self, pending: Pending, conclude: Callable[[Outcome], Outcome]) -> None:
+        self._pending = pending
+        self._conclude = conclude
+
+    def result(self) -> Outcome:
+        """Return its outcome. Raises HalError."""
+        return self._conclude(self._pending.result())

@@ -1,0 +1,219 @@
+"""Where calls of a device meet faults: around each servicer and each channel. Only if the process takes faults."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar, cast
+
+import grpc
+
+from nnhal.descriptor import Descriptor
+from nnhal.errors import HalError
+from nnhal.fence import Signal
+from nnhal.link import Channel
+from nnhal.types import Model
+from nnhal_devices.driver import Support, Supported, Unsupported
+from nnhal_devices.faults.driver import FaultyWorkload
+from nnhal_devices.faults.fault_set import ActiveFault, Point
+from nnhal_devices.faults.injection import DeviceFaults, delay, tell
+from nnhal_devices.faults.injection import told as told_of
+from nnhal_devices.faults.model_facts import ModelFacts, facts_of, name_of_operation
+from nnhal_devices.faults.served_call import CURRENT, NO_CALL, RAN, ServedCall
+from nnhal_devices.faults.signals import FaultySignal
+from nnhal_devices.host.burst import Burst
+from nnhal_devices.host.client_session import ClientSession, ClientSessions, Exchange
+from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.hosted_device import HostedDevice
+from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_hosting.faults import METHODS, AnswerFault, CacheFault
+from nnhal_hosting.polling import Work
+from nnhal_hosting.rpc import abort
+
+S = TypeVar("S")
+_CHANNELS = {
+    "burst": "Channel.Burst",
+    "run channel": "Channel.Run",
+    "launches": "Channel.Launch",
+    "chain": "Channel.Chain",
+    "bell": "Channel.Chain",
+}
+"""The methods of conditions, by the names of channels."""
+_MODEL_FIELDS = ("prepared_model", "execution", "burst")
+
+
+class FaultPoints:
+    """Tells the faults of a device which call is served, and has them act before a call is."""
+
+    def __init__(self, faults: DeviceFaults, clients: ClientSessions) -> None:
+        self._faults = faults
+        self._clients = clients
+
+    def around(self, service: str, servicer: S) -> S:
+        """A servicer whose calls meet faults. ``service`` is its name in conditions."""
+        return cast(S, _FaultyServicer(service, servicer, self))
+
+    def attach(self, device: HostedDevice) -> None:
+        """Have what does not go through a driver's methods meet faults, too."""
+        device.launcher.before = self.launching
+        device.launcher.around_signal = self.around_signal
+        device.withdraw = self.withdraw
+        device.counters.injected_faults = lambda: self._faults.set.injected
+
+    def around_signal(self, execution: Execution, signal: Signal) -> Signal:
+        """The signal of a launch, which a fault may have fail or be silent."""
+        facts = facts_of_object(execution)
+        for active in self._faults.set.met(Point.FENCE, facts):
+            signal = cast(Signal, FaultySignal(signal, active, facts, self._faults.set))
+        return signal
+
+    def withdraw(self, model: Model, answers: Sequence[Support]) -> Sequence[Support]:
+        """A driver's answers without the operations that a fault has taken from it."""
+        if self._faults.set.is_empty:
+            return answers
+        facts, told = facts_of(model), list(answers)
+        for active in self._faults.set.met(Point.SUPPORT, facts):
+            tell(active, facts, ", ".join(active.fault.operation))
+            for index, operation in enumerate(model.main.operations):
+                name = name_of_operation(operation.type)
+                if isinstance(told[index], Supported) and any(fnmatchcase(name, one) for one in active.fault.operation):
+                    told[index] = Unsupported("NO_IMPL", name, f"others, by {told_of(active)}")
+        return told
+
+    def launching(self, execution: Execution) -> None:
+        """Meet the faults of a launch. Raises HalError."""
+        self._faults.inject(Point.LAUNCH, facts_of_object(execution))
+
+    def enter(self, method: str, request: Any, context: grpc.ServicerContext) -> None:
+        """Begin a call, which meets its faults. Raises HalError."""
+        try:
+            client: ClientSession | None = self._clients.of(context)
+        except HalError:  # the servicer refuses it
+            client = None
+        if client is None:
+            CURRENT.set(ServedCall(method, is_wanted=context.is_active))
+        else:
+            CURRENT.set(_served(method, client, context.is_active))
+        self._faults.inject(Point.CALL, _facts_of_request(client, request))
+        if client is None:
+            return
+        for active in self._faults.set.met(Point.CACHE):
+            tell(active, None, "its files")
+            for file in (*request.model_cache, *request.data_cache):
+                self._damage(client.descriptors.get(file.descriptor_id).fileno(), active)
+
+    def _damage(self, file: int, active: ActiveFault) -> None:
+        """Flip bits of a file."""
+        assert isinstance(active.fault, CacheFault)
+        size = os.fstat(file).st_size
+        for bit in self._faults.set.drawn_bits(active, 8 * size, active.fault.flips):
+            (byte,) = os.pread(file, 1, bit // 8)
+            os.pwrite(file, bytes([byte ^ 1 << bit % 8]), bit // 8)
+
+
+class _FaultyServicer:
+    """Has the methods of a servicer."""
+
+    def __init__(self, service: str, servicer: object, points: FaultPoints) -> None:
+        self._service = service
+        self._servicer = servicer
+        self._points = points
+
+    def __getattr__(self, name: str) -> Any:
+        method, title = getattr(self._servicer, name), f"{self._service}.{name}"
+        if title not in METHODS:
+            return method
+        return self._streaming(method, title) if inspect.isgeneratorfunction(method) else self._unary(method, title)
+
+    def _unary(self, method: Callable[..., Any], title: str) -> Callable[..., Any]:
+        def call(request: Any, context: grpc.ServicerContext) -> Any:
+            try:
+                self._points.enter(title, request, context)
+                return method(request, context)
+            except HalError as error:
+                abort(context, error)
+            finally:
+                CURRENT.set(NO_CALL)
+
+        return call
+
+    def _streaming(self, method: Callable[..., Any], title: str) -> Callable[..., Any]:
+        def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+            try:
+                self._points.enter(title, request, context)
+                yield from method(request, context)
+            finally:
+                CURRENT.set(NO_CALL)
+
+        return call
+
+
+def on_channel(
+    faults: DeviceFaults, name: str, client: ClientSession, channel: Channel, exchange: Exchange
+) -> Exchange:
+    """The exchanges of a channel, and the work that they leave, as calls that faults know."""
+    call = _served(_CHANNELS[name], client, lambda: True)
+    send = channel.send
+
+    def send_or_not(message: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
+        """Send an answer, unless a fault drops it."""
+        for active in faults.set.met(Point.ANSWER, RAN.get()):
+            assert isinstance(active.fault, AnswerFault)
+            tell(active, RAN.get(), active.fault.outcome)
+            if active.fault.outcome == "dropped":
+                return
+            delay(active.fault.ms / 1000)
+        send(message, descriptors)
+
+    channel.send = send_or_not  # type: ignore[method-assign]  # of this channel only
+
+    def exchange_of_call() -> Work | None:
+        CURRENT.set(call)
+        try:
+            work = exchange()
+        finally:
+            CURRENT.set(NO_CALL)
+        return None if work is None else _WorkOfCall(work, call)
+
+    return exchange_of_call
+
+
+class _WorkOfCall:
+    """Work of a channel, which other channels never wait for, as it may meet a delay."""
+
+    is_brief = False
+
+    def __init__(self, work: Work, call: ServedCall) -> None:
+        self._work = work
+        self._served = call
+
+    def run(self) -> None:
+        """Do it."""
+        CURRENT.set(self._served)
+        try:
+            self._work.run()
+        finally:
+            CURRENT.set(NO_CALL)
+
+
+def facts_of_object(item: object) -> ModelFacts | None:
+    """The model that a prepared model, an execution or a burst belongs to; None if the item is something else."""
+    prepared = item.prepared if isinstance(item, Burst | Execution) else item
+    workload = prepared.workload if isinstance(prepared, PreparedModel) else None
+    return workload.facts if isinstance(workload, FaultyWorkload) else None
+
+
+def _facts_of_request(client: ClientSession | None, request: Any) -> ModelFacts | None:
+    """The model that a request of a call names by a handle, if it does."""
+    for field in _MODEL_FIELDS:
+        handle = getattr(request, field, None)
+        if client is not None and isinstance(handle, int) and handle:
+            return facts_of_object(client.find(handle, object))
+    return None
+
+
+def _served(method: str, client: ClientSession, is_active: Callable[[], bool]) -> ServedCall:
+    session = client.session
+    return ServedCall(method, session.id, session.client_name, lambda: is_active() and not client.is_over)

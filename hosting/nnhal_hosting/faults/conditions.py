@@ -1,0 +1,166 @@
+"""When a fault happens."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+EXECUTE = (
+    "PreparedModel.ExecuteSynchronously",
+    "PreparedModel.ExecuteSynchronouslyWithConfig",
+    "PreparedModel.ExecuteFenced",
+    "PreparedModel.ExecuteFencedWithConfig",
+    "Execution.ExecuteSynchronously",
+    "Execution.ExecuteFenced",
+    "Burst.ExecuteSynchronously",
+    "Burst.ExecuteSynchronouslyWithConfig",
+    "Channel.Burst",
+    "Channel.Run",
+    "Channel.Launch",
+    "Channel.Chain",
+)
+"""Every way in which a device executes: calls over gRPC, and channels. A framework on another host has bursts."""
+LAUNCHES = (
+    "PreparedModel.ExecuteFenced",
+    "PreparedModel.ExecuteFencedWithConfig",
+    "Execution.ExecuteFenced",
+    "Channel.Launch",
+)
+"""Those of them that return before the execution has ended."""
+PREPARE = ("Device.PrepareModel", "Device.PrepareModelWithConfig", "Device.PrepareModelFromCache")
+"""Every way in which a device prepares a model."""
+METHODS = (
+    *EXECUTE,
+    *PREPARE,
+    "Device.GetVersionString",
+    "Device.GetType",
+    "Device.GetCapabilities",
+    "Device.GetSupportedExtensions",
+    "Device.GetNumberOfCacheFilesNeeded",
+    "Device.GetSupportedOperations",
+    "Device.Allocate",
+    "PreparedModel.ConfigureExecutionBurst",
+    "PreparedModel.CreateReusableExecution",
+    "PreparedModel.Release",
+    "Execution.OpenLaunchChannel",
+    "Execution.OpenRunChannel",
+    "Execution.GetRunChannelUsage",
+    "Execution.Release",
+    "Burst.ReleaseMemoryResource",
+    "Burst.Release",
+    "Buffer.CopyFrom",
+    "Buffer.CopyTo",
+    "Buffer.Release",
+    "FencedExecutionCallback.GetExecutionInfo",
+    "FencedExecutionCallback.Release",
+    "Backend.Describe",
+    "Backend.AssessModel",
+    "Backend.OptimizeSubgraph",
+    "Backend.NotifyNetwork",
+    "Backend.WireStep",
+    "Backend.GetStageUsage",
+    "Backend.UnwireStep",
+    "Backend.GetUsage",
+)
+"""Every call of a device that may have a fault: the service of the contract without the word Service, and a method."""
+_GROUPS = {"execute": EXECUTE, "prepare": PREPARE}
+MOST_SECONDS = 24 * 3600.0
+
+
+def methods_of(pattern: str) -> frozenset[str]:
+    """The methods that a pattern means. Raises ValueError if there are none."""
+    found = _GROUPS.get(pattern) or tuple(
+        name for name in METHODS if fnmatchcase(name, pattern) or fnmatchcase(name.partition(".")[2], pattern)
+    )
+    if not found:
+        raise ValueError(
+            f"got method {pattern!r}, expected execute, prepare, or a call such as {METHODS[0]} or Channel.Burst, with "
+            "* for any characters"
+        )
+    return frozenset(found)
+
+
+def _several(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+Patterns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], BeforeValidator(_several)]
+"""One pattern or several; ``*`` and ``?`` stand for any characters and any one."""
+
+
+class Condition(BaseModel):
+    """When a fault happens: each time that a call meets all of this."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(default="", max_length=100)
+    """What logs, counters and messages call the fault; its kind and its number without one."""
+
+    device: Patterns = ("*",)
+    """Names of devices, which are those of their directories."""
+
+    method: Patterns = ("execute",)
+    """Calls: ``execute`` is every way to execute, ``prepare`` every way to prepare, ``*`` is all."""
+
+    operation: Patterns = ()
+    """Types of operations as the HAL names them: the model has one of them. Only of executions and preparations."""
+
+    model: Patterns = ()
+    """Fingerprints of models, which logs of injected faults show. Only of executions and preparations."""
+
+    session: Patterns = ()
+    """Ids of sessions as in ``nnhal ps --sessions``, such as ``s3``, or the names that clients give themselves."""
+
+    nth: int = Field(default=0, ge=0, le=10**9)
+    """Only the n-th call that meets the rest, counted from 1; 0 for any."""
+
+    every: int = Field(default=0, ge=0, le=10**9)
+    """Only each n-th call that meets the rest; 0 for any."""
+
+    times: int = Field(default=0, ge=0, le=10**9)
+    """At most so often; 0 for no limit."""
+
+    probability: float = Field(default=1.0, gt=0.0, le=1.0)
+    """Of each call that meets the rest."""
+
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """Of the probability, and of what else is drawn: the same calls have the same faults again."""
+
+    after_s: float = Field(default=0.0, ge=0.0, le=MOST_SECONDS)
+    """Seconds since the fault was set until it may happen."""
+
+    for_s: float = Field(default=0.0, ge=0.0, le=MOST_SECONDS)
+    """Seconds for which it may happen after that; 0 for no end."""
+
+    every_start: bool = False
+    """Whether a device that is started again has the fault again. Otherwise only the first process has it."""
+
+    ACTS_IN: ClassVar[tuple[str, ...]] = METHODS
+    """The calls that a fault of this kind can act in."""
+
+    @model_validator(mode="after")
+    def _known_methods(self) -> Condition:
+        for pattern in self.method:
+            methods_of(pattern)
+        if not self.methods:
+            raise ValueError(f"got method {', '.join(self.method)}, expected one of {', '.join(self.ACTS_IN)}")
+        if self.nth and self.every:
+            raise ValueError(f"got nth {self.nth} and every {self.every}, expected one of them")
+        return self
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """The methods that it is about."""
+        return frozenset().union(*map(methods_of, self.method)).intersection(self.ACTS_IN)
+
+    def is_about(self, device: str) -> bool:
+        """Whether it is about a device of this name."""
+        return any(fnmatchcase(device, pattern) for pattern in self.device)
+
+
+def device_of(directory: Path) -> str:
+    """The name of the device that serves in a directory."""
+    return directory.name

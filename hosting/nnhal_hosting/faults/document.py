@@ -1,0 +1,151 @@
+"""A file of faults: read and checked, with what is wrong in words."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from nnhal.errors import NnhalError
+from nnhal_hosting.faults.kinds import (
+    AnswerFault,
+    CacheFault,
+    DeathFault,
+    DelayFault,
+    ErrorFault,
+    FenceFault,
+    HangFault,
+    MemoryFault,
+    ShapesFault,
+    SlowClockFault,
+    ValuesFault,
+    WithdrawnFault,
+)
+
+MAX_FAULTS = 256
+"""Faults that a device has at a time."""
+_MOST_BYTES = 1 << 20
+
+Fault = Annotated[
+    AnswerFault
+    | CacheFault
+    | DeathFault
+    | DelayFault
+    | ErrorFault
+    | FenceFault
+    | HangFault
+    | MemoryFault
+    | ShapesFault
+    | SlowClockFault
+    | ValuesFault
+    | WithdrawnFault,
+    Field(discriminator="what"),
+]
+
+
+class FaultDocumentError(NnhalError):
+    """Faults that cannot be read, or are not valid."""
+
+
+class FaultDocument(BaseModel):
+    """Some faults, in the order in which a call meets them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fault: tuple[Fault, ...] = Field(default=(), max_length=MAX_FAULTS)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> FaultDocument:
+        names = [fault.name for fault in self.fault if fault.name]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"got the name {twice[0]!r} more than once, expected distinct names")
+        return self
+
+    def of(self, device: str) -> FaultDocument:
+        """Only the faults of a device."""
+        return FaultDocument(fault=tuple(fault for fault in self.fault if fault.is_about(device)))
+
+    def of_each_start(self) -> FaultDocument:
+        """Only the faults that a device has again when it is started again."""
+        return FaultDocument(fault=tuple(fault for fault in self.fault if fault.every_start))
+
+    def as_json(self) -> str:
+        """The document for a device: only what was given."""
+        return self.model_dump_json(exclude_unset=True)
+
+
+def read_faults_file(path: Path) -> FaultDocument:
+    """Read a file: TOML, or JSON if its name ends so. Raises FaultDocumentError."""
+    try:
+        text = path.read_text()
+        given = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise FaultDocumentError(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise FaultDocumentError(f"{path}: {error}") from error
+    return _checked(given, f"{path}: ")
+
+
+def read_document(text: str) -> FaultDocument:
+    """Read JSON. Raises FaultDocumentError."""
+    if len(text) > _MOST_BYTES:
+        raise FaultDocumentError(f"faults of {len(text)} characters, at most {_MOST_BYTES} are allowed")
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FaultDocumentError(f"the faults are no JSON: {error}") from error
+    return _checked(given, "")
+
+
+def _checked(given: object, place: str) -> FaultDocument:
+    try:
+        return FaultDocument.model_validate(given)
+    except ValidationError as error:
+        raise FaultDocumentError(place + _in_words(error, given)) from None
+
+
+def _in_words(error: ValidationError, given: object) -> str:
+    """The first thing that is wrong, and where."""
+    problem = error.errors(include_url=False)[0]
+    where: list[str] = []
+    parts = list(problem["loc"])
+    if parts[:1] == ["fault"] and len(parts) > 1:
+        number = parts[1]
+        where.append(f"fault {int(number) + 1}{_name(given, int(number))}")
+        parts = parts[3:]  # without the word of ``what``, by which the class was found
+    where += [str(part) for part in parts]
+    expected = problem["msg"].removeprefix("Value error, ")
+    match problem["type"]:
+        case "value_error":
+            told = expected
+        case "extra_forbidden":
+            told = "is unknown; a fault of this kind has no such field"
+        case "missing":
+            told = "is missing"
+        case "union_tag_invalid" | "union_tag_not_found":
+            told = f"what: got {_what(problem['input'])}, expected {_kinds()}"
+        case _:
+            told = f"got {problem['input']!s:.80}, expected: {expected[:1].lower()}{expected[1:]}"
+    return ": ".join([", ".join(where), told] if where else [told])
+
+
+def _name(given: object, number: int) -> str:
+    try:
+        name = given["fault"][number].get("name")  # type: ignore[index]
+    except (TypeError, KeyError, IndexError, AttributeError):
+        return ""
+    return f" ({name:.80})" if isinstance(name, str) and name else ""
+
+
+def _what(given: Any) -> str:
+    return repr(given.get("what", "nothing")) if isinstance(given, Mapping) else f"{given!r:.40}"
+
+
+def _kinds() -> str:
+    schema = FaultDocument.model_json_schema()
+    return ", ".join(sorted(schema["properties"]["fault"]["items"]["discriminator"]["mapping"]))

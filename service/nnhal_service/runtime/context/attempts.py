@@ -1,0 +1,106 @@
+"""Attempts at a run, and what is reported of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from nnhal.errors import NnhalError
+from nnhal.types import NO_DEADLINE, RunUsage
+from nnhal_service.runtime.context.followed_plan import FollowedPlan
+from nnhal_service.runtime.context.occupancy import Occupancy
+from nnhal_service.runtime.context.run_state import Begun, release_frames
+from nnhal_service.runtime.run.ledger import Ledgers
+from nnhal_service.runtime.run.reports import RunReport, RunWatcher
+from nnhal_service.runtime.run.steps import Outcome
+
+
+class Attempts:
+    """The attempts of one context at its runs, one at a time. It keeps the state, and notes what was written."""
+
+    def __init__(
+        self, followed: FollowedPlan, occupancy: Occupancy, measure_timing: bool, watcher: RunWatcher | None
+    ) -> None:
+        """``watcher`` is told of every run."""
+        self._followed = followed
+        self._occupancy = occupancy
+        self._measure = measure_timing
+        self._watcher = watcher
+        self._ledgers = Ledgers()
+
+    def begin(self) -> Begun:
+        """Note what is known of a run when it begins."""
+        instant = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measure else -1
+        return Begun(instant, time.perf_counter_ns(), self._followed.bound.socket_bytes)
+
+    def run(
+        self,
+        attempt: Callable[[int], Outcome],
+        deadline_ns: int = NO_DEADLINE,
+        again: Callable[[int], Outcome] | None = None,
+        begun: Begun | None = None,
+    ) -> RunReport:
+        """Report an attempt, or if it fails what comes of trying it ``again`` by another plan that is then in force."""
+        begun, followed = begun or self.begin(), self._followed
+        state, used = followed.state, followed.used
+        if state is not None:
+            state.require()
+        if not used.is_empty:
+            used.require_usable()
+        try:
+            try:
+                outcome = attempt(deadline_ns)
+            except NnhalError as error:
+                if again is None or not followed.follow_after(error):
+                    raise
+                missing, bound = tuple(sorted(followed.plans.missing)), followed.bound
+                begun = begun._replace(socket_bytes=bound.socket_bytes)
+                outcome = again(deadline_ns)
+                bound.engine.fell_back, bound.engine.failed_devices = True, missing
+        except BaseException as error:
+            self.note_failed(error, begun)
+            self._occupancy.raise_unloaded(error)
+            if state is not None and isinstance(error, NnhalError):
+                state.require_kept(error)
+            raise
+        return self.report(outcome, begun)
+
+    def note_failed(self, error: BaseException, begun: Begun) -> None:
+        """Note that a run has failed."""
+        release_frames(error)
+        self._followed.used.note_failed()
+        if self._watcher is not None:
+            self._watcher.failed(self._followed, time.perf_counter_ns() - begun.started_ns, error)
+
+    def report(self, outcome: Outcome, begun: Begun) -> RunReport:
+        """Note that a run has succeeded."""
+        followed = self._followed
+        bound, used, state, settled = followed.bound, followed.used, followed.state, followed.planned.settled
+        reports, outputs = outcome
+        if settled:
+            found = {output.name for output in outputs}
+            outputs = [*outputs, *(output for output in settled if output.name not in found)]
+        if not used.is_empty:
+            used.note_written({output.name: output.dimensions for output in outputs})
+        if state is not None:
+            state.advance()
+            outputs = [output for output in outputs if output.name not in state.output_names]
+        instant, started, before = begun
+        duration, socket_bytes = time.perf_counter_ns() - started, bound.socket_bytes - before
+        fell_back = bound.engine.fell_back
+        failed = bound.engine.failed_devices if fell_back else ()
+        if self._measure:
+            ledger = self._ledgers.of(bound.prepared, bound.values, bound.lengths(), reports, bound.engine.ran_whole)
+            report = RunReport(
+                duration, socket_bytes, tuple(reports), tuple(outputs), ledger, instant, fell_back, failed
+            )
+        else:
+            report = RunReport(duration, socket_bytes, (), tuple(outputs) if outputs else (), (), -1, fell_back, failed)
+        if self._watcher is not None:
+            self._watcher.ran(followed, report)
+        return report
+
+    def report_direct_runs(self, usage: RunUsage) -> None:
+        """Report what a client has run directly."""
+        if self._watcher is not None and usage != RunUsage():
+            self._watcher.ran_directly(self._followed, usage)

@@ -1,0 +1,302 @@
+"""A loaded model that is bound to memory, and its runs by the plan that is in force."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from nnhal.errors import NnhalError, invalid_argument
+from nnhal.fence import Fence
+from nnhal.types import NO_DEADLINE, NO_HINTS, ExecutionConfig, Hints, Memory, RunUsage
+from nnhal_service.runtime.context.attempts import Attempts
+from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding
+from nnhal_service.runtime.context.followed_plan import ClientBinding, FollowedPlan
+from nnhal_service.runtime.context.occupancy import Occupancy
+from nnhal_service.runtime.context.run_state import ContextMemories, RunInFlight
+from nnhal_service.runtime.context.started_run import StartedRun
+from nnhal_service.runtime.context.weak_calls import weakly
+from nnhal_service.runtime.memory.bindings import TensorBinding
+from nnhal_service.runtime.memory.state import CarriedState
+from nnhal_service.runtime.plan.active_plan import ActivePlan
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, RunCancellation
+from nnhal_service.runtime.run.chained import Launched
+from nnhal_service.runtime.run.launched_run import LaunchedRun, LaunchMethods, start_launched_run
+from nnhal_service.runtime.run.reports import OutputReport, RunReport, RunWatcher
+from nnhal_service.runtime.run.run_channel import DirectRuns, RunChannelEnd
+from nnhal_service.runtime.run.steps import Outcome
+
+DRAIN_SECONDS = 5.0
+"""How long closing waits for a run in flight. A longer one is cancelled."""
+
+
+class ExecutionContext:
+    """A loaded model that is bound to memory. It runs once at a time.
+
+    After re-planning, the next run is by the new plan, in the same memory of the client. A context that is bound to
+    memory of a domain stays with the plan that the model was loaded with, since that memory was allocated for it.
+    """
+
+    def __init__(
+        self,
+        planned: PlannedBinding,
+        inputs: Sequence[TensorBinding],
+        pools: Sequence[Memory],
+        measure_timing: bool,
+        loop_timeout_duration_ns: int = -1,
+        hints: Hints = NO_HINTS,
+        watcher: RunWatcher | None = None,
+        way: DimensionedBinding | None = None,
+        state: CarriedState | None = None,
+    ) -> None:
+        """``watcher`` is told of every run. ``way`` leads to a plan for the dimensions that are bound. ``state`` is the
+        state of a model that has one: the context keeps to its plan.
+
+        Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
+        """
+        config = ExecutionConfig(measure_timing, loop_timeout_duration_ns, hints.values, hints.extension_names)
+        binding = ClientBinding(inputs, pools, config, weakly(self.close_run_channel))
+        self._cancellation = RunCancellation()
+        self._current: Cancellation = self._cancellation
+        """That of the run in flight, or of the last run."""
+        self._since_ns, self._deadline_ns, self._is_launched = 0, NO_DEADLINE, False
+        self._direct_runs = DirectRuns()
+        self._followed = FollowedPlan(planned, binding, way, state)
+        self._occupancy = Occupancy(self._followed.close)
+        self._attempts = Attempts(self._followed, self._occupancy, measure_timing, watcher)
+
+    @property
+    def plans(self) -> ActivePlan:
+        """The plans that it follows."""
+        return self._followed.plans
+
+    @property
+    def settled(self) -> Sequence[OutputReport]:
+        """The dimensions of outputs that the model leaves open and those of the inputs determine."""
+        return self._followed.planned.settled
+
+    @property
+    def insufficient(self) -> Sequence[OutputReport]:
+        """The dimensions of such outputs for which there is too little memory, if a plan was prepared for them."""
+        return self._followed.planned.insufficient
+
+    @property
+    def state(self) -> CarriedState | None:
+        """The state of a model that has one."""
+        return self._followed.state
+
+    def reset_state(self) -> None:
+        """Have the next run begin with the initial values of the state.
+
+        Raises GENERAL_FAILURE during a run, INVALID_ARGUMENT if the model has no state.
+        """
+        state = self._followed.state
+        if state is None:
+            invalid_argument("the model has no state")
+        self._occupancy.enter()
+        try:
+            state.forget()
+        finally:
+            self._occupancy.leave()
+
+    @property
+    def prepared(self) -> PreparedPlan:
+        """The plan of the last run, or of the next one before the first."""
+        return self._followed.prepared
+
+    def run(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> RunReport:
+        """Run all steps. Raises HalError, or TransportError if a device is gone.
+
+        After a cancellation no other step begins, and CancelledRunError is raised when those that have begun end.
+        Operators see it unless its ``cancellation`` is that of a request, which they see instead.
+        """
+        self._enter()
+        if cancellation is None or isinstance(cancellation, RunCancellation):
+            self._since_ns, self._deadline_ns = time.perf_counter_ns(), deadline_ns
+        if cancellation is None:
+            cancellation = self._cancellation
+            if cancellation.cancelled:  # too late for an earlier run
+                cancellation = self._cancellation = RunCancellation()
+        self._current, followed = cancellation, self._followed
+
+        def attempt(deadline_ns: int) -> Outcome:
+            return followed.bound.run(deadline_ns, cancellation)
+
+        try:
+            return self._attempts.run(attempt, deadline_ns, attempt)
+        except CancelledRunError as error:
+            if self._occupancy.is_closing:
+                raise self._occupancy.over() from error
+            raise
+        finally:
+            self._occupancy.leave()
+
+    def start(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> StartedRun | None:
+        """Start a run and return at once, if it is one exchange with a device; else None, and ``run`` runs it.
+
+        Raises HalError if the context is running, or closed.
+        """
+        occupancy, followed, exchange = self._occupancy, self._followed, None
+        occupancy.enter()
+        self._current = cancellation or self._cancellation
+        try:
+            followed.take_turn()
+            if followed.is_followed and followed.is_ready:
+                begun = self._attempts.begin()
+                exchange = followed.bound.start(deadline_ns, cancellation, followed.has_only_state)
+            if exchange is not None:
+                return StartedRun(occupancy, followed, self._attempts, exchange, begun, deadline_ns, cancellation)
+        except BaseException:
+            occupancy.leave()
+            raise
+        occupancy.leave()
+        return None
+
+    def launch(
+        self, fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE
+    ) -> LaunchedRun:
+        """Launch a run that begins when the fences have signalled and may take ``duration_ns`` from then on.
+
+        Raises as ``run`` does if it cannot be launched and may not run on the CPU instead.
+        """
+        self._enter()
+        self._since_ns, self._deadline_ns, self._is_launched = time.perf_counter_ns(), deadline_ns, True
+        cancellation = self._current = Cancellation()
+        try:
+            ways = self._ways(cancellation)
+        except BaseException as error:
+            self._launched_ended()
+            self._occupancy.raise_unloaded(error)
+            raise
+        try:
+            return start_launched_run(ways, fences, deadline_ns, duration_ns, cancellation)
+        except NnhalError as error:
+            self._occupancy.raise_unloaded(error)
+            raise
+
+    @property
+    def running(self) -> RunInFlight | None:
+        """The run in flight, unless it was started or has a cancellation of its own; None if there is none."""
+        if not self._occupancy.is_taken or not self._since_ns:
+            return None
+        return RunInFlight(self._since_ns, self._deadline_ns, self._is_launched)
+
+    def cancel(self, running: RunInFlight) -> bool:
+        """Cancel a run, which ends as soon as its devices end it; returns False if it has ended."""
+        cancellation = self._current
+        if not self._occupancy.is_taken or self.running != running:
+            return False
+        cancellation.cancel()
+        return True
+
+    @property
+    def memories(self) -> ContextMemories:
+        """The memory that it uses at this moment."""
+        return ContextMemories(tuple(self._followed.bindings.pools), self._followed.bound.arena)
+
+    @property
+    def lasting_devices(self) -> frozenset[str]:
+        """The devices that it keeps to whatever is planned, since it is bound to memory of a domain."""
+        return self._followed.prepared.devices if self._followed.stays else frozenset()
+
+    def leave_direct_runs(self, plan: PreparedPlan) -> None:
+        """Close the run channel unless it is to the steps of ``plan``, so that the client's next run is by that."""
+        if not self._followed.stays and self.direct_plan is not plan and self.has_run_channel:
+            self.close_run_channel()
+
+    def open_run_channel(self) -> RunChannelEnd | None:
+        """Open a run channel to the steps; None if they cannot be wired, or a run is more than its steps.
+
+        It stays open until the context is closed, or bound again after its device came back or after re-planning.
+        Raises as ``run`` does.
+        """
+        self._enter()
+        try:
+            path = self._followed.direct_path()
+            return None if path is None else self._direct_runs.open(path)
+        finally:
+            self._occupancy.leave()
+
+    @property
+    def direct_plan(self) -> PreparedPlan:
+        """The plan behind the latest run channel; that of the last run if there was no channel."""
+        return self._followed.direct_plan
+
+    @property
+    def lengths(self) -> Mapping[int, int]:
+        """Bytes of the values that have memory of their own, by operand."""
+        return self._followed.lengths
+
+    @property
+    def has_run_channel(self) -> bool:
+        """Whether a run channel is open."""
+        return self._direct_runs.is_open
+
+    def close_run_channel(self) -> None:
+        """Close the run channel before the context is closed; harmless if none is open.
+
+        Afterwards no device that answers is at work on a direct run of several steps.
+        """
+        if self._direct_runs.is_open:
+            self._attempts.report_direct_runs(self._direct_runs.close())
+
+    def count_direct_runs(self, seconds: float) -> bool:
+        """Report direct runs to the watcher; returns False if the device does not answer within ``seconds``."""
+        usage = self._direct_runs.take_usage(seconds)
+        self._attempts.report_direct_runs(usage or RunUsage())
+        return usage is not None
+
+    @property
+    def items(self) -> int:
+        """The length of the first input's first axis; 1 if it has none."""
+        return self._followed.items
+
+    def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Release it when a run in flight has ended; harmless if repeated.
+
+        A run that has not ended within ``drain_seconds`` is cancelled. If it does not end soon, or at once if
+        ``drain_seconds`` are 0, the run releases the context at its end: until then devices may use its memory.
+        """
+        self._occupancy.close(drain_seconds, lambda: self._current.cancel())
+
+    def unload(self, drain_seconds: float) -> None:
+        """Release it since its model is unloaded, which runs say that fail from now on; see ``close``."""
+        self._occupancy.unload()
+        self.close(drain_seconds)
+
+    def _enter(self) -> None:
+        """Begin a run, by the plan in force. Raises GENERAL_FAILURE if another run has not ended."""
+        self._occupancy.enter()
+        try:
+            self._followed.take_turn()
+            self._followed.follow()
+        except BaseException:
+            self._occupancy.leave()
+            raise
+
+    def _launched_ended(self) -> None:
+        self._is_launched = False
+        self._occupancy.leave()
+
+    def _ways(self, cancellation: Cancellation) -> LaunchMethods:
+        """How a run can be launched. Memory whose dimensions are known only when it is used cannot be fenced."""
+        bound, attempts = self._followed.bound, self._attempts
+        fenced = bound.bind_for_launch() if self._followed.used.is_empty else None
+
+        def finish(launched: Sequence[Launched]) -> Outcome:
+            bound.engine.fell_back = bound.engine.ran_whole = False
+            return fenced.finish(launched) if fenced is not None else ([], [])
+
+        def on_cpu(deadline_ns: int, error: NnhalError) -> RunReport:
+            return attempts.run(
+                lambda deadline_ns: bound.engine.run_whole(deadline_ns, error, cancellation), deadline_ns
+            )
+
+        return LaunchMethods(
+            fenced,
+            lambda launched: attempts.run(lambda _: finish(launched)),
+            lambda deadline_ns: attempts.run(lambda deadline_ns: bound.run(deadline_ns, cancellation), deadline_ns),
+            on_cpu if bound.prepared.parts.may_fall_back else None,
+            self._launched_ended,
+            self._occupancy.explained,
+        )

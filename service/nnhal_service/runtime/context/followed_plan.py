@@ -1,0 +1,244 @@
+"""What of a context is bound, and by which plan: it follows the plan in force, dimensions, and the turns of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from nnhal.errors import NnhalError
+from nnhal.types import ExecutionConfig, Memory
+from nnhal_hosting.logs import get_logger
+from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding
+from nnhal_service.runtime.memory.bindings import Bindings, TensorBinding, UsedMemory, bindings_of
+from nnhal_service.runtime.memory.state import CarriedState
+from nnhal_service.runtime.plan.active_plan import ActivePlan
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.run.bound_plan import BoundPlan
+from nnhal_service.runtime.run.engine import FINAL_ERRORS
+from nnhal_service.runtime.run.run_channel import DirectPath
+
+_REPLAN_SECONDS = 5.0
+"""How long a run that has failed waits for a plan without the device that is gone."""
+_log = get_logger(__name__)
+
+
+class ClientBinding(NamedTuple):
+    """What a client has bound whatever the plan, and how it is to run."""
+
+    inputs: Sequence[TensorBinding]
+    pools: Sequence[Memory]
+    config: ExecutionConfig
+    released: Callable[[], None]
+    """Called before executions are released."""
+
+
+class _Turn(NamedTuple):
+    """A plan that is bound; for a model with a state, for one of its two turns."""
+
+    bindings: Bindings
+    bound: BoundPlan
+    used: UsedMemory
+
+
+class FollowedPlan:
+    """The plan by which a context runs, bound to its memory. Used by the run in flight of the context only.
+
+    After re-planning, the next run is by the new plan, in the same memory of the client. What is bound to memory of a
+    domain stays with the plan that the model was loaded with, since that memory was allocated for it.
+    """
+
+    def __init__(
+        self,
+        planned: PlannedBinding,
+        binding: ClientBinding,
+        way: DimensionedBinding | None = None,
+        state: CarriedState | None = None,
+    ) -> None:
+        """``way`` leads to a plan for the dimensions that are bound. ``state`` is the state of a model that has one.
+
+        Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
+        """
+        self._binding, self._way = binding, way
+        self.planned = planned
+        """What is bound by the plans that it follows."""
+        self.state = state
+        memories = [b.memory for b in (*binding.inputs, *planned.outputs) if b.memory is not None]
+        self.stays = state is not None or bool(memories)
+        """Whether it keeps to its plan whatever is planned."""
+        self.has_only_state = state is not None and not memories
+        """Whether all memory of domains that it uses is its state."""
+        self._declined: PreparedPlan | None = None
+        self._direct_plan: PreparedPlan | None = None
+        try:
+            for memory in memories:
+                memory.require_alive()
+            self._turns = self._turns_of(state) if state is not None else ()
+            turn = self._turns[0] if self._turns else self._bind_to(planned, planned.plans.hold(self.stays))
+        except BaseException:
+            planned.ended()
+            raise
+        self.bindings, self.bound, self.used = turn
+        if state is not None:
+            state.use()
+
+    @property
+    def plans(self) -> ActivePlan:
+        """The plans that it follows."""
+        return self.planned.plans
+
+    @property
+    def prepared(self) -> PreparedPlan:
+        """The plan of the last run, or of the next one before the first."""
+        return self.bound.prepared
+
+    @property
+    def direct_plan(self) -> PreparedPlan:
+        """The plan behind the latest run channel; that of the last run if there was no channel."""
+        return self._direct_plan or self.prepared
+
+    @property
+    def lengths(self) -> Mapping[int, int]:
+        """Bytes of the values that have memory of their own, by operand."""
+        return self.bound.lengths()
+
+    @property
+    def items(self) -> int:
+        """The length of the first input's first axis; 1 if it has none."""
+        for tensor in self.bound.prepared.imported.inputs[:1]:
+            return (*self.bound.dimensions[tensor.operand], 1)[0] or 1
+        return 1
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the memory of domains that it uses is as a run needs it, if there is no other than a state."""
+        if self.state is not None and self.has_only_state:
+            return self.state.is_ready
+        return self.used.is_empty
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what is bound is to run: it is the plan in force, or there is a reason to stay with it."""
+        plans = self.planned.plans
+        if plans.missing:
+            plans.look()
+        current = plans.current
+        return current is self.bound.prepared or self.stays or current is self._declined
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether ``follow`` has nothing to bind."""
+        return (self._way is None or not self._way.is_ready) and self.is_current
+
+    def take_turn(self) -> None:
+        """Go over to what is bound for the turn of the state, if there is one."""
+        if self.state is not None:
+            self.bindings, self.bound, self.used = self._turns[self.state.turn]
+
+    def follow(self) -> None:
+        """Go over to the plan for the dimensions that are bound if there is one by now, and to the plan in force."""
+        if self._way is not None and self._way.is_ready:
+            self._take(self._way)
+        if not self.is_current:
+            self._follow()
+
+    def follow_after(self, error: NnhalError) -> bool:
+        """Bind the plan in force, and return whether it is another one than that by which a run has failed.
+
+        The CPU makes up for any other device that dies in a run, but for the CPU only a plan without it can.
+        """
+        failed, plans = self.bound.prepared, self.plans
+        if isinstance(error, FINAL_ERRORS) or self.stays or not failed.parts.may_fall_back or not plans.missing:
+            return False
+        plans.settle(_REPLAN_SECONDS)
+        if not self.is_current:
+            self._follow()
+        return self.bound.prepared is not failed
+
+    def direct_path(self) -> DirectPath | None:
+        """The steps as a client may run them itself; None if a run is more than its steps. Raises as binding does.
+
+        None too if outputs are of unknown sizes and a plan for the dimensions of the inputs may tell them: only runs
+        through the framework come to that.
+        """
+        waits = self._way is not None and not self.bound.has_known_outputs
+        path = self.bound.direct_path() if self.used.is_empty and not waits else None
+        if path is not None:
+            self._direct_plan = self.bound.prepared
+        return path
+
+    def close(self) -> None:
+        """Release the executions, and the holds of the plan and the state. No run may be in flight."""
+        for bound in [turn.bound for turn in self._turns] or [self.bound]:
+            bound.close()
+            self.plans.drop(bound.prepared)
+        if self.state is not None:
+            self.state.leave()
+        self.planned.ended()
+
+    def _follow(self) -> None:
+        """Bind the plan in force in place of the last one, which stays bound if that fails."""
+        before, plan = self.bound, self.plans.hold()
+        try:
+            self.bindings, self.bound, self.used = self._bind_to(self.planned, plan)
+        except (NnhalError, OSError) as error:
+            _log.warning("a binding stays with its last plan", reason=str(error))
+            self._declined = plan
+            return
+        before.close()
+        self.plans.drop(before.prepared)
+
+    def _take(self, way: DimensionedBinding) -> None:
+        """Go over to the plan for the dimensions that are bound; the plan in force stays bound if that fails."""
+        self._way = None
+        planned, before, bound = way.planned(), self.planned, self.bound
+        if planned is None:
+            return
+        try:
+            self.bindings, self.bound, self.used = self._bind_to(planned, planned.plans.hold())
+        except (NnhalError, OSError) as error:
+            _log.info("a binding does not take the plan for its dimensions", reason=str(error))
+            planned.ended()
+            return
+        self.planned = planned
+        self._binding.released()
+        bound.close()
+        before.plans.drop(bound.prepared)
+        before.ended()
+
+    def _turns_of(self, state: CarriedState) -> tuple[_Turn, ...]:
+        """What is bound for the two turns of a state, in which its buffers have changed their roles."""
+        turns: list[_Turn] = []
+        try:
+            for number in range(2):
+                self.plans.hold_too(state.prepared)
+                turns.append(self._bind_to(self.planned, state.prepared, state, number))
+        except BaseException:
+            for turn in turns:
+                turn.bound.close()
+                self.plans.drop(turn.bound.prepared)
+            raise
+        return tuple(turns)
+
+    def _bind_to(
+        self, planned: PlannedBinding, plan: PreparedPlan, state: CarriedState | None = None, turn: int = 0
+    ) -> _Turn:
+        """Bind a plan that the caller holds; the hold passes on to what is returned."""
+        try:
+            bindings = self._bindings_by(planned, plan, state, turn)
+            bound = BoundPlan(plan, bindings)
+        except BaseException:
+            planned.plans.drop(plan)
+            raise
+        return _Turn(bindings, bound, UsedMemory(bindings.inputs, bindings.outputs, bound.dimensions))
+
+    def _bindings_by(
+        self, planned: PlannedBinding, plan: PreparedPlan, state: CarriedState | None, turn: int
+    ) -> Bindings:
+        """What is bound, by the operands of a plan. Raises INVALID_ARGUMENT unless each tensor is bound once."""
+        imported, client = plan.imported, self._binding
+        inputs = bindings_of(imported.inputs, client.inputs, "input")
+        outputs = bindings_of(imported.outputs, planned.outputs, "output")
+        if state is not None:
+            inputs = {**inputs, **bindings_of([s.before for s in imported.states], state.inputs(turn), "state")}
+            outputs = {**outputs, **bindings_of([s.after for s in imported.states], state.outputs(turn), "state")}
+        return Bindings(inputs, outputs, client.pools, client.config, planned.plans.miss, client.released)

@@ -1,0 +1,170 @@
+"""A model on two devices, layer by layer, with real device processes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from nnhal.errors import DeadObjectError
+from nnhal_tools.conformance.memory import MemoryChoice
+from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
+from nnhal_tools.conformance.vectors import parse_vector
+from nnhal_tools.diff import DiffReport, DiffRequest, LayerDiff, Limits, diff_model
+from nnhal_tools.up import single_device
+from tests.support.faulty_drivers import write_faulty_driver
+from tests.support.onnx_models import onnx_model, random
+from tests.support.processes import device_process
+from tests.support.tflite_files import TfliteFile, int8
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "backends"
+    write_faulty_driver(folder, "Wrong", {"LOGISTIC": "RELU6"})
+    write_faulty_driver(folder, "Fusing", {"LOGISTIC": "RELU6"}, only_inside=True)
+    write_faulty_driver(folder, "Mortal", deadly="LOGISTIC")
+    write_faulty_driver(folder, "Picky", declined=("LOGISTIC",))
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(folder))
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    nodes = [
+        helper.make_node("Tanh", ["x"], ["a"], name="first"),
+        helper.make_node("Sigmoid", ["a"], ["b"], name="second"),
+        helper.make_node("Mul", ["b", "a"], ["c"], name="third"),
+        helper.make_node("Softmax", ["c"], ["y"], name="last"),
+    ]
+    path = tmp_path / "network.onnx"
+    onnx.save(onnx_model(nodes, {"x": [2, 8]}, ["y"]), path)
+    return path
+
+
+def compared(model: Path, dut: str, ref: str = "cpu_ref", limits: Limits | None = None) -> DiffReport:
+    return diff_model(DiffRequest(model, ref, dut, [{"x": random(2, 8)}], limits=limits or Limits()))
+
+
+def by_node(report: DiffReport) -> dict[str, LayerDiff]:
+    return {" ".join(layer.nodes): layer for layer in report.layers}
+
+
+@pytest.mark.parametrize("ref", ["cpu_ref", "onnxruntime"])
+def test_a_wrong_kernel_is_found_and_what_follows_inherits_its_error(network: Path, ref: str) -> None:
+    report = compared(network, "Wrong", ref)
+    assert report.first is not None
+    assert report.first.nodes == ("second",)
+    origins = {name: layer.origin for name, layer in by_node(report).items()}
+    assert origins == {"first": "", "second": "made", "third": "inherited", "last": "inherited"}
+    third = by_node(report)["third"]
+    assert third.made is not None
+    assert third.made.largest < 1e-6 < 0.1 < (third.error.largest if third.error else 0)
+    assert third.sources == (0, 1)
+
+
+def test_a_device_agrees_with_itself_to_the_bit(network: Path) -> None:
+    report = compared(network, "cpu_ref")
+    assert all(layer.error is not None and layer.error.is_equal for layer in report.layers)
+    assert (report.first, report.notes, report.declined) == (None, (), {})
+
+
+def test_operations_that_are_fused_are_one_layer_and_said_to_be(network: Path) -> None:
+    layers = by_node(compared(network, "Fusing"))
+    assert list(layers) == ["first second", "first third", "last"]
+    fused = layers["first second"]
+    assert fused.fused == "fused: Fusing shows no value between its operations"
+    assert fused.origin == "made"
+
+
+def test_what_the_device_declines_the_helper_computes(network: Path) -> None:
+    report = compared(network, "Picky")
+    assert report.declined == {"LOGISTIC second": "OP: got LOGISTIC, allowed others"}
+    assert {name: layer.runs_on for name, layer in by_node(report).items()} == {
+        "first": "Picky",
+        "second": "cpu_ref",
+        "third": "Picky",
+        "last": "Picky",
+    }
+    assert all(layer.error is not None and layer.error.is_equal for layer in report.layers)
+
+
+@pytest.mark.parametrize(("dut", "operations"), [("Wrong", ["LOGISTIC"]), ("Fusing", ["TANH", "LOGISTIC"])])
+def test_the_layer_that_makes_the_error_is_reduced_to_a_vector(network: Path, dut: str, operations: list[str]) -> None:
+    report = diff_model(DiffRequest(network, "onnxruntime", dut, [{"x": random(2, 8)}], shrink=True))
+    assert report.reduced is not None
+    assert list(report.reduced.operations) == operations
+    assert report.reduced.dimensions == ((1, 1),)
+    assert report.reduced.is_least
+    vector = parse_vector(json.loads(report.reduced.vector))
+    for device, verdict in (("cpu_ref", Verdict.PASSED), (dut, Verdict.FAILED)):
+        with single_device(device, "test") as remote:
+            (result,) = VectorRunner(remote, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)]).run(vector)
+            assert result.verdict is verdict
+
+
+def test_a_layer_that_cannot_be_reduced_is_left_out_for_the_next(network: Path) -> None:
+    samples = [{"x": random(2, 8)}]
+    report = diff_model(DiffRequest(network, "onnxruntime", "Wrong", samples, limits=Limits(max_ulp=0), shrink=True))
+    assert by_node(report)["first"].origin == "made"  # the runtime's tanh is an approximation of its own
+    assert report.notes == ("layer 0 is not reduced: by itself it is within the limits of what cpu_ref computes",)
+    assert report.reduced is not None
+    assert (report.reduced.layer, list(report.reduced.operations)) == (1, ["LOGISTIC"])
+
+
+def test_without_an_error_there_is_nothing_to_reduce(network: Path) -> None:
+    report = diff_model(DiffRequest(network, "cpu_ref", "cpu_ref", [{"x": random(2, 8)}], shrink=True))
+    assert report.reduced is None
+    assert report.notes == ("nothing to reduce: no layer on cpu_ref makes an error over the limits",)
+
+
+def test_a_device_that_declines_everything_is_not_said_to_agree(network: Path) -> None:
+    with pytest.raises(ValueError, match=r"^null declines every operation of the model \(NO_IMPL: .*nothing"):
+        compared(network, "null")
+
+
+def test_a_device_that_ends_at_a_layer_is_an_error_that_names_it(network: Path) -> None:
+    with pytest.raises(DeadObjectError, match=r"^Mortal ended as it ran layer 1 by itself, LOGISTIC second$"):
+        compared(network, "Mortal")
+
+
+def test_samples_fix_dimensions_that_the_model_leaves_open(tmp_path: Path) -> None:
+    path = tmp_path / "open.onnx"
+    onnx.save(onnx_model([helper.make_node("Tanh", ["x"], ["y"])], {"x": ["batch", 8]}, ["y"]), path)
+    with pytest.raises(ValueError, match="open dimensions"):
+        diff_model(DiffRequest(path, "onnxruntime", "cpu_acc"))
+    for batches in ([2], [2, 3]):
+        samples = [{"x": random(batch, 8)} for batch in batches]
+        report = diff_model(DiffRequest(path, "onnxruntime", "cpu_ref", samples))
+        assert [layer.error.elements for layer in report.layers if layer.error] == [8 * sum(batches)]
+        assert report.first is None
+
+
+def test_a_running_device_takes_part_by_its_directory(network: Path, short_path: Path) -> None:
+    with device_process("Wrong", short_path) as (_, endpoint):
+        report = compared(network, str(endpoint.directory), limits=Limits(min_sqnr=60))
+        assert report.first is not None
+        assert report.first.over[0].startswith("SQNR: ")
+
+
+def test_a_quantised_file_is_compared_with_litert(tmp_path: Path) -> None:
+    file = TfliteFile()
+    x = file.input("x", int8(1, 8))
+    (relu,) = file.operator("RELU", [x], {"relu": int8(1, 8)})
+    (total,) = file.operator("ADD", [relu, x], {"sum": int8(1, 8, scale=0.1)}, ("AddOptions", {}))
+    path = tmp_path / "small.tflite"
+    path.write_bytes(file.build(total))
+    given = {"x": np.arange(-40, 40, 10, dtype=np.int8).reshape(1, 8)}
+    report = diff_model(DiffRequest(path, "litert", "cpu_acc", [given, given]))
+    assert [layer.kind for layer in report.layers] == ["RELU", "ADD"]
+    for layer in report.layers:
+        assert layer.error is not None
+        assert layer.error.elements == sum(layer.error.steps.values()) == 16
+        assert layer.error.largest_step <= 1
+    with pytest.raises(ValueError, match="got a file of TFLITE, --ref onnxruntime runs files of ONNX"):
+        diff_model(DiffRequest(path, "onnxruntime", "cpu_acc", [given]))

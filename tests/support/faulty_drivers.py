@@ -1,0 +1,76 @@
+"""Backend files of drivers that compute wrongly in a known place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_SOURCE = """
+import os
+from dataclasses import replace
+
+from nnhal.resolved import ResolvedModel
+from nnhal.types import OperandLifeTime, OperationType
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.driver import Unsupported
+
+BACKEND_ID = "{name}"
+API_VERSION = (1, 0)
+
+
+class Faulty:
+    name = BACKEND_ID
+    version = "faulty-1.0"
+    extensions = ()
+
+    def __init__(self, options):
+        self._reference = CpuRef(options)
+        self.type = self._reference.type
+        self.capabilities = self._reference.capabilities
+        self.memory = self._reference.memory
+        self.modelled_timing = self._reference.modelled_timing
+        self.number_of_cache_files = self._reference.number_of_cache_files
+        self.backend = self._reference.backend
+
+    def supported_operations(self, model):
+        answers = self._reference.supported_operations(model)
+        return [
+            Unsupported("OP", operation.type.name, "others") if operation.type.name in {declined!r} else answer
+            for operation, answer in zip(model.model.main.operations, answers, strict=True)
+        ]
+
+    def prepare(self, model, options):
+        main = model.model.main
+        if [operation.type.name for operation in main.operations] == [{deadly!r}]:
+            os._exit(9)
+        operations = []
+        for operation in main.operations:
+            inside = main.operands[operation.inputs[0]].lifetime == OperandLifeTime.TEMPORARY_VARIABLE
+            other = {instead!r}.get(operation.type.name)
+            if other and (inside or not {only_inside!r}):
+                operation = replace(operation, type=OperationType[other])
+            operations.append(operation)
+        changed = replace(model.model, main=replace(main, operations=tuple(operations)))
+        return self._reference.prepare(ResolvedModel(changed, model.constants, model.names), options)
+
+
+def create_backend(options):
+    return Faulty(options)
+"""
+
+
+def write_faulty_driver(
+    directory: Path,
+    name: str,
+    instead: dict[str, str] | None = None,
+    declined: tuple[str, ...] = (),
+    only_inside: bool = False,
+    deadly: str = "",
+) -> None:
+    """Write the backend file of a driver that computes some operations as others, by their names.
+
+    With ``only_inside`` it does so only if the operation reads what no client can see, as a compiler that fuses. It
+    declines the operations ``declined``. Its process ends if it is to prepare the operation ``deadly`` alone.
+    """
+    directory.mkdir(exist_ok=True)
+    source = _SOURCE.format(name=name, instead=instead or {}, declined=declined, only_inside=only_inside, deadly=deadly)
+    (directory / f"Acme_{name}_backend.py").write_text(source)

@@ -1,0 +1,60 @@
+"""``nnhal diff``: as an object, as a page, as a table, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nnhal_tools.conformance.vectors import read_vectors
+from tests.support.command import nnhal
+from tests.support.html import parsed
+from tests.support.mobilenet import MobileNet
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An int8 network."""
+    path = tmp_path_factory.mktemp("diff") / "body.tflite"
+    path.write_bytes(MobileNet(body_only=True).content)
+    return path
+
+
+def test_the_command_tells_one_story_as_json_and_as_a_page(body: Path, tmp_path: Path) -> None:
+    html, least = tmp_path / "page.html", tmp_path / "least.jsonl"
+    written = ("--html", str(html), "--shrink", str(least))
+    done = nnhal("diff", str(body), "--dut", "ethos_n", "--max-ulp", "0", "--json", *written)
+    story = json.loads(done.stdout)
+    over = [layer for layer in story["layers"] if layer["over"]]
+    assert done.returncode == (1 if over else 0)
+    assert len(over) > 0
+    assert story["first"] == over[0]["number"]
+    assert over[0]["origin"] == "made"
+    for layer in story["layers"]:
+        assert sum(layer["error"]["steps"].values()) == layer["error"]["elements"]
+
+    (vector,) = read_vectors(least)
+    assert list(vector.operations) == story["reduced"]["operations"]
+    assert story["reduced"]["layer"] == story["first"]
+
+    page = parsed(html.read_text())
+    assert len(page.having("node")) == len(page.having("place")) == len(story["layers"])
+    assert len(page.having("origin-made")) == sum(layer["origin"] == "made" for layer in over)
+
+
+def test_limits_that_hold_end_well_and_the_table_says_where_they_part(body: Path) -> None:
+    done = nnhal("diff", str(body), "--dut", "ethos_n", "--min-sqnr", "5", "--samples", "2")
+    assert done.returncode == 0, done.stderr
+    assert "agree in all" in done.stdout.splitlines()[-1]
+    assert nnhal("diff", str(body), "--dut", "ethos_n", "--max-ulp", "0", "--samples", "2").returncode == 1
+
+
+def test_mistakes_are_one_line(body: Path, tmp_path: Path) -> None:
+    done = nnhal("diff", str(body), "--dut", "nothing")
+    assert done.returncode == 1
+    assert "no driver is called 'nothing'" in done.stderr
+    done = nnhal("diff", str(tmp_path / "absent.onnx"), "--dut", "cpu_acc")
+    assert (done.returncode, "No such file" in done.stderr) == (1, True)

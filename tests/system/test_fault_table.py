@@ -1,0 +1,242 @@
+"""The framework over a device that misbehaves: each fault, in each way of running a plan, and how the run ends.
+
+The table of docs/faults.md is what these tests expect.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError, NnhalError
+from nnhal.remote.faults import FaultControl
+from nnhal.types import ErrorStatus
+from nnhal_client import Framework, connect
+from nnhal_client.ndk import Compilation, Execution, NeuralNetworksError
+from nnhal_hosting.trace import Trace
+from nnhal_tools.trace import add_run
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from nnhal_tools.up.misbehaviour import Misbehaviour
+from tests.support.ndk import WAYS, floor_model, named
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+DOCS = Path(__file__).parents[2] / "docs/faults.md"
+DEVICE = "cpu_acc"
+X = np.linspace(-2, 2, 64, dtype=np.float32).reshape(1, 64)
+Y = np.tanh(X * X) + X
+PLANS = {
+    "alone": {"index:0-2": DEVICE},
+    "wired": {"name:square": "cpu_ref", "name:tanh": DEVICE, "name:sum": "cpu_ref"},
+    "fences": {"name:square": "gpu_acc", "name:tanh": DEVICE, "name:sum": "gpu_acc"},
+}
+"""A plan of one step, a wired chain, and one that is chained by fences; the device has the only, or the second step."""
+RIGHT, FALLS_BACK, WRONG, UNMET = "right", "falls back", "wrong values", "not met"
+FAILS = "refused at loading"
+LATE = "MISSED_DEADLINE"
+
+
+class Row(NamedTuple):
+    """A fault, and how runs of the three plans end."""
+
+    fault: dict[str, Any]
+    alone: str
+    wired: str
+    fences: str
+
+
+def _row(alone: str, wired: str = "", fences: str = "", **fault: Any) -> Row:
+    return Row(fault, alone, wired or alone, fences or wired or alone)
+
+
+ROWS = {
+    **{
+        f"error {status.name}": _row(FALLS_BACK, what="error", status=status.name)
+        for status in ErrorStatus
+        if status is not ErrorStatus.NONE
+    },
+    "delay": _row(RIGHT, what="delay", ms=5),
+    "slow clock": _row(RIGHT, what="slow_clock", factor=3),
+    "death in an execution": _row(FALLS_BACK, what="death"),
+    "death in a preparation": _row(FAILS, what="death", exit=1, method="prepare"),
+    "error of a preparation": _row(FAILS, what="error", method="prepare"),
+    "a hang, with a deadline": _row(LATE, what="hang"),
+    "a fence fails": _row(UNMET, UNMET, FALLS_BACK, what="fence"),
+    "a fence never signals, with a deadline": _row(UNMET, UNMET, LATE, what="fence", outcome="never"),
+    "an answer is dropped, with a deadline": _row(LATE, UNMET, UNMET, what="answer"),
+    "an answer is late": _row(RIGHT, UNMET, UNMET, what="answer", outcome="late", ms=5),
+    "wrong dimensions": _row(FALLS_BACK, UNMET, UNMET, what="shapes"),
+    "wrong count of outputs": _row(FALLS_BACK, UNMET, UNMET, what="shapes", wrong="count"),
+    "NaN": _row(WRONG, what="values", how="nan"),
+    "saturated": _row(WRONG, what="values", how="saturated"),
+    "memory is refused": _row(FAILS, what="memory"),
+    "support is withdrawn": _row(FAILS, what="withdrawn"),
+}
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[Testbed]:
+    """Devices that take faults, and a framework."""
+    names = ("gpu_acc", DEVICE, "cpu_ref")
+    topology = Topology(device=tuple(DeviceEntry(driver=name) for name in names))
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        Testbed(topology, Path(directory), misbehaviour=Misbehaviour(allowed=True)) as bed,
+    ):
+        yield bed
+
+
+@pytest.fixture(scope="module")
+def framework(testbed: Testbed) -> Iterator[Framework]:
+    """A session with the framework."""
+    with connect(testbed.framework) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of three nodes: x * x, its tanh, and that plus x."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in "xy")
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["a"], name="square"),
+        helper.make_node("Tanh", ["a"], ["b"], name="tanh"),
+        helper.make_node("Add", ["b", "x"], ["y"], name="sum"),
+    ]
+    path = tmp_path_factory.mktemp("models") / "three.onnx"
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+@pytest.fixture
+def healthy(testbed: Testbed, framework: Framework) -> Iterator[Endpoint]:
+    """The device, which serves, is used, and has no faults, before a test and after it."""
+    endpoint = Endpoint(testbed.directory / DEVICE)
+
+    def is_used() -> bool:
+        return next(device.available for device in framework.devices() if device.name == DEVICE)
+
+    wait_until(is_used, "the framework uses the device")
+    yield endpoint
+    wait_until(lambda: _cleared(endpoint), "the device has no faults")
+
+
+def _cleared(endpoint: Endpoint) -> bool:
+    try:
+        with FaultControl(endpoint) as control:
+            control.clear()
+    except (NnhalError, OSError):
+        return False
+    return True
+
+
+def outcome(framework: Framework, file: Path, plan: str, has_deadline: bool, control: FaultControl) -> str:
+    """Load the model, run it, and say how that has ended. What hangs then goes on, since closing waits for it."""
+    try:
+        model = framework.load(file, pins=PLANS[plan])
+        with model.bind(measure_timing=True) as binding:
+            binding.fill({"x": X})
+            deadline = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 300_000_000 if has_deadline else -1
+            try:
+                report = binding.run(deadline_ns=deadline)
+            finally:
+                if has_deadline:
+                    control.clear()
+            values = binding.outputs["y"].copy()
+    except HalError as error:
+        return LATE if error.status.name.startswith(LATE) else FAILS
+    if not np.allclose(values, Y, atol=1e-5):
+        return WRONG
+    return FALLS_BACK if report.fell_back else RIGHT
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", ROWS)
+def test_the_framework_survives_a_fault(
+    framework: Framework, healthy: Endpoint, file: Path, name: str, plan: str
+) -> None:
+    row = ROWS[name]
+    with FaultControl(healthy) as control:
+        control.set({**row.fault, "name": "it", "times": 100})
+        expected = getattr(row, plan)
+        before = control.injected()
+        ended = outcome(framework, file, plan, "with a deadline" in name, control)
+        assert ended == (RIGHT if expected == UNMET else expected)
+        if row.fault["what"] != "death":
+            assert (control.injected() == before) == (expected == UNMET)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("fault", [{"what": "delay", "ms": 5}, {"what": "values"}, {"what": "slow_clock", "factor": 2}])
+def test_ledger_and_timeline_tell_of_an_injected_fault(
+    framework: Framework, healthy: Endpoint, file: Path, plan: str, fault: dict[str, Any]
+) -> None:
+    with FaultControl(healthy) as control:
+        control.set({**fault, "name": "on purpose"})
+    model = framework.load(file, pins=PLANS[plan])
+    _, report = model.run_with_report({"x": X})
+    told = [entry for entry in report.ledger if entry.strategy == "Injected"]
+    assert [entry.reason.partition(" in step")[0] for entry in told] == [
+        f"{DEVICE} had the injected fault 'on purpose'"
+    ]
+    assert sum(entry.copied_bytes for entry in report.ledger) == sum(step.copied_bytes for step in report.steps)
+    timeline = Trace()
+    add_run(timeline, report, model.placements, "model")
+    assert "injected fault on purpose" in json.dumps(timeline.as_dict())
+    model.unload()
+
+
+def test_the_table_of_the_documentation_is_this_one() -> None:
+    lines = re.findall(r"^\| .* \|$", DOCS.read_text(), re.MULTILINE)
+    missing = [
+        line
+        for name, row in ROWS.items()
+        if (line := f"| {name} | {row.alone} | {row.wired} | {row.fences} |") not in lines
+    ]
+    assert missing == []
+
+
+CODES: dict[str, tuple[dict[str, Any], str]] = {
+    "error DEVICE_UNAVAILABLE": ({"what": "error", "status": "DEVICE_UNAVAILABLE"}, "UNAVAILABLE_DEVICE"),
+    "error GENERAL_FAILURE": ({"what": "error"}, "OP_FAILED"),
+    "error INVALID_ARGUMENT": ({"what": "error", "status": "INVALID_ARGUMENT"}, "BAD_DATA"),
+    "error RESOURCE_EXHAUSTED": (
+        {"what": "error", "status": "RESOURCE_EXHAUSTED_TRANSIENT"},
+        "RESOURCE_EXHAUSTED_TRANSIENT",
+    ),
+    "delay": ({"what": "delay", "ms": 5}, ""),
+    "death": ({"what": "death"}, "UNAVAILABLE_DEVICE"),
+}
+"""Faults, and the result code of a client of the NDK's API that has named this device only; none if it succeeds."""
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [*((name, way) for name in CODES if name != "death" for way in WAYS), ("death", "burst")]
+)
+def test_a_client_of_the_ndk_meets_a_fault(framework: Framework, healthy: Endpoint, name: str, way: str) -> None:
+    fault, code = CODES[name]
+    with Compilation(framework, floor_model(), named(framework, DEVICE)) as compilation:
+        compilation.finish()
+        with FaultControl(healthy) as control:
+            control.set(fault)
+        result = np.zeros(1, np.float32)
+        with Execution(compilation) as execution:
+            execution.set_input(0, np.array([3.7], np.float32))
+            execution.set_output(0, result)
+            try:
+                WAYS[way](execution, compilation)
+                ended = ""
+            except NeuralNetworksError as error:
+                ended = error.code.name
+    assert ended == code

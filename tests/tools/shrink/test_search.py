@@ -1,0 +1,133 @@
+"""Which simpler form of a failing case is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.types import ChannelQuant, Operand, OperandType, Operation, OperationType
+from nnhal_tools.shrink import Case, shrink
+
+FLOAT, INT32 = OperandType.TENSOR_FLOAT32, OperandType.INT32
+
+
+@dataclass
+class Rule:
+    """Cases that it is true of fail. Operations compute ones."""
+
+    rule: Callable[[Case], object]
+    calls: int = 0
+
+    def fails(self, case: Case) -> bool:
+        self.calls += 1
+        return bool(self.rule(case))
+
+    def inner_values(self, case: Case) -> Mapping[int, Array]:
+        return {operand: np.ones(case.operands[operand].dimensions, np.float32) for operand in case.computed}
+
+
+def kinds(case: Case) -> list[str]:
+    return [OperationType(operation.type).name for operation in case.operations]
+
+
+@pytest.fixture
+def chain() -> Case:
+    """Tanh, logistic and exp of an input [4, 6], one after another."""
+    operands = tuple(Operand(FLOAT, (4, 6)) for _ in range(4))
+    words = (OperationType.TANH, OperationType.LOGISTIC, OperationType.EXP)
+    operations = tuple(Operation(word, (n,), (n + 1,)) for n, word in enumerate(words))
+    return Case(operands, operations, (0,), (3,), {0: np.arange(24, dtype=np.float32).reshape(4, 6)})
+
+
+@pytest.fixture
+def layer() -> Case:
+    """A fully connected layer of 6 inputs and 5 outputs, quantised for each channel."""
+    kind = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+    operands = (
+        Operand(kind, (2, 6), 0.5, 3),
+        Operand(kind, (5, 6), 0.25, 0),
+        Operand(OperandType.TENSOR_INT32, (5,), 0.125),
+        Operand(INT32),
+        Operand(kind, (2, 5), 1.0, 0),
+    )
+    values: dict[int, Array] = {
+        0: np.arange(12, dtype=np.int8).reshape(2, 6),
+        1: np.arange(1, 31, dtype=np.int8).reshape(5, 6),
+        2: np.arange(1, 6, dtype=np.int32),
+        3: np.array(0, np.int32),
+    }
+    return Case(operands, (Operation(OperationType.FULLY_CONNECTED, (0, 1, 2, 3), (4,)),), (0,), (4,), values)
+
+
+def test_one_operation_is_left_with_one_element(chain: Case) -> None:
+    found = shrink(chain, Rule(lambda case: "LOGISTIC" in kinds(case)))
+    assert found is not None
+    assert kinds(found.case) == ["LOGISTIC"]
+    assert [operand.dimensions for operand in found.case.operands] == [(1, 1), (1, 1)]
+    assert found.case.given[0].tolist() == [[0.0]]
+    assert found.is_least
+
+
+def test_what_matters_is_kept(chain: Case) -> None:
+    found = shrink(chain, Rule(lambda case: kinds(case)[-2:] == ["LOGISTIC", "EXP"] and case.given[0].max() > 0))
+    assert found is not None
+    assert kinds(found.case) == ["LOGISTIC", "EXP"]
+    assert found.case.given[0].tolist() == [[1.0]]
+
+
+def test_axes_that_belong_together_are_shortened_together(layer: Case) -> None:
+    found = shrink(layer, Rule(lambda case: case.values[1].max() > 20))
+    assert found is not None
+    dimensions = [operand.dimensions for operand in found.case.operands]
+    assert dimensions == [(1, 1), (1, 1), (1,), (), (1, 1)]
+    assert found.case.values[0].tolist() == [[3]]
+    assert found.case.values[2].tolist() == [0]
+    assert found.case.values[3] == 0
+
+
+def test_scales_of_channels_go_with_them() -> None:
+    kind = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+    operands = (
+        Operand(kind, (1, 2, 2, 1), 0.5, 0),
+        Operand(
+            OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, (3, 1, 1, 1), extra_params=ChannelQuant((0.5, 0.25, 1.0), 0)
+        ),
+        Operand(OperandType.TENSOR_INT32, (3,)),
+        Operand(INT32),
+        Operand(INT32),
+        Operand(kind, (1, 2, 2, 3), 1.0, 0),
+    )
+    values: dict[int, Array] = {
+        0: np.ones((1, 2, 2, 1), np.int8),
+        1: np.array([1, 2, 9], np.int8).reshape(3, 1, 1, 1),
+        2: np.zeros(3, np.int32),
+        3: np.array(1, np.int32),
+        4: np.array(0, np.int32),
+    }
+    operation = Operation(OperationType.CONV_2D, (0, 1, 2, 3, 3, 3, 4), (5,))
+    case = Case(operands, (operation,), (0,), (5,), values)
+    found = shrink(case, Rule(lambda case: 9 in case.values[1]))
+    assert found is not None
+    assert found.case.operands[1].extra_params == ChannelQuant((1.0,), 0)
+    assert found.case.operands[5].dimensions == (1, 1, 1, 1)
+
+
+def test_the_search_ends_and_says_that_it_was_ended(chain: Case) -> None:
+    rule = Rule(lambda case: "LOGISTIC" in kinds(case))
+    found = shrink(chain, rule, most_tries=3)
+    assert found is not None
+    assert (found.tries, rule.calls, found.is_least) == (3, 3, False)
+
+
+def test_a_case_that_does_not_fail_is_not_shrunk(chain: Case) -> None:
+    assert shrink(chain, Rule(lambda case: not case.operations)) is None
+
+
+def test_an_invalid_case_is_refused(layer: Case) -> None:
+    with pytest.raises(HalError, match="FULLY_CONNECTED"):
+        shrink(layer.with_values({2: np.zeros(7, np.int32)}), Rule(bool))

@@ -1,0 +1,89 @@
+"""``nnhal diff``: a model on a device and on a reference, layer by layer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nnhal_tools.cli.model_options import Lengths, Shapes, SignatureName
+from nnhal_tools.diff import DiffRequest, Limits, diff_model
+from nnhal_tools.diff.page import diff_page
+from nnhal_tools.diff.tables import show_report
+from nnhal_tools.given_model import read_model, require_writable
+from nnhal_tools.input_files import read_samples
+from nnhal_tools.terminal import output_console
+
+
+def diff(
+    model: Annotated[Path, typer.Argument(help="An ONNX or TFLite model.")],
+    dut: Annotated[str, typer.Option(help="The device: a driver, or the directory of a running device.")],
+    ref: Annotated[
+        str, typer.Option(help="What it is compared with: a driver, a directory, 'onnxruntime' or 'litert'.")
+    ] = "cpu_ref",
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            help="FILE.npz, FILE.npy for a model of one input, or NAME=FILE.npy; an input that comes again begins the "
+            "next sample. Random numbers without any.",
+        ),
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Samples of random numbers.", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="Where random numbers begin.", min=0)] = 0,
+    max_ulp: Annotated[
+        int | None, typer.Option("--max-ulp", help="Allow N steps of 8-bit values, or ULPs of floats.", min=0)
+    ] = None,
+    min_sqnr: Annotated[float | None, typer.Option("--min-sqnr", help="Demand N decibels of SQNR.")] = None,
+    max_error: Annotated[
+        float | None, typer.Option("--max-error", help="Allow an error of N, in real numbers.", min=0)
+    ] = None,
+    min_cosine: Annotated[float | None, typer.Option("--min-cosine", help="Demand a cosine of N.", max=1)] = None,
+    dim: Lengths = None,
+    shape: Shapes = None,
+    signature: SignatureName = "",
+    relaxed: Annotated[
+        bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
+    ] = False,
+    shrink: Annotated[
+        Path | None,
+        typer.Option(
+            "--shrink", help="Write the least model that still has the first error made, as a vector, to FILE."
+        ),
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with the coloured graph to FILE.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show layers without any error too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compare MODEL on a device with a reference, layer by layer: where they part, by how much, and why.
+
+    Each layer is compared as it is in the model, and once more by itself on the reference's inputs: an error that it
+    has there too is made by it, any other is inherited.
+
+    With a limit (--max-ulp, --min-sqnr, --max-error, --min-cosine), exit status 1 if a layer exceeds it. Without one,
+    layers are judged as conformance tests are, and the exit status is 0.
+    """
+    console = Console(stderr=True, soft_wrap=True)
+    require_writable((html, shrink))
+    given = read_model(model, dim or (), shape or (), signature)
+    arrays = read_samples(inputs or (), [tensor.name for tensor in given.inputs])
+    limits = Limits(max_ulp, min_sqnr, max_error, min_cosine)
+    request = DiffRequest(
+        model, ref, dut, arrays, samples, seed, limits, dim or (), shape or (), signature, relaxed, shrink is not None
+    )
+    with console.status(f"running {model.name} on {ref} and {dut}"):
+        report = diff_model(request)
+    if html:
+        html.write_text(diff_page(report))
+    if shrink and report.reduced:
+        shrink.write_text(f"{report.reduced.vector}\n")
+    if as_json:
+        print(json.dumps(report.as_dict(), allow_nan=False))
+    else:
+        show_report(report, output_console(), everything)
+    if limits.given and report.over:
+        raise typer.Exit(1)

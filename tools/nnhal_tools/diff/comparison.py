@@ -1,0 +1,164 @@
+"""Compare two sides layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nnhal.errors import DeadObjectError, HalError
+from nnhal.operations import type_name
+from nnhal.types import OperandType
+from nnhal.types.layout import describe
+from nnhal_tools.diff.device_side import HELPER, DeviceSide
+from nnhal_tools.diff.figures import Distance, Figures
+from nnhal_tools.diff.limits import Limits
+from nnhal_tools.diff.report import DiffReport, LayerDiff
+from nnhal_tools.diff.side import ComparedSide, SideValues
+from nnhal_tools.diff.subject import ComparedLayer, Subject, Values
+
+
+def compare(
+    subject: Subject, ref: ComparedSide, dut: DeviceSide, samples: Sequence[Values], limits: Limits
+) -> Comparison:
+    """Run both sides on each sample.
+
+    Raises ValueError if a device declines every operation, HalError if a side refuses the model, DeadObjectError if a
+    device is gone.
+    """
+    for side in (ref, dut):
+        if isinstance(side, DeviceSide):
+            side.require_any()
+    wanted, got = ref.observe(samples), dut.observe(samples)
+    return Comparison(subject, ref, dut, wanted, got, limits)
+
+
+class Comparison:
+    """The values of both sides, by layers."""
+
+    def __init__(
+        self, subject: Subject, ref: ComparedSide, dut: DeviceSide, wanted: SideValues, got: SideValues, limits: Limits
+    ) -> None:
+        self.subject, self._ref, self.dut, self.limits = subject, ref, dut, limits
+        self.wanted, self._got = wanted, got
+        shown = [side.samples[0].keys() for side in (wanted, got)]
+        self.layers = subject.layers((shown[0] & shown[1]) & subject.computed)
+        halves = any(operand.type == OperandType.TENSOR_FLOAT16 for operand in subject.model.main.operands)
+        self.half = halves or subject.model.relax_computation_float32_to_float16
+        self._names = ["the reference", "the device"] if ref.name == dut.name else [ref.name, dut.name]
+
+    def report(self, name: str) -> DiffReport:
+        """Compare each layer, also as the device runs it on the reference's inputs. Raises DeadObjectError."""
+        makers = {operand: layer.number for layer in self.layers for operand in layer.outputs}
+        found: dict[int, LayerDiff] = {}
+        for layer in self.layers:
+            sources = sorted({makers[operand] for operand in layer.inputs if operand in makers})
+            found[layer.number] = self._layer(layer, [found[number] for number in sources])
+        declined = {self._place(number): reason for number, reason in self.dut.refusals().items()}
+        notes = (*self._reference_notes(), *self.wanted.notes, *self._got.notes, *self._unseen())
+        return DiffReport(
+            name, self._ref.name, self.dut.name, len(self.wanted.samples), tuple(found.values()), declined, notes
+        )
+
+    def _layer(self, layer: ComparedLayer, sources: Sequence[LayerDiff]) -> LayerDiff:
+        errors, problem = self._figures(layer, self._got.samples)
+        made, made_problem = self._made(layer)
+        over = {value: self._over(value, figures) for value, figures in errors.items()}
+        made_over = {value: self._over(value, figures) for value, figures in made.items()}
+        # Of several results the one is told of that is over a limit, or has the most noise for its signal.
+        worst = max(layer.outputs, key=lambda value: _badness(errors.get(value), over.get(value, ())))
+        operand, error, own = self.subject.operand(worst), errors.get(worst), made.get(worst)
+        return LayerDiff(
+            layer.number,
+            self.subject.kind(layer.number),
+            self.subject.nodes(layer.operations),
+            self.subject.name(worst),
+            type_name(operand.type),
+            self._got.samples[0][worst].shape,
+            tuple(self.subject.kind(number) for number in layer.operations),
+            self._fused(layer),
+            self.dut.runs_on(layer.operations),
+            tuple(source.number for source in sources),
+            error,
+            own,
+            tuple(over.get(worst, ())) or ((problem,) if problem else ()),
+            tuple(made_over.get(worst, ())),
+            _growth(error, sources),
+            problem,
+            made_problem,
+        )
+
+    def _made(self, layer: ComparedLayer) -> tuple[Mapping[int, Figures], str]:
+        """Return the figures of a layer that runs by itself on the reference's inputs, or why it cannot."""
+        missing = [value for value in layer.inputs if value not in self.wanted.samples[0]]
+        if missing or not layer.inputs:
+            return {}, "it reads no value that the reference shows"
+        samples = [{value: sample[value] for value in layer.inputs} for sample in self.wanted.samples]
+        try:
+            results = self.dut.run(layer.operations, layer.outputs, samples)
+        except HalError as error:
+            return {}, f"{self.dut.name} does not run it by itself: {error.message}"
+        except DeadObjectError as error:
+            names = " + ".join(map(self._place, layer.operations))
+            raise DeadObjectError(f"{self.dut.name} ended as it ran layer {layer.number} by itself, {names}") from error
+        return self._figures(layer, results)
+
+    def _figures(self, layer: ComparedLayer, results: Sequence[Values]) -> tuple[dict[int, Figures], str]:
+        """Return the figures of each value, and what keeps values from being compared."""
+        found, problem = {}, ""
+        for value in layer.outputs:
+            distance = Distance(self.subject.operand(value))
+            for got, wanted in zip(results, self.wanted.samples, strict=True):
+                one, other = got[value], wanted[value]
+                if one.shape != other.shape:
+                    problem = f"{self._names[1]} gives {describe(one.shape)}, {self._names[0]} {describe(other.shape)}"
+                    break
+                distance.add(one, other)
+            else:
+                found[value] = distance.figures
+        return found, problem
+
+    def _over(self, value: int, figures: Figures) -> list[str]:
+        return self.limits.exceeded(figures, self.subject.operand(value).type, self.half)
+
+    def _fused(self, layer: ComparedLayer) -> str:
+        """Say which side shows nothing between the operations of a layer."""
+        if len(layer.operations) == 1:
+            return ""
+        inside = {
+            operand for number in layer.operations for operand in self.subject.model.main.operations[number].outputs
+        } - set(layer.outputs)
+        blind = [
+            name
+            for name, side in zip(self._names, (self.wanted, self._got), strict=True)
+            if any(operand not in side.samples[0] for operand in inside)
+        ]
+        return f"fused: {' and '.join(blind)} shows no value between its operations"
+
+    def _reference_notes(self) -> list[str]:
+        """Say what the reference does not compute itself."""
+        declined = self._ref.refusals() if isinstance(self._ref, DeviceSide) else {}
+        names = ", ".join(self._place(number) for number in declined)
+        return [f"the reference {self._ref.name} declines {names}; {HELPER} computes it"] if declined else []
+
+    def _unseen(self) -> list[str]:
+        """Say what no layer tells of."""
+        told = {number for layer in self.layers for number in layer.operations}
+        left = [self._place(number) for number in self.subject.everything if number not in told]
+        return [f"not compared, since no value of them is shown by both sides: {', '.join(left)}"] if left else []
+
+    def _place(self, number: int) -> str:
+        nodes = self.subject.nodes((number,))
+        return f"{self.subject.kind(number)} {' + '.join(nodes)}".strip()
+
+
+def _badness(figures: Figures | None, over: Sequence[str]) -> tuple[bool, float]:
+    if figures is None:
+        return True, float("inf")
+    return bool(over), figures.noise / figures.signal if figures.signal else figures.noise
+
+
+def _growth(error: Figures | None, sources: Sequence[LayerDiff]) -> float | None:
+    """Return the decibels between the worst input and the result."""
+    inputs = [source.error.sqnr for source in sources if source.error is not None and source.error.sqnr is not None]
+    if error is None or error.sqnr is None or not inputs:
+        return None
+    return min(inputs) - error.sqnr

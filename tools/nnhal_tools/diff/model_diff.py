@@ -1,0 +1,138 @@
+"""Compare a model file on a device with a reference: the whole of 'nnhal diff' but its words and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nnhal.arrays import Array
+from nnhal.remote import RemoteDevice
+from nnhal.types.layout import Dimensions
+from nnhal_frontends import ModelFormat, import_model
+from nnhal_frontends.errors import FrontendError
+from nnhal_frontends.imported import ImportedModel
+from nnhal_frontends.tflite_identifier import is_tflite
+from nnhal_tools.diff.comparison import compare
+from nnhal_tools.diff.device_side import HELPER, DeviceSide
+from nnhal_tools.diff.inputs import random_inputs, stored_sample
+from nnhal_tools.diff.limits import Limits
+from nnhal_tools.diff.report import DiffReport
+from nnhal_tools.diff.shrinking import shrunk
+from nnhal_tools.diff.side import ComparedSide
+from nnhal_tools.diff.subject import Subject
+from nnhal_tools.given_model import GivenModel, read_model
+from nnhal_tools.up import opened_device
+
+_CLIENT = "nnhal-diff"
+RUNTIMES = {"onnxruntime": ModelFormat.ONNX, "litert": ModelFormat.TFLITE}
+"""References that are no devices, and the format of the files that each runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRequest:
+    """What is compared, and on what."""
+
+    model: Path
+    ref: str
+    """A driver, which gets a process of its own, the directory of a running device, 'onnxruntime' or 'litert'."""
+    dut: str
+    """A driver, or the directory of a running device."""
+    samples: Sequence[Mapping[str, Array]] = ()
+    """Arrays by the names of inputs; random ones if there are none."""
+    random_samples: int = 1
+    seed: int = 0
+    limits: Limits = field(default_factory=Limits)
+    lengths: Sequence[str] = ()
+    """Of open dimensions, as --dim has them."""
+    shapes: Sequence[str] = ()
+    """Of inputs, as --shape has them."""
+    signature: str = ""
+    """The entry point of a TFLite file."""
+    relaxed: bool = False
+    """Whether devices may compute float32 with the range and precision of float16."""
+    shrink: bool = False
+    """Whether the first layer that makes an error is reduced to the least that still has it."""
+
+
+def diff_model(request: DiffRequest) -> DiffReport:
+    """Run a model on both sides, layer by layer.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: the file cannot be imported, an input does not fit, a runtime does not run files of its format, or a
+            device declines every operation.
+        NnhalError: a device cannot be started or is gone, or a side cannot run the model.
+    """
+    given = read_model(request.model, request.lengths, request.shapes, request.signature)
+    for sample in request.samples:
+        given.require_inputs(sample)
+    content = request.model.read_bytes()
+    subject = Subject(_imported(request, content, _shapes(given, request.samples)))
+    arrays = request.samples or [random_inputs(subject, request.seed + n) for n in range(request.random_samples)]
+    samples = [stored_sample(subject, sample) for sample in arrays]
+    with _sides(request, content, subject) as (ref, dut, helper):
+        comparison = compare(subject, ref, dut, samples, request.limits)
+        report = comparison.report(request.model.name)
+        if not request.shrink:
+            return report
+        return shrunk(comparison, report, ref if isinstance(ref, DeviceSide) else helper())
+
+
+def _shapes(given: GivenModel, samples: Sequence[Mapping[str, Array]]) -> Mapping[str, Dimensions]:
+    """Return the dimensions that the user has fixed, by options or by samples that all have the same."""
+    found = dict(given.dimensions)
+    for tensor in given.inputs:
+        shapes = {sample[tensor.name].shape for sample in samples if tensor.name in sample}
+        if 0 in tensor.shape and len(shapes) == 1 and 0 not in (shape := shapes.pop()):
+            found[tensor.name] = shape
+    return found
+
+
+def _imported(request: DiffRequest, content: bytes, shapes: Mapping[str, Dimensions]) -> ImportedModel:
+    try:
+        imported = import_model(content, shapes=shapes, signature=request.signature or None)
+    except FrontendError as error:
+        raise ValueError(f"{request.model}: {error}") from error
+    model = replace(imported.model, relax_computation_float32_to_float16=request.relaxed)
+    return replace(imported, model=model)
+
+
+@contextmanager
+def _sides(
+    request: DiffRequest, content: bytes, subject: Subject
+) -> Iterator[tuple[ComparedSide, DeviceSide, Callable[[], DeviceSide]]]:
+    """Open both sides; a helper is opened if a device declines an operation, or somebody asks for it."""
+    opened: list[RemoteDevice] = []
+    with ExitStack() as stack:
+
+        def helper() -> RemoteDevice:
+            if not opened:
+                opened.append(stack.enter_context(opened_device(HELPER, _CLIENT)))
+            return opened[0]
+
+        def side(device: str) -> DeviceSide:
+            remote = stack.enter_context(opened_device(device, _CLIENT))
+            if device == HELPER:
+                opened.append(remote)
+            return DeviceSide(device, remote, helper, subject)
+
+        if request.ref in RUNTIMES:
+            ref: ComparedSide = _runtime(request.ref, request.model, content, subject)
+        else:
+            ref = side(request.ref)
+        yield ref, side(request.dut), lambda: DeviceSide(HELPER, helper(), helper, subject)
+
+
+def _runtime(name: str, path: Path, content: bytes, subject: Subject) -> ComparedSide:
+    found = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX
+    if found != RUNTIMES[name]:
+        raise ValueError(f"{path}: got a file of {found.name}, --ref {name} runs files of {RUNTIMES[name].name}")
+    if name == "onnxruntime":
+        from nnhal_tools.diff.onnxruntime_side import OnnxRuntimeSide
+
+        return OnnxRuntimeSide(content, subject)
+    from nnhal_tools.diff.litert_side import LiteRtSide
+
+    return LiteRtSide(content, subject)

@@ -1,0 +1,142 @@
+"""Reduce the layer that makes an error to the least model that still has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.types import OperandLifeTime, OperationType
+from nnhal.types.layout import is_extension
+from nnhal_tools.conformance.compare import mismatch
+from nnhal_tools.conformance.vectors import parse_vector
+from nnhal_tools.conformance.written import vector_line
+from nnhal_tools.diff.comparison import Comparison
+from nnhal_tools.diff.device_side import DeviceSide
+from nnhal_tools.diff.figures import Distance
+from nnhal_tools.diff.limits import Limits
+from nnhal_tools.diff.report import MADE, DiffReport, Reduced
+from nnhal_tools.diff.subject import ComparedLayer, Subject, Values
+from nnhal_tools.shrink import Case, Shrunk, shrink
+
+_GROUP = "nnhal diff"
+
+
+def shrunk(comparison: Comparison, report: DiffReport, reference: DeviceSide) -> DiffReport:
+    """Return the report with the first layer that makes an error and can be reduced, or with a note that none can be.
+
+    ``reference`` says what smaller models compute. Raises DeadObjectError if a device is gone.
+    """
+    made = {layer.number for layer in report.over if layer.origin == MADE and layer.runs_on == comparison.dut.name}
+    if not made:
+        return _noted(report, f"nothing to reduce: no layer on {comparison.dut.name} makes an error over the limits")
+    judge = _Judge(reference, comparison.dut, comparison.limits, comparison.half)
+    left: list[str] = []
+    for layer in comparison.layers:
+        if layer.number in made:
+            found = _least(comparison, layer, judge)
+            if isinstance(found, Shrunk):
+                return _with(_left_out(report, left), layer, found, judge)
+            left.append(f"layer {layer.number} is not reduced: {found}")
+    return _left_out(report, left)
+
+
+def _least(comparison: Comparison, layer: ComparedLayer, judge: _Judge) -> Shrunk | str:
+    """Return the least form of a layer that fails on any sample, or why there is none."""
+    if reason := _inexpressible(comparison.subject, layer):
+        return reason
+    for sample in comparison.wanted.samples:
+        try:
+            found = shrink(_case(comparison.subject, layer, sample), judge)
+        except HalError as error:
+            return error.message
+        if found is not None:
+            return found
+    return f"by itself it is within the limits of what {judge.reference.name} computes"
+
+
+def _left_out(report: DiffReport, reasons: Sequence[str]) -> DiffReport:
+    """Note why layers before the reduced one are not: the first of them, and how many more there are."""
+    if not reasons:
+        return report
+    more = f"; nor are {len(reasons) - 1} more layers that make errors" if len(reasons) > 1 else ""
+    return _noted(report, f"{reasons[0]}{more}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    reference: DeviceSide
+    dut: DeviceSide
+    limits: Limits
+    half: bool
+
+    def fails(self, case: Case) -> bool:
+        model = case.model()
+        try:
+            wanted, got = (side.run_model(model, case.given) for side in (self.reference, self.dut))
+        except HalError:
+            return False
+        return any(
+            one.shape == other.shape and self._is_over(case, operand, one, other)
+            for operand, one, other in zip(case.outputs, got, wanted, strict=True)
+        )
+
+    def inner_values(self, case: Case) -> Mapping[int, Array]:
+        shown = replace(case, outputs=case.computed)
+        return dict(zip(shown.outputs, self.reference.run_model(shown.model(), shown.given), strict=True))
+
+    def _is_over(self, case: Case, operand: int, got: Array, wanted: Array) -> bool:
+        described = case.operands[operand]
+        distance = Distance(described)
+        distance.add(got, wanted)
+        return bool(self.limits.exceeded(distance.figures, described.type, self.half))
+
+
+def _inexpressible(subject: Subject, layer: ComparedLayer) -> str:
+    """Say why vectors cannot express a layer; empty if they can."""
+    for number in layer.operations:
+        node = subject.model.main.operations[number]
+        if is_extension(node.type):
+            return f"conformance vectors have operations of the HAL only, got {subject.kind(number)}"
+        if any(subject.operand(operand).lifetime == OperandLifeTime.SUBGRAPH for operand in node.inputs):
+            return f"it runs other subgraphs, got {subject.kind(number)}"
+    return ""
+
+
+def _case(subject: Subject, layer: ComparedLayer, sample: Values) -> Case:
+    main = subject.model.main
+    return Case(
+        tuple(
+            replace(operand, dimensions=known) for operand, known in zip(main.operands, subject.dimensions, strict=True)
+        ),
+        tuple(main.operations[number] for number in layer.operations),
+        layer.inputs,
+        layer.outputs,
+        {**subject.imported.resolved().constants[0], **{operand: sample[operand] for operand in layer.inputs}},
+        subject.model.relax_computation_float32_to_float16,
+    ).ending_at(layer.outputs)
+
+
+def _with(report: DiffReport, layer: ComparedLayer, found: Shrunk, judge: _Judge) -> DiffReport:
+    case, model = found.case, found.case.model()
+    wanted, got = (side.run_model(model, case.given) for side in (judge.reference, judge.dut))
+    line = vector_line(f"{report.model}: layer {layer.number}", _GROUP, model, case.given, wanted)
+    reduced = Reduced(
+        layer.number,
+        tuple(OperationType(operation.type).name for operation in case.operations),
+        tuple(case.operands[operand].dimensions for operand in case.inputs),
+        found.tries,
+        found.is_least,
+        line,
+    )
+    expected = parse_vector(json.loads(line)).outputs
+    if any(mismatch(one, other.reshape(-1), other.shape) for one, other in zip(expected, got, strict=True)):
+        return replace(report, reduced=reduced)
+    note = "conformance tests allow the error of the reduced model: only the limits given here show it"
+    return _noted(replace(report, reduced=reduced), note)
+
+
+def _noted(report: DiffReport, note: str) -> DiffReport:
+    return replace(report, notes=(*report.notes, note))

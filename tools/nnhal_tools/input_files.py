@@ -1,0 +1,51 @@
+"""Arrays for a model's inputs, from files that a user names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from nnhal.arrays import Array
+
+
+def read_inputs(texts: Sequence[str], names: Sequence[str]) -> dict[str, Array]:
+    """The arrays of the input files, by input. Raises OSError, or ValueError if a file holds none or needs a name."""
+    return dict(_named_arrays(texts, names))
+
+
+def read_samples(texts: Sequence[str], names: Sequence[str]) -> list[dict[str, Array]]:
+    """The same for several samples: an input that is given again begins the next one."""
+    samples: list[dict[str, Array]] = []
+    for name, array in _named_arrays(texts, names):
+        if not samples or name in samples[-1]:
+            samples.append({})
+        samples[-1][name] = array
+    return samples
+
+
+def _named_arrays(texts: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str, Array]]:
+    for text in texts:
+        name, path = _split(text, names)
+        try:
+            loaded = np.load(path)
+            if isinstance(loaded, np.lib.npyio.NpzFile):
+                with loaded:
+                    yield from [(key, loaded[key]) for key in loaded.files]
+                continue
+        except (EOFError, ValueError, BadZipFile) as error:
+            raise ValueError(f"{path}: expected arrays, as numpy saves them in files .npy and .npz") from error
+        if not name and len(names) != 1:
+            raise ValueError(f"{path} holds one array, the model has inputs {list(names)}: use NAME=FILE")
+        yield name or names[0], loaded
+
+
+def _split(text: str, names: Sequence[str]) -> tuple[str, str]:
+    """The name of an input, if there is one, and the path. Either may have a "=" in it."""
+    if Path(text).exists():
+        return "", text
+    name = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
+    first, separator, path = text.partition("=")
+    return (name, text[len(name) + 1 :]) if name else (first if separator else "", path if separator else text)

@@ -1,0 +1,82 @@
+"""Simpler forms of a case: fewer operations, shorter tensors, plainer values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.types import ChannelQuant
+from nnhal.types.layout import is_scalar
+from nnhal_tools.shrink.case import Case
+
+_MOST_TOGETHER = 3
+"""Axes of one length that are shortened together, if not all are."""
+_BLOCKS = (1, 2, 4, 8)
+_DECIMALS = (0, 2)
+
+
+def with_fewer_operations(case: Case, inner_values: Callable[[Case], Mapping[int, Array]]) -> Iterator[Case]:
+    """Leave out operations at the end, then at the beginning. ``inner_values`` returns what the operations compute."""
+    if len(case.operations) < 2:
+        return
+    for operand in case.computed:
+        if (operand,) != case.outputs:
+            yield case.ending_at([operand])
+    inner = inner_values(case)
+    for operation in reversed(case.operations[:-1]):
+        if len(operation.outputs) == 1 and operation.outputs[0] not in case.outputs:
+            yield case.beginning_at(operation.outputs[0], inner[operation.outputs[0]])
+
+
+def with_shorter_tensors(case: Case) -> Iterator[Case]:
+    """Shorten axes of inputs and constants, alone and together with others of the same length."""
+    axes: dict[int, list[tuple[int, int]]] = {}
+    for operand, array in case.values.items():
+        if not is_scalar(case.operands[operand].type):
+            for axis, length in enumerate(array.shape):
+                axes.setdefault(length, []).append((operand, axis))
+    for length in sorted(axes, reverse=True):
+        places = axes[length]
+        groups = [places, *(group for n in range(1, _MOST_TOGETHER + 1) for group in combinations(places, n))]
+        for shorter in dict.fromkeys((1, length // 2, length - 1)):
+            if 0 < shorter < length:
+                for group in dict.fromkeys(map(tuple, groups)):
+                    for start in (0, length - shorter):
+                        yield _shortened(case, group, slice(start, start + shorter))
+
+
+def with_plainer_values(case: Case) -> Iterator[Case]:
+    """Make zeros of values, all or a part of them, and round floats. Integers without a scale are parameters."""
+    for operand, array in case.values.items():
+        described = case.operands[operand]
+        if is_scalar(described.type) or (array.dtype.kind != "f" and not (described.scale or described.extra_params)):
+            continue
+        flat = array.reshape(-1)
+        others = np.flatnonzero(flat != described.zero_point)
+        for blocks in _BLOCKS:
+            if blocks <= others.size:
+                for block in np.array_split(others, blocks):
+                    changed = flat.copy()
+                    changed[block] = described.zero_point
+                    yield case.with_values({operand: changed.reshape(array.shape)})
+        if array.dtype.kind == "f":
+            for decimals in _DECIMALS:
+                rounded = np.round(array, decimals)
+                if not np.array_equal(rounded, array, equal_nan=True):
+                    yield case.with_values({operand: rounded})
+
+
+def _shortened(case: Case, places: tuple[tuple[int, int], ...], kept: slice) -> Case:
+    changed: dict[int, Array] = {}
+    operands = list(case.operands)
+    for operand, axis in places:
+        array = changed.get(operand, case.values[operand])
+        changed[operand] = np.ascontiguousarray(array[(slice(None),) * axis + (kept,)])
+        params = operands[operand].extra_params
+        if isinstance(params, ChannelQuant) and params.channel_dim == axis:
+            operands[operand] = replace(operands[operand], extra_params=replace(params, scales=params.scales[kept]))
+    return replace(case, operands=tuple(operands)).with_values(changed)
