@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import write
 from tests.support.tflite_variables import running_sum
 
 SUM, RUNNING, CONTROLLED, BATCHED, SHORT, STATELESS = "sum", "running", "controlled", "batched", "short", "stateless"
+TURNING = "turning"
+"""A model that takes as long as a request says."""
 
 
 def running_total(shape: tuple[str | int, ...] = (1, 3)) -> bytes:
@@ -33,6 +35,30 @@ def told_controls() -> bytes:
     inputs = dict.fromkeys(("x", "start", "end", "ready", "id", "count"), (1,))
     types = {"end": np.int32, "ready": np.bool_, "id": np.int64}
     return onnx_model(nodes, inputs, ["told", "total", "next"], element_types=types).SerializeToString()
+
+
+def turning() -> bytes:
+    """``y`` is ``before`` plus ``turns``, one by one, and ``after`` is the same."""
+    number, condition = (helper.make_tensor_value_info(name, code, []) for name, code in (("i", 7), ("c", 9)))
+    value, more, goes_on = (
+        helper.make_tensor_value_info(name, code, shape)
+        for name, code, shape in (("v", 1, [1]), ("w", 1, [1]), ("goes_on", 9, []))
+    )
+    step = [helper.make_node("Identity", ["c"], ["goes_on"]), helper.make_node("Add", ["v", "one"], ["w"])]
+    body = helper.make_graph(step, "body", [number, condition, value], [goes_on, more])
+    nodes = [
+        helper.make_node("Loop", ["turns", "true", "before"], ["y"], body=body),
+        helper.make_node("Identity", ["y"], ["after"]),
+    ]
+    constants = [
+        numpy_helper.from_array(np.ones(1, np.float32), "one"),
+        numpy_helper.from_array(np.array(True), "true"),
+    ]
+    inputs = [helper.make_tensor_value_info(name, code, [1]) for name, code in (("turns", 7), ("before", 1))]
+    outputs = [helper.make_tensor_value_info(name, 1, [1]) for name in ("y", "after")]
+    graph = helper.make_graph(nodes, "turning", inputs, outputs, constants)
+    opsets = [helper.make_opsetid("", 21)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
 
 
 _STATE = 'state { input_name: "before" output_name: "after" data_type: TYPE_FP32 dims: [1, 3] %s }'
@@ -68,6 +94,12 @@ def write_stateful_models(repository: Path) -> Path:
     write(repository, BATCHED, {"1/model.onnx": running_total(("n", 3)), "config.pbtxt": batched})
     short = f"sequence_batching {{ max_sequence_idle_microseconds: 1000 {_STATE % ''} }}"
     write(repository, SHORT, {"1/model.onnx": running_total(), "config.pbtxt": short})
+    state = 'state { input_name: "before" output_name: "after" }'
+    write(
+        repository,
+        TURNING,
+        {"1/model.onnx": turning(), "config.pbtxt": f"sequence_batching {{ direct {{}} {idle} {state} }}"},
+    )
     plain = onnx_model([helper.make_node("Neg", ["x"], ["y"])], {"x": (1, 3)}, ["y"]).SerializeToString()
     write(repository, STATELESS, {"1/model.onnx": plain, "config.pbtxt": f"sequence_batching {{ direct {{}} {idle} }}"})
     return repository

@@ -31,6 +31,7 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest
 from tests.support.repositories import numbers, onnx_file, tflite_file, write
 from tests.support.serving import serve_model, shared_loop
+from tests.support.signatures import two_signatures
 from tests.support.waiting import wait_until
 
 Files = dict[str, bytes]
@@ -325,3 +326,22 @@ def test_a_model_that_is_unloaded_needs_no_garbage_collector(cpu_ref: Endpoint) 
     finally:
         gc.enable()
         fleet.close()
+
+
+@pytest.mark.parametrize("key", ["nnhal.signature", "TF_SIGNATURE_DEF"])
+def test_models_of_one_file_serve_its_signatures_side_by_side(opened: Open, key: str) -> None:
+    def model(signature: str) -> ServedModel:
+        chosen = f'parameters {{ key: "{key}" value {{ string_value: "{signature}" }} }}'
+        return opened({"1/model.tflite": two_signatures()}, chosen).served
+
+    def outputs(served: ServedModel, **inputs: Any) -> dict[str, list[Any]]:
+        with served.infer_and_wait(InferenceRequest(inputs)) as response:
+            return {name: to_array(data).tolist() for name, data in response.outputs.items()}
+
+    a, b = np.full((2, 3), -2, np.float32), np.full((2, 3), 5, np.float32)
+    both, one = model("serving_default"), model("magnitude")
+    assert outputs(both, a=a, b=b) == {"sum": [[3] * 3] * 2, "same": [[3] * 3] * 2}
+    assert outputs(one, values=a) == {"absolute": [[2] * 3] * 2}
+    assert outputs(both, a=b, b=b)["sum"] == [[10] * 3] * 2
+    with pytest.raises(ServingError, match=r"magnitude.*serving_default"):
+        model("other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import re
@@ -17,6 +18,8 @@ import pytest
 import tritonclient.grpc
 import tritonclient.grpc.aio
 import tritonclient.http
+import tritonclient.http.aio
+import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException
 
 from nnhal.arrays import Array
@@ -30,13 +33,17 @@ from tests.support.stateful_models import (
     SHORT,
     STATELESS,
     SUM,
+    TURNING,
     write_stateful_models,
 )
-from tests.support.tritonclients import Triton
+from tests.support.tritonclients import Triton, input_of
 from tests.support.waiting import wait_until
 
 _APIS = {"grpc": tritonclient.grpc, "http": tritonclient.http}
+_AIO = {"grpc": tritonclient.grpc.aio, "http": tritonclient.http.aio}
 _ids = count(1)
+_ENDLESS = 1 << 62
+"""Turns that take years."""
 
 
 @pytest.fixture(scope="module", params=["alone", pytest.param("front workers", marks=pytest.mark.slow)])
@@ -45,7 +52,7 @@ def stateful(
 ) -> Iterator[Served]:
     """A framework with models that carry values from request to request."""
     repository = write_stateful_models(tmp_path_factory.mktemp("repository"))
-    options = ["--front-workers", "2"] if request.param == "front workers" else []
+    options = ["--allow-client-shm=true", *(["--front-workers", "2"] if request.param == "front workers" else [])]
     with front_door(device_processes, repository, *options) as process:
         yield process
 
@@ -223,6 +230,82 @@ def test_requests_that_are_sent_at_once_run_in_their_order(stateful: Served, unu
         client.infer(RUNNING, [x], sequence_id=unused, sequence_end=True)
     assert [error for _, error in found] == [None] * 8
     assert sorted(result.as_numpy("y")[0, 0] for result, _ in found) == list(range(3, 11))
+
+
+@pytest.mark.parametrize("name", ["grpc", "http"])
+def test_the_clients_for_asyncio_have_sequences(stateful: Served, unused: int, name: str) -> None:
+    other = next(_ids)
+    x = input_of(_APIS[name], "x", ones())
+
+    async def ask(client: Any, identifier: int, **flags: bool) -> float:
+        answer = await client.infer(RUNNING, [x], sequence_id=identifier, **flags)
+        return float(answer.as_numpy("y")[0, 0])
+
+    async def scenario() -> None:
+        async with _AIO[name].InferenceServerClient(getattr(stateful, name)) as client:
+            started = [ask(client, identifier, sequence_start=True) for identifier in (unused, other)]
+            assert await asyncio.gather(*started) == [2, 2]
+            assert sorted(await asyncio.gather(*(ask(client, unused) for _ in range(8)))) == list(range(3, 11))
+            ended = [ask(client, identifier, sequence_end=True) for identifier in (unused, other)]
+            assert await asyncio.gather(*ended) == [11, 3]
+            with pytest.raises(InferenceServerException, match="must specify the START flag"):
+                await ask(client, unused)
+
+    asyncio.run(scenario())
+
+
+def test_tensors_of_a_sequence_may_lie_in_shared_memory(client: Triton, unused: int) -> None:
+    key = f"nnhal_sequence_{os.getpid()}_{client.name}"
+    region = shm.create_shared_memory_region(key, key, 24, create_only=True)
+    try:
+        shm.set_shared_memory_region(region, [ones()])
+        client.client.register_system_shared_memory(key, key, 24)
+        x, y = client.api.InferInput("x", [1, 3], "FP32"), client.api.InferRequestedOutput("y")
+        x.set_shared_memory(key, 12)
+        y.set_shared_memory(key, 12, 12)
+        for number, expected in enumerate(([2, 3, 4], [3, 4, 5], [4, 5, 6])):
+            client.client.infer(
+                RUNNING,
+                [x],
+                outputs=[y],
+                sequence_id=unused,
+                sequence_start=number == 0,
+                sequence_end=number == 2,
+            )
+            assert shm.get_contents_as_numpy(region, np.float32, [1, 3], 12).tolist() == [expected]
+        client.client.unregister_system_shared_memory(key)
+    finally:
+        shm.destroy_shared_memory_region(region)
+
+
+def turn(client: Triton, identifier: int, turns: int, **more: Any) -> float:
+    """A request that takes as long as its turns."""
+    answer = client.infer(TURNING, {"turns": np.array([turns], np.int64)}, sequence_id=identifier, **more)
+    return float(answer.as_numpy("y")[0])
+
+
+def test_a_run_that_misses_its_deadline_leaves_the_state_as_it_was(client: Triton, unused: int) -> None:
+    assert turn(client, unused, 3, sequence_start=True) == 3
+    with pytest.raises(InferenceServerException, match=r"(?i)deadline"):
+        turn(client, unused, _ENDLESS, timeout=100_000)
+    assert turn(client, unused, 2, sequence_end=True) == 5
+
+
+def test_a_request_that_is_cancelled_in_a_sequence_leaves_the_state_as_it_was(stateful: Served, unused: int) -> None:
+    answers: queue.Queue[Any] = queue.Queue()
+    turns = input_of(tritonclient.grpc, "turns", np.array([_ENDLESS], np.int64))
+    with Triton("grpc", tritonclient.grpc, stateful.grpc) as client:
+        assert turn(client, unused, 3, sequence_start=True) == 3
+        sent = [
+            client.client.async_infer(
+                TURNING, [turns], lambda result, error: answers.put((result, error)), sequence_id=unused
+            )
+            for _ in range(2)
+        ]
+        for request in reversed(sent):  # first the one that waits for the other
+            request.cancel()
+            assert "Locally cancelled" in str(answers.get(timeout=60)[1])
+        assert turn(client, unused, 2, sequence_end=True) == 5
 
 
 def test_sequences_are_counted(stateful: Served, unused: int) -> None:
