@@ -395,7 +395,7 @@ def test_an_argument_must_use_a_whole_device_buffer(
 
 @pytest.mark.contract("MD-55", "MD-58")
 def test_buffers_that_are_released_while_an_execution_runs_still_serve_it(device: RemoteDevice) -> None:
-    elements, times = 1 << 20, 400
+    elements, times = 1 << 20, 2000
     prepared, doubler = device.prepare_model(addition_model(elements, times)), device.prepare_model(doubling(FLOAT32))
     source, waiting = allocate(device, prepared, [0, 1]), allocate(device, doubler, [0], [0])
     source.copy_from(memory_with(np.ones(elements, np.float32)))

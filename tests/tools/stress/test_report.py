@@ -34,7 +34,7 @@ def test_a_run_that_did_nothing_fails(
         return report_of(*outcomes)
 
     monkeypatch.setattr(command, "run_stress", run)
-    monkeypatch.setattr(command, "_open", nullcontext)
+    monkeypatch.setattr(command, "opened_device", lambda *_: nullcontext())
     with pytest.raises(typer.Exit) as ended:
         command.stress("cpu_ref", seconds=3)
     assert ended.value.exit_code == 1

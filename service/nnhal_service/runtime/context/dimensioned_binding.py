@@ -54,10 +54,15 @@ class DimensionedBinding:
         return self._store.has(self._dimensions)
 
     @property
+    def is_put_off(self) -> bool:
+        """Whether there may be a plan later, when all devices are there."""
+        return not self.is_there and self._store.is_put_off
+
+    @property
     def is_ready(self) -> bool:
-        """Whether there is a plan by now. After some runs, one is prepared in another thread."""
+        """Whether there is a plan by now. Every few runs, one is asked for that another thread prepares."""
         self._runs += 1
-        if self._runs == _RUNS:
+        if self._runs % _RUNS == 0:
             self._store.want(self._dimensions)
         return self._runs >= _RUNS and self.is_there
 

@@ -195,13 +195,14 @@ class LoadedModel:
         """Bind the model to memory, and to a ``state`` if it has one: by default a new one of the binding's own.
 
         A model with open dimensions runs by a plan for those that are bound. If there is none yet, it is prepared now;
-        if not ``prepares``, after some runs, which are by the plan for open dimensions.
+        if not ``prepares`` or as long as a device is away, after some runs, which are by the plan for open dimensions.
         ``loop_timeout_duration_ns`` bounds one activation of a WHILE: -1 is the default, and the HAL's maximum holds.
         Raises HalError, UnloadedError among them, or TransportError if a device is gone.
         """
         has_state = bool(self.original.imported.states)
         way = None if has_state else self._way_to_dimensions(inputs, outputs)
         planned = way.planned() if way is not None and (prepares or way.is_there) else None
+        comes = way is not None and planned is None and (not prepares or way.is_put_off)
         try:
             own = self.new_state() if has_state and state is None else None
             try:
@@ -213,7 +214,7 @@ class LoadedModel:
                     loop_timeout_duration_ns,
                     hints,
                     self._watcher,
-                    None if planned or prepares else way,
+                    way if comes else None,
                     state or own,
                 )
             finally:

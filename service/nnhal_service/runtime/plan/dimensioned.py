@@ -42,7 +42,8 @@ class DimensionedPlan:
 class DimensionedPlans:
     """The plans of one model for certain dimensions. Safe to use from several threads.
 
-    No lock is held during a preparation; two at a time for the same dimensions are one.
+    No lock is held during a preparation; two at a time for the same dimensions are one. None is prepared as long as a
+    device is gone, or drains: the plan would do without it for ever.
     """
 
     def __init__(
@@ -72,6 +73,11 @@ class DimensionedPlans:
         with self._lock:
             return list({*self._kept.values(), *self._held})
 
+    @property
+    def is_put_off(self) -> bool:
+        """Whether plans are not prepared now, but will be when all devices are there."""
+        return not self._declared.planner.is_complete
+
     def has(self, dimensions: InputDimensions) -> bool:
         """Whether there is a plan for these dimensions."""
         return dimensions in self._kept
@@ -79,7 +85,7 @@ class DimensionedPlans:
     def hold(self, dimensions: InputDimensions) -> DimensionedPlan | None:
         """Hold the plan for these dimensions until ``drop``; it is prepared if there is none.
 
-        Returns None if no plan can be made for them, or the model is unloaded.
+        Returns None if no plan can be made for them, preparations are put off, or the model is unloaded.
         """
         while True:
             with self._lock:
@@ -92,6 +98,8 @@ class DimensionedPlans:
                     self._held.add(found)
                     return found
                 awaited = self._preparing.get(dimensions)
+                if awaited is None and self.is_put_off:
+                    return None
                 if awaited is None:
                     self._preparing[dimensions] = threading.Event()
             if awaited is None:
@@ -100,10 +108,15 @@ class DimensionedPlans:
                 awaited.wait()
 
     def want(self, dimensions: InputDimensions) -> None:
-        """Prepare a plan for these dimensions in a thread of its own, unless there is one or one is being prepared."""
+        """Prepare a plan for these dimensions in a thread of its own.
+
+        Nothing is done if there is one, one is being prepared, or preparations are put off.
+        """
         with self._lock:
             if self._closed or self._preparing or dimensions in self._kept or dimensions in self._refused:
                 return  # one preparation at a time leaves processors for others
+            if self.is_put_off:
+                return
             self._preparing[dimensions] = threading.Event()
         threading.Thread(target=self._prepare, args=(dimensions,), name="prepare-dimensions", daemon=True).start()
 

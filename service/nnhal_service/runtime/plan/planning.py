@@ -76,6 +76,10 @@ class ModelPlanner:
     def may_replan(self) -> bool:
         return self._options.fallback != Fallback.DENY
 
+    @property
+    def is_complete(self) -> bool:
+        return all(map(self._fleet.is_there, self._devices or self._fleet.names))
+
     def is_there(self, device: str) -> bool:
         return self._fleet.is_there(device)
 

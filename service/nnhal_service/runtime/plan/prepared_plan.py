@@ -24,6 +24,11 @@ class Planner(Protocol):
         """Whether other devices may replace one that is gone."""
         ...
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all devices that it may plan over are there."""
+        ...
+
     def is_there(self, device: str) -> bool:
         """Whether a device is connected, as ``Fleet.is_there`` says."""
         ...

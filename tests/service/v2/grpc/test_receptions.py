@@ -37,8 +37,8 @@ def test_calls_without_their_message_keep_others_waiting_for_a_second_at_most(se
     with idle_calls(address(served), 3 * RECEPTIONS, half_sent(INFER)) as calls:
         wait_until(lambda: sum(call.done() for call in calls) == 2 * RECEPTIONS, "they make room for one another")
         infer(served.channel, raw_request(x=np.zeros(3, np.float32)))
-        wait_until(lambda: sum(call.done() for call in calls) == 3 * RECEPTIONS, "they make room for the request")
-        assert {(call.code(), call.details()) for call in calls} == {
+        wait_until(lambda: sum(call.done() for call in calls) > 2 * RECEPTIONS, "one makes room for the request")
+        assert {(call.code(), call.details()) for call in calls if call.done()} == {
             (
                 StatusCode.RESOURCE_EXHAUSTED,
                 "the message has not come within 1 s, while other calls wait to send theirs",
