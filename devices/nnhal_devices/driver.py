@@ -29,10 +29,10 @@ from nnhal.types import (
     Span,
 )
 from nnhal.types.layout import Dimensions
-from nnhal_devices.backend import Backend, MemoryRules
+from nnhal_devices.backend import Backend, MemoryRules, OptimizationViews
 from nnhal_devices.figures import WorkloadFigures
 
-BACKEND_API_VERSION = (1, 8)
+BACKEND_API_VERSION = (1, 9)
 """Major and minor version of this interface, which dynamic backends are checked against.
 
 The minor version grows with a change that existing backends need not know: a new member with a default. The major
@@ -225,6 +225,14 @@ class ShownWorkload(Workload, Protocol):
 
 
 @runtime_checkable
+class MeasuredWorkload(Workload, Protocol):
+    """A workload of a ShrinkableDriver, which takes a known amount of its working memory."""
+
+    working_bytes: int
+    """Bytes of the device's working memory that a run takes."""
+
+
+@runtime_checkable
 class RestoringDriver(Protocol):
     """A driver that makes workloads of artifacts without being asked which operations it supports."""
 
@@ -238,6 +246,28 @@ class RestoringDriver(Protocol):
         The replaced constants of ``model`` are zeros. After None the preparation fails with GENERAL_FAILURE, and
         the client gives the model itself. Raises HalError.
         """
+        ...
+
+
+@runtime_checkable
+class ShrinkableDriver(Protocol):
+    """A driver with working memory of its own, such as an SRAM, that can be told to do with less of it.
+
+    Without a limit, ``prepare`` and ``backend.optimize`` do what these methods do with all of it.
+    """
+
+    working_bytes: int
+    """Bytes of working memory that a model may take."""
+
+    def prepare_within(self, model: ResolvedModel, options: PrepareOptions, working_bytes: int) -> Workload:
+        """Prepare a model for at most so many bytes of working memory.
+
+        Raises RESOURCE_EXHAUSTED_PERSISTENT if it does not fit, and as ``prepare``.
+        """
+        ...
+
+    def optimize_within(self, model: ResolvedModel, working_bytes: int) -> OptimizationViews:
+        """Optimise a model for at most so many bytes of working memory: what does not fit fails."""
         ...
 
 

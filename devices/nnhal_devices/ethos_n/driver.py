@@ -8,7 +8,14 @@ from typing import final
 
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
-from nnhal_devices.backend import Backend, DeviceFigure, MemoryKind, MemoryRules, TensorHandleFactory
+from nnhal_devices.backend import (
+    Backend,
+    DeviceFigure,
+    MemoryKind,
+    MemoryRules,
+    OptimizationViews,
+    TensorHandleFactory,
+)
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import (
@@ -25,7 +32,7 @@ from nnhal_devices.driver import (
 from nnhal_devices.ethos_n.capabilities import CAPABILITIES
 from nnhal_devices.ethos_n.costs import ROOFLINE, TRANSFER_COSTS, inference_ns
 from nnhal_devices.ethos_n.limits import SRAM_BYTES
-from nnhal_devices.ethos_n.optimize import optimize
+from nnhal_devices.ethos_n.optimize import optimize, sram_of
 from nnhal_devices.ethos_n.support import operation_limits, supported_operations
 
 _DMA_BUF = frozenset({MemoryKind.HARDWARE_BUFFER_BLOB})
@@ -44,6 +51,7 @@ class EthosN:
     modelled_timing = True
     extensions: tuple[Extension, ...] = ()
     number_of_cache_files = NumberOfCacheFiles(1, 1)
+    working_bytes = SRAM_BYTES
     backend = Backend(
         ROOFLINE.operation_ns,
         TRANSFER_COSTS,
@@ -72,17 +80,28 @@ class EthosN:
         return supported_operations(model)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> ModelledWorkload:
-        """Prepare the whole model on one of the CPU drivers: the faster one if it has all operations."""
+        """Prepare the whole model on one of the CPU drivers: the faster one if it has all operations.
+
+        Raises RESOURCE_EXHAUSTED_PERSISTENT if an operation does not fit the SRAM.
+        """
+        return self.prepare_within(model, options, self.working_bytes)
+
+    def prepare_within(self, model: ResolvedModel, options: PrepareOptions, working_bytes: int) -> ModelledWorkload:
+        taken = sram_of(model, working_bytes)
         answers = self._accelerated.supported_operations(model)
         fast = all(isinstance(answer, Supported) for answer in answers)
         inner = self._accelerated.prepare(model, options) if fast else self._reference.prepare(model, options)
-        return ModelledWorkload(inner, inference_ns(model))
+        return ModelledWorkload(inner, inference_ns(model), taken)
+
+    def optimize_within(self, model: ResolvedModel, working_bytes: int) -> OptimizationViews:
+        return optimize(model, working_bytes)
 
 
 class ModelledWorkload:
-    """Another driver's workload, with the modelled time of the NPU: ``duration_ns`` for each run."""
+    """Another driver's workload, with the modelled time and SRAM of the NPU for each run."""
 
-    def __init__(self, inner: Workload, duration_ns: int) -> None:
+    def __init__(self, inner: Workload, duration_ns: int, working_bytes: int) -> None:
+        self.working_bytes = working_bytes
         self._inner = inner
         self._duration_ns = duration_ns
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnhal.errors import HalError
 from nnhal.resolved import ResolvedModel, describe_operation, propagate_dimensions
+from nnhal.types import ErrorStatus
 from nnhal_devices.backend import FailedSubgraph, OptimizationViews, Substitution
 from nnhal_devices.ethos_n.geometry import Geometry, geometry_of
 from nnhal_devices.ethos_n.limits import SRAM_BYTES
@@ -16,19 +18,33 @@ from nnhal_devices.ethos_n.stripes import Stripes, cut, smallest
 from nnhal_devices.npu_support.groups import groups_of
 
 
-def optimize(model: ResolvedModel) -> OptimizationViews:
+def optimize(model: ResolvedModel, sram_bytes: int = SRAM_BYTES) -> OptimizationViews:
     """Compile a model of which every operation is supported."""
     geometries = _geometries(model)
-    stripes = [cut(geometry) for geometry in geometries]
+    stripes = [cut(geometry, sram_bytes) for geometry in geometries]
     groups = groups_of(model, [each is None for each in stripes])
     return OptimizationViews(
         tuple(Substitution(tuple(group), _compiled([s for n in group if (s := stripes[n])])) for group in groups),
         tuple(
-            FailedSubgraph((number,), _reason(model, number, geometries[number]))
+            FailedSubgraph((number,), _reason(model, number, geometries[number], sram_bytes))
             for number, each in enumerate(stripes)
             if each is None
         ),
     )
+
+
+def sram_of(model: ResolvedModel, sram_bytes: int) -> int:
+    """The most bytes of SRAM that an operation of a model takes, if at most ``sram_bytes`` may be taken.
+
+    Raises RESOURCE_EXHAUSTED_PERSISTENT if one does not fit.
+    """
+    most = 0
+    for number, geometry in enumerate(_geometries(model)):
+        stripes = cut(geometry, sram_bytes)
+        if stripes is None:
+            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, _reason(model, number, geometry, sram_bytes))
+        most = max(most, stripes.bytes)
+    return most
 
 
 def _geometries(model: ResolvedModel) -> list[Geometry]:
@@ -44,9 +60,9 @@ def _compiled(stripes: Sequence[Stripes]) -> str:
     return f"compiled: {len(stripes)} operations, {most} bytes of SRAM, {count} stripes"
 
 
-def _reason(model: ResolvedModel, number: int, geometry: Geometry) -> str:
+def _reason(model: ResolvedModel, number: int, geometry: Geometry, sram_bytes: int) -> str:
     least, place = smallest(geometry), describe_operation(model.model.main.operations[number], number)
     return (
         f"{place}: a row of {least.channels} channels with its input and weights takes {least.bytes} bytes of SRAM, "
-        f"there are {SRAM_BYTES}"
+        f"there are {sram_bytes}"
     )

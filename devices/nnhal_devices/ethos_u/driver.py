@@ -55,6 +55,7 @@ class EthosU:
         """Raises ValueError and OSError if an option is wrong."""
         options.require_known(self.name, *OPTIONS)
         self._options = read_options(options.extra)
+        self.working_bytes = self._options.sram
         self.capabilities = capabilities_of(self._options.system)
         self.backend = Backend(
             self._operation_ns,
@@ -70,7 +71,7 @@ class EthosU:
         working = self._options.system.working
         return (
             DeviceFigure(working.name.upper(), working.size, "bytes"),
-            DeviceFigure(f"{working.name.upper()} that a network may take", self._options.sram, "bytes"),
+            DeviceFigure(f"{working.name.upper()} that a network may take", self.working_bytes, "bytes"),
         )
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
@@ -81,24 +82,30 @@ class EthosU:
 
         A deadline that passes meanwhile ends the preparation after compiling; the schedule is kept for the next one.
         """
+        return self.prepare_within(model, options, self.working_bytes)
+
+    def prepare_within(self, model: ResolvedModel, options: PrepareOptions, working_bytes: int) -> CascadedWorkload:
         model = fold_paddings(model)
         graph, system = build_graph(model), self._options.system
         try:
-            schedule = self._scheduled(graph)
+            schedule = self._scheduled(graph, working_bytes)
         except (ConstantsDoNotFitError, DoesNotFitError) as error:
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, f"{error} of {system.name}") from error
         options.check()
         machine = Machine(emit(schedule), graph, model, system, self._options.checked)
-        return CascadedWorkload(machine, schedule, self._options.sram)
+        return CascadedWorkload(machine, schedule, working_bytes)
 
-    def _compile(self, graph: CascaderGraph) -> Schedule:
-        return compile_graph(graph, self._options.system, CompilerOptions(budget=self._options.sram))
+    def optimize_within(self, model: ResolvedModel, working_bytes: int) -> OptimizationViews:
+        return optimize(model, lambda graph: self._scheduled(graph, working_bytes))
+
+    def _compile(self, graph: CascaderGraph, working_bytes: int) -> Schedule:
+        return compile_graph(graph, self._options.system, CompilerOptions(budget=working_bytes))
 
     def _operation_ns(self, model: ResolvedModel) -> Sequence[float]:
         return operation_ns(model, self._options.system)
 
     def _optimize(self, model: ResolvedModel) -> OptimizationViews:
-        return optimize(model, self._scheduled)
+        return self.optimize_within(model, self.working_bytes)
 
 
 class CascadedWorkload:
@@ -106,6 +113,7 @@ class CascadedWorkload:
 
     def __init__(self, machine: Machine, schedule: Schedule, budget: int) -> None:
         """``budget`` is the bytes of the working memory that the schedule was made for."""
+        self.working_bytes = schedule.peak
         self._machine = machine
         self._schedule = schedule
         self._budget = budget

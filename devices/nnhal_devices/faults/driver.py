@@ -11,6 +11,7 @@ from typing import Any, cast
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Copy, ExecutionResult
 from nnhal.types.layout import Dimensions
+from nnhal_devices.backend import OptimizationViews
 from nnhal_devices.driver import (
     Argument,
     AsynchronousWorkload,
@@ -18,11 +19,13 @@ from nnhal_devices.driver import (
     CompiledWorkload,
     Control,
     Driver,
+    MeasuredWorkload,
     Outcome,
     Pending,
     PrepareOptions,
     RestoringDriver,
     ShownWorkload,
+    ShrinkableDriver,
     Workload,
 )
 from nnhal_devices.faults.fault_set import ActiveFault, Point
@@ -30,10 +33,15 @@ from nnhal_devices.faults.injection import DeviceFaults
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of
 from nnhal_devices.faults.outcomes import DoneExecution, altered_outcome, altered_result
 from nnhal_devices.faults.served_call import RAN
+from nnhal_devices.faults.shrunk_sram import ShrinkingSram, objection_to
 
 
 def with_faults(driver: Driver, faults: DeviceFaults) -> Driver:
-    """Return a driver that does what another one does, apart from the faults."""
+    """Return a driver that does what another one does, apart from the faults.
+
+    Raises INVALID_ARGUMENT if there are faults that it cannot have.
+    """
+    faults.set.suit(lambda fault: objection_to(fault, driver))
     return cast(Driver, _FaultyDriver(driver, faults))
 
 
@@ -46,6 +54,9 @@ class _FaultyDriver:
         if isinstance(driver, RestoringDriver):
             self._restoring = driver
             self.restore = self._restore
+        self._sram = ShrinkingSram(driver, faults) if isinstance(driver, ShrinkableDriver) else None
+        if self._sram is not None:
+            self.backend = replace(driver.backend, optimize=self._optimize)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._driver, name)
@@ -53,7 +64,12 @@ class _FaultyDriver:
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
         """Prepare a model, unless a fault prevents it. Raises HalError."""
         facts = self._meet(model, options)
-        return FaultyWorkload(self._driver.prepare(model, options), model, facts, self._faults)
+        workload = None if self._sram is None else self._sram.prepare(model, options, facts)
+        return FaultyWorkload(workload or self._driver.prepare(model, options), model, facts, self._faults)
+
+    def _optimize(self, model: ResolvedModel) -> OptimizationViews:
+        views = None if self._sram is None else self._sram.optimize(model)
+        return views or self._driver.backend.optimize(model)
 
     def _restore(self, model: ResolvedModel, options: PrepareOptions) -> Workload | None:
         workload = self._restoring.restore(model, options)
@@ -76,6 +92,8 @@ class FaultyWorkload:
         self.faults = faults
         self.model = model
         self.facts = facts
+        if isinstance(workload, MeasuredWorkload):
+            self.facts = facts._replace(working_bytes=workload.working_bytes)
         # The host asks for these by their presence.
         if isinstance(workload, CompiledWorkload):
             self.artifact = workload.artifact

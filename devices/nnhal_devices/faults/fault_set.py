@@ -24,6 +24,7 @@ from nnhal_hosting.faults import (
     Fault,
     FaultDocument,
     MemoryFault,
+    ShrunkSramFault,
 )
 
 _EXECUTE, _LAUNCHES, _PREPARE = frozenset(EXECUTE), frozenset(LAUNCHES), frozenset(PREPARE)
@@ -36,6 +37,8 @@ class Point(Enum):
     """Before anything is done for it."""
     PREPARE = "prepare"
     """In place of the driver that prepares a model, or before it does."""
+    COMPILE = "compile"
+    """When the driver is about to compile a model, or to say how it would."""
     LAUNCH = "launch"
     """Before an execution is accepted."""
     BIND = "bind"
@@ -94,6 +97,8 @@ class ActiveFault:
             return False
         if (fault.model or fault.operation) and facts is None:
             return False
+        if isinstance(fault, ShrunkSramFault) and point is not Point.COMPILE and _fits(facts, fault):
+            return False
         if facts is not None:
             if fault.model and not _matches(facts.fingerprint, fault.model):
                 return False
@@ -133,6 +138,7 @@ class FaultSet:
         self._lock = threading.Lock()
         self._active: tuple[ActiveFault, ...] = ()
         self._numbers: dict[str, int] = {}
+        self._objection: Callable[[Fault], str] = _no_objection
         self.injected = 0
         """How many have been injected, those of faults that were removed included."""
         if document is not None:
@@ -147,13 +153,15 @@ class FaultSet:
         """Add those of the faults that are about this device, and return their names.
 
         One that has the name of another replaces it. Raises RESOURCE_EXHAUSTED_PERSISTENT if there would be too many,
-        and INVALID_ARGUMENT if none is about this device.
+        and INVALID_ARGUMENT if none is about this device, or one cannot be on it.
         """
         own = document.of(self._device).fault
         if document.fault and not own:
             invalid_argument(f"none of the {len(document.fault)} faults is about this device, {self._device!r}")
         with self._lock:
             added = [ActiveFault(fault, fault.name or self._numbered(fault.what)) for fault in own]
+            for each in added:
+                self._require_possible(each)
             names = [each.name for each in added]
             kept = [each for each in self._active if each.name not in names]
             if len(kept) + len(added) > MAX_FAULTS:
@@ -165,6 +173,20 @@ class FaultSet:
             self._active = (*kept, *added)
         _release(replaced)
         return names
+
+    def suit(self, objection: Callable[[Fault], str]) -> None:
+        """Take only faults that the device can have from now on: ``objection`` says why not, and is empty if it can.
+
+        Raises INVALID_ARGUMENT if one that is set cannot be.
+        """
+        self._objection = objection
+        for each in self._active:
+            self._require_possible(each)
+
+    def _require_possible(self, active: ActiveFault) -> None:
+        why = self._objection(active.fault)
+        if why:
+            invalid_argument(f"fault {active.name!r} cannot be on {self._device!r}: {why}")
 
     def clear(self, names: Collection[str] = ()) -> int:
         """Remove faults by name, all if there are no names, and return how many. What they have hang goes on.
@@ -235,12 +257,23 @@ def point_of(fault: Fault, method: str) -> Point:
     if isinstance(fault, MemoryFault):
         return Point.CALL if method == "Device.Allocate" else Point.BIND
     if method in _EXECUTE:
-        return Point.LAUNCH if method in _LAUNCHES and isinstance(fault, ErrorFault) else Point.RUN
+        return Point.LAUNCH if method in _LAUNCHES and isinstance(fault, ErrorFault | ShrunkSramFault) else Point.RUN
+    if isinstance(fault, ShrunkSramFault):
+        return Point.COMPILE
     return Point.PREPARE if method in _PREPARE else Point.CALL
+
+
+def _fits(facts: ModelFacts | None, fault: ShrunkSramFault) -> bool:
+    return facts is None or facts.working_bytes <= fault.bytes
 
 
 def _matches(text: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(text, pattern) for pattern in patterns)
+
+
+def _no_objection(fault: Fault) -> str:
+    del fault
+    return ""
 
 
 def _release(faults: Sequence[ActiveFault]) -> None:

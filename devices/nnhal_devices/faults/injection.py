@@ -14,7 +14,15 @@ from nnhal_devices.driver import Control
 from nnhal_devices.faults.fault_set import ActiveFault, FaultSet, Point
 from nnhal_devices.faults.model_facts import ModelFacts
 from nnhal_devices.faults.served_call import CURRENT
-from nnhal_hosting.faults import DeathFault, DelayFault, ErrorFault, FaultDocument, HangFault, MemoryFault
+from nnhal_hosting.faults import (
+    DeathFault,
+    DelayFault,
+    ErrorFault,
+    FaultDocument,
+    HangFault,
+    MemoryFault,
+    ShrunkSramFault,
+)
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
@@ -63,6 +71,10 @@ class DeviceFaults:
                     how = f"exit status {fault.exit}" if fault.exit is not None else fault.signal or "SIGKILL"
                     tell(active, facts, how)
                     _die(fault)
+                case ShrunkSramFault() if facts is not None:
+                    lack = f"a run takes {facts.working_bytes:,} bytes of SRAM, there are {fault.bytes:,}"
+                    tell(active, facts, lack)
+                    raise HalError(fault.error_status, f"{told(active)}: {lack}")
                 case ErrorFault() | MemoryFault():
                     tell(active, facts, fault.status)
                     raise HalError(fault.error_status, told(active))

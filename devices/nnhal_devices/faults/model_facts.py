@@ -23,6 +23,9 @@ class ModelFacts(NamedTuple):
     operations: frozenset[str]
     """The types of its operations, those of referenced subgraphs too."""
 
+    working_bytes: int = 0
+    """Bytes of the device's working memory that a run takes; 0 if that is unknown, or before it is prepared."""
+
 
 def facts_of(model: Model) -> ModelFacts:
     """Look at a model."""

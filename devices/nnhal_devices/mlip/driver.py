@@ -9,7 +9,15 @@ from typing import final
 from nnhal.errors import HalError, general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DeviceType, ErrorStatus, ExecutionPreference, Extension, NumberOfCacheFiles
-from nnhal_devices.backend import Backend, DeviceFigure, MemoryKind, MemoryRules, OptimizationViews, TensorHandleFactory
+from nnhal_devices.backend import (
+    Backend,
+    DeviceFigure,
+    FailedSubgraph,
+    MemoryKind,
+    MemoryRules,
+    OptimizationViews,
+    TensorHandleFactory,
+)
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
 from nnhal_devices.mlip.artifact import read_artifact
 from nnhal_devices.mlip.capabilities import capabilities_of
@@ -50,6 +58,7 @@ class Mlip:
         options.require_known(self.name, *OPTIONS)
         read = read_options(options.extra)
         self._compiler = ModelCompiler(read)
+        self.working_bytes = read.tiles * OCM_BYTES
         self._residence = OcmResidence()
         self.capabilities = capabilities_of(read.profile, read.tiles)
         self.backend = Backend(
@@ -66,7 +75,7 @@ class Mlip:
         tiles = self._compiler.options.tiles
         return (
             DeviceFigure("tiles", tiles),
-            DeviceFigure("OCM of all tiles", tiles * OCM_BYTES, "bytes"),
+            DeviceFigure("OCM of all tiles", self.working_bytes, "bytes"),
             DeviceFigure("OCM that pinned weights take", self._residence.pinned_bytes, "bytes"),
             DeviceFigure("models with pinned weights", self._residence.placed),
         )
@@ -79,8 +88,14 @@ class Mlip:
 
         LOW_POWER lets a network take two tiles if it fits. A deadline ends the preparation after a binary.
         """
-        options_tiles = self._compiler.options.tiles
-        tiles = min(options_tiles, _FRUGAL_TILES if options.preference == ExecutionPreference.LOW_POWER else MAX_TILES)
+        return self.prepare_within(model, options, self.working_bytes)
+
+    def prepare_within(self, model: ResolvedModel, options: PrepareOptions, working_bytes: int) -> SimulatedWorkload:
+        """Do the same on the tiles whose memory is within ``working_bytes``, whole ones only."""
+        most = working_bytes // OCM_BYTES
+        if not most:
+            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, _less_than_a_tile(working_bytes))
+        tiles = min(most, _FRUGAL_TILES if options.preference == ExecutionPreference.LOW_POWER else MAX_TILES)
         origin = self._compiler.origin(model, tiles)
         cached = read_artifact(options.artifact, origin)
         if cached is not None:
@@ -88,14 +103,15 @@ class Mlip:
                 return self._loaded(model, MadeModel(cached, origin))
             except (BinaryError, ProgramError):  # only a forged entry gets here: the model is compiled again
                 pass
-        return self._loaded(model, self._compiled(model, tiles, options.check))
+        return self._loaded(model, self._compiled(model, tiles, most, options.check))
 
-    def _compiled(self, model: ResolvedModel, tiles: int, check: Callable[[], None]) -> MadeModel:
+    def _compiled(self, model: ResolvedModel, tiles: int, most: int, check: Callable[[], None]) -> MadeModel:
+        """Compile a model for ``tiles``, or for ``most`` if it does not fit those."""
         try:
-            if tiles < self._compiler.options.tiles:
+            if tiles < most:
                 with suppress(MisfitOfTilesError):
                     return self._compiler.compile(model, tiles, check)
-            return self._compiler.compile(model, check=check)
+            return self._compiler.compile(model, most, check)
         except MisfitOfTilesError as error:
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, str(error)) from error
         except MlipCompileError as error:
@@ -113,4 +129,15 @@ class Mlip:
         return operation_ns(model, self._compiler.options)
 
     def _optimize(self, model: ResolvedModel) -> OptimizationViews:
-        return optimize(model, self._compiler)
+        return self.optimize_within(model, self.working_bytes)
+
+    def optimize_within(self, model: ResolvedModel, working_bytes: int) -> OptimizationViews:
+        tiles = working_bytes // OCM_BYTES
+        if not tiles:
+            every = tuple(range(len(model.model.main.operations)))
+            return OptimizationViews(failed=(FailedSubgraph(every, _less_than_a_tile(working_bytes)),))
+        return optimize(model, self._compiler, tiles)
+
+
+def _less_than_a_tile(working_bytes: int) -> str:
+    return f"a tile takes {OCM_BYTES} bytes of OCM, there are {working_bytes}"

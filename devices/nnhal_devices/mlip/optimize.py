@@ -23,8 +23,8 @@ from nnhal_devices.npu_support.parts import part_of
 _MEGA = 1_000_000
 
 
-def optimize(model: ResolvedModel, compiler: ModelCompiler) -> OptimizationViews:
-    """Compile a model of which every operation is supported."""
+def optimize(model: ResolvedModel, compiler: ModelCompiler, tiles: int | None = None) -> OptimizationViews:
+    """Compile a model of which every operation is supported, for so many tiles instead of the options'."""
     main = model.model.main
     failures: dict[tuple[int, ...], str] = {}
     """Operations of layers that do not fit, and why."""
@@ -35,7 +35,7 @@ def optimize(model: ResolvedModel, compiler: ModelCompiler) -> OptimizationViews
         for group in groups:
             part = model if len(group) == len(main.operations) else part_of(model, group)
             try:
-                compiled = compiler.compile(part).compiled
+                compiled = compiler.compile(part, tiles).compiled
             except MisfitOfTilesError as error:
                 operations = tuple(group[number] for number in _operations_at(compiler.partition(part), error))
                 place = describe_operation(main.operations[operations[0]], operations[0])

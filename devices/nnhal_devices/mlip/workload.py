@@ -17,6 +17,7 @@ from nnhal_devices.mlip.compilation import FED, ValuePlace
 from nnhal_devices.mlip.figures import network_figures
 from nnhal_devices.mlip.importing.hal_values import signed, unsigned
 from nnhal_devices.mlip.model_compiler import MadeModel
+from nnhal_devices.mlip.program.program import OCM_BYTES
 from nnhal_devices.mlip.simulator.errors import SimulatorError
 from nnhal_devices.mlip.simulator.simulator import Simulator
 
@@ -35,6 +36,7 @@ class SimulatedWorkload:
     """A model that was compiled and loaded."""
 
     def __init__(self, loaded: LoadedBinaries) -> None:
+        self.working_bytes = max((each.program.tiles for each in loaded.simulators), default=0) * OCM_BYTES
         self._loaded = loaded
 
     @property

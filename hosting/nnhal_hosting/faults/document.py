@@ -21,6 +21,7 @@ from nnhal_hosting.faults.kinds import (
     HangFault,
     MemoryFault,
     ShapesFault,
+    ShrunkSramFault,
     SlowClockFault,
     ValuesFault,
     WithdrawnFault,
@@ -40,6 +41,7 @@ Fault = Annotated[
     | HangFault
     | MemoryFault
     | ShapesFault
+    | ShrunkSramFault
     | SlowClockFault
     | ValuesFault
     | WithdrawnFault,

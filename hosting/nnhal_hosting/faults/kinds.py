@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ByteSize, Field, model_validator
 
 from nnhal.types import ErrorStatus
 from nnhal_hosting.faults.conditions import EXECUTE, LAUNCHES, PREPARE, Condition, Patterns
 
 DEATHS = ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGTERM")
 """The signals by which a device can be told to die. SIGTERM has it end in order."""
+_MOST_BYTES = 1 << 40
 _MOST_MS = 24 * 3600 * 1000.0
 Status = Literal[
     "DEVICE_UNAVAILABLE",
@@ -152,6 +153,21 @@ class MemoryFault(Condition):
     def error_status(self) -> ErrorStatus:
         """The status of the HAL."""
         return ErrorStatus[self.status]
+
+
+class ShrunkSramFault(Condition):
+    """The SRAM in which the device computes, or whatever it calls its working memory, has become smaller.
+
+    Models are compiled for what is left. Executions of prepared models that take more than that fail.
+    """
+
+    ACTS_IN: ClassVar[tuple[str, ...]] = ("Backend.OptimizeSubgraph", *PREPARE, *EXECUTE)
+    what: Literal["shrunk_sram"]
+    method: Patterns = ("*",)
+    bytes: ByteSize = Field(ge=0, le=_MOST_BYTES)
+    """What is left: a number of bytes, or a text such as 240KiB."""
+
+    error_status: ClassVar[ErrorStatus] = ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT
 
 
 class WithdrawnFault(Condition):
