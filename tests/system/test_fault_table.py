@@ -80,6 +80,7 @@ ROWS = {
     "wrong count of outputs": _row(FALLS_BACK, UNMET, UNMET, what="shapes", wrong="count"),
     "NaN": _row(WRONG, what="values", how="nan"),
     "saturated": _row(WRONG, what="values", how="saturated"),
+    "NaN in a layer": _row(WRONG, what="values", how="nan", layer="tanh"),
     "memory is refused": _row(FAILS, what="memory"),
     "support is withdrawn": _row(FAILS, what="withdrawn"),
 }

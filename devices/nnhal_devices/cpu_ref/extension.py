@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from nnhal_devices.driver import SUPPORTED, Control, Support, Unsupported
 from nnhal_devices.message_dimensions import contradiction
 
 if TYPE_CHECKING:
-    from onnx import TypeProto
+    from onnx import NodeProto, TypeProto
     from onnx.reference import ReferenceEvaluator
 
 
@@ -48,14 +48,23 @@ def support_run(message: Array | None, graph: Subgraph, operation: Operation) ->
     return SUPPORTED
 
 
+AlterNode = Callable[["NodeProto", Sequence[Any]], tuple[Any, ...]]
+"""Given a node of a graph and its results, returns those that the others compute with."""
+
+
 def run(
-    model: Model, place: str, outputs: Sequence[Operand], inputs: Sequence[Array | None], control: Control
+    model: Model,
+    place: str,
+    outputs: Sequence[Operand],
+    inputs: Sequence[Array | None],
+    control: Control,
+    alter: AlterNode | None = None,
 ) -> tuple[Array, ...]:
     """Compute an operation. Its message is the first of ``inputs``. Raises GENERAL_FAILURE, and as ``control`` does."""
     message, *given = inputs
     if message is None:
         general_failure(f"{place}: its message is omitted")
-    evaluator = _evaluator(message.tobytes())
+    evaluator = _evaluator(message.tobytes()) if alter is None else _altering(message.tobytes(), alter)
     _this_thread.control = control
     graph: Any = evaluator.proto_.graph
     try:
@@ -72,6 +81,23 @@ def run(
         _stored(element_type(model, operand.type), number_of(model, operand.type) == VALUE, result)
         for operand, result in zip(outputs, results, strict=True)
     )
+
+
+def _altering(message: bytes, alter: AlterNode) -> ReferenceEvaluator:
+    """An evaluator, for one run, of which the results of nodes are altered."""
+    evaluator = _evaluator.__wrapped__(message)
+    for node in evaluator.rt_nodes_:
+        node.run = _altered_run(node, alter)
+    return evaluator
+
+
+def _altered_run(node: Any, alter: AlterNode) -> Callable[..., tuple[Any, ...]]:
+    run = node.run
+
+    def altered(*inputs: Any, **options: Any) -> tuple[Any, ...]:
+        return alter(node.onnx_node, run(*inputs, **options))
+
+    return altered
 
 
 @lru_cache(maxsize=256)

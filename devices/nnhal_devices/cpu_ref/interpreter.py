@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe, fits, is_extension
 from nnhal_devices.cpu_ref import extension
+from nnhal_devices.cpu_ref.alteration import Alteration
 from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, ControlFlowCall
 from nnhal_devices.cpu_ref.kernels import KERNELS
 from nnhal_devices.cpu_ref.litert import LiteRtOperation
@@ -27,8 +29,9 @@ _NOTHING: Dimensions = ()
 class Interpreter:
     """Runs the subgraphs of one model. It holds no state between runs, so several threads may use it."""
 
-    def __init__(self, model: ResolvedModel) -> None:
+    def __init__(self, model: ResolvedModel, alter: Alteration | None = None) -> None:
         self._model = model
+        self._alter = alter
         self._last_uses = [_last_uses(graph.operations) for graph in model.subgraphs]
         self._litert = [self._litert_operations(number) for number in range(len(model.subgraphs))]
 
@@ -49,10 +52,17 @@ class Interpreter:
                 results = self._litert[subgraph][number].run(present[1:], control)
             elif is_extension(operation.type):
                 results = extension.run(
-                    self._model.model, place, [graph.operands[index] for index in operation.outputs], present, control
+                    self._model.model,
+                    place,
+                    [graph.operands[index] for index in operation.outputs],
+                    present,
+                    control,
+                    None if self._alter is None else partial(self._alter.node_results, subgraph, number),
                 )
             else:
                 results = self._compute(graph, operation, place, present)
+            if self._alter is not None:
+                results = self._alter.results(subgraph, number, results)
             values.update(_declared(graph, dict(zip(operation.outputs, results, strict=True)), place))
             for index in self._last_uses[subgraph][number]:
                 if graph.operands[index].lifetime == OperandLifeTime.TEMPORARY_VARIABLE:

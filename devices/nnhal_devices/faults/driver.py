@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from typing import Any, cast
 
+from nnhal.arrays import Array
+from nnhal.errors import general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Copy, ExecutionResult
 from nnhal.types.layout import Dimensions
@@ -29,11 +31,14 @@ from nnhal_devices.driver import (
     Workload,
 )
 from nnhal_devices.faults.fault_set import ActiveFault, Point
-from nnhal_devices.faults.injection import DeviceFaults
-from nnhal_devices.faults.model_facts import ModelFacts, facts_of
+from nnhal_devices.faults.injection import DeviceFaults, told
+from nnhal_devices.faults.layer_values import LayerFaults, about_layers, with_outputs
+from nnhal_devices.faults.model_facts import ModelFacts, facts_of, layers_of
+from nnhal_devices.faults.objections import objection_to
 from nnhal_devices.faults.outcomes import DoneExecution, altered_outcome, altered_result
 from nnhal_devices.faults.served_call import RAN
-from nnhal_devices.faults.shrunk_sram import ShrinkingSram, objection_to
+from nnhal_devices.faults.shrunk_sram import ShrinkingSram
+from nnhal_hosting.faults import ValuesFault
 
 
 def with_faults(driver: Driver, faults: DeviceFaults) -> Driver:
@@ -75,7 +80,8 @@ class _FaultyDriver:
         workload = self._restoring.restore(model, options)
         if workload is None:  # it is prepared next
             return None
-        return FaultyWorkload(workload, model, self._meet(model, options), self._faults)
+        lacks_constants = bool(self._restoring.replaced_constants(model))
+        return FaultyWorkload(workload, model, self._meet(model, options), self._faults, lacks_constants)
 
     def _meet(self, model: ResolvedModel, options: PrepareOptions) -> ModelFacts:
         facts = facts_of(model.model)
@@ -87,13 +93,23 @@ class _FaultyDriver:
 class FaultyWorkload:
     """A workload whose runs meet faults."""
 
-    def __init__(self, workload: Workload, model: ResolvedModel, facts: ModelFacts, faults: DeviceFaults) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        model: ResolvedModel,
+        facts: ModelFacts,
+        faults: DeviceFaults,
+        lacks_constants: bool = False,
+    ) -> None:
+        """``lacks_constants`` says that some of the model's are zeros, as the workload does not read them."""
         self._workload = workload
         self.faults = faults
         self.model = model
-        self.facts = facts
-        if isinstance(workload, MeasuredWorkload):
-            self.facts = facts._replace(working_bytes=workload.working_bytes)
+        self.lacks_constants = lacks_constants
+        self.facts = facts._replace(
+            working_bytes=workload.working_bytes if isinstance(workload, MeasuredWorkload) else 0,
+            layers=tuple(layers_of(model)),
+        )
         # The host asks for these by their presence.
         if isinstance(workload, CompiledWorkload):
             self.artifact = workload.artifact
@@ -105,8 +121,8 @@ class FaultyWorkload:
         self.faults.inject(Point.BIND, self.facts)
         bound = self._workload.bind(inputs, outputs)
         if isinstance(bound, AsynchronousWorkload):
-            return _FaultyAsynchronous(bound, self, outputs)
-        return _FaultyBound(bound, self, outputs)
+            return _FaultyAsynchronous(bound, self, inputs, outputs)
+        return _FaultyBound(bound, self, inputs, outputs)
 
     def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> ExecutionResult:
         """Return the result that is told in place of one; ``known`` are the dimensions of the bound outputs."""
@@ -117,9 +133,16 @@ class FaultyWorkload:
 class _FaultyBound:
     """A bound workload whose runs meet faults."""
 
-    def __init__(self, bound: BoundWorkload, workload: FaultyWorkload, outputs: Sequence[Argument]) -> None:
+    def __init__(
+        self,
+        bound: BoundWorkload,
+        workload: FaultyWorkload,
+        inputs: Sequence[Argument],
+        outputs: Sequence[Argument],
+    ) -> None:
         self._bound = bound
         self._workload = workload
+        self._inputs = inputs
         self._outputs = outputs
 
     def run(self, control: Control) -> Outcome:
@@ -133,12 +156,28 @@ class _FaultyBound:
         faults.do(before, workload.facts, control)
         notes = noted(before, started_ns)
         met = faults.set.met(Point.OUTCOME, workload.facts)
+        wrong = self._wrong_outputs(met, control)
         began = time.perf_counter_ns()
         outcome = self._bound.run(control)
         took, ended_ns = time.perf_counter_ns() - began, now_ns()
+        if wrong:
+            outcome = with_outputs(wrong, outcome, self._outputs)
         outcome = self.altered(outcome, met, took, control)
         notes += noted(met, ended_ns)
         return replace(outcome, copies=outcome.copies + notes) if notes else outcome
+
+    def _wrong_outputs(self, met: Sequence[ActiveFault], control: Control) -> Mapping[int, Array]:
+        """Outputs, by number, that are computed with wrong values of layers. Raises HalError."""
+        about = about_layers(met)
+        if not about:
+            return {}
+        workload = self._workload
+        if workload.lacks_constants:
+            general_failure(
+                f"{told(about[0])}: layers cannot be wrong in a model that was restored from a cache, since its "
+                "constants are not known any more: prepare it without the cache"
+            )
+        return LayerFaults(about, workload.model, workload.facts, workload.faults).outputs(self._inputs, control)
 
     def altered(self, outcome: Outcome, met: Sequence[ActiveFault], took_ns: int, control: Control) -> Outcome:
         """Do to an outcome what some faults say; return what it is then. Raises HalError."""
@@ -166,26 +205,49 @@ def now_ns() -> int:
 class _FaultyAsynchronous(_FaultyBound):
     """The same for a device with a command queue."""
 
-    def __init__(self, bound: AsynchronousWorkload, workload: FaultyWorkload, outputs: Sequence[Argument]) -> None:
-        super().__init__(bound, workload, outputs)
+    def __init__(
+        self,
+        bound: AsynchronousWorkload,
+        workload: FaultyWorkload,
+        inputs: Sequence[Argument],
+        outputs: Sequence[Argument],
+    ) -> None:
+        super().__init__(bound, workload, inputs, outputs)
         self._asynchronous = bound
 
     def enqueue(self, control: Control) -> Pending:
-        """Enqueue a run; faults act when the queue has been synced."""
+        """Enqueue a run; faults act when the queue has been synced, but values are wrong for what is enqueued next."""
         facts, faults = self._workload.facts, self._workload.faults
         before, after = (faults.set.met(point, facts) for point in (Point.RUN, Point.OUTCOME))
-        pending = self._asynchronous.enqueue(control)
+        alters = any(isinstance(active.fault, ValuesFault) for active in after)
+        pending = _Done(self._asynchronous.run(control)) if alters else self._asynchronous.enqueue(control)
         if not before and not after:
             return pending
 
         def conclude(outcome: Outcome) -> Outcome:
             started_ns, span = now_ns(), outcome.span
             faults.do(before, facts, control)
+            wrong = self._wrong_outputs(after, control)
+            if wrong:
+                outcome = with_outputs(wrong, outcome, self._outputs)
             outcome = self.altered(outcome, after, span.ended_ns - span.started_ns, control)
             return replace(outcome, copies=outcome.copies + noted((*before, *after), started_ns))
 
+        if alters:
+            return _Done(conclude(pending.result()))
         context = copy_context()  # another thread may sync
         return _FaultyPending(pending, lambda outcome: context.run(conclude, outcome))
+
+
+class _Done:
+    """A run that has ended before it was enqueued."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+
+    def result(self) -> Outcome:
+        """Return its outcome."""
+        return self._outcome
 
 
 class _FaultyPending:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from nnhal.errors import HalError, invalid_argument
 from nnhal.types import ErrorStatus
-from nnhal_devices.faults.model_facts import ModelFacts
+from nnhal_devices.faults.model_facts import ModelFacts, ModelLayer
 from nnhal_devices.faults.served_call import CURRENT, ServedCall
 from nnhal_hosting.faults import (
     EXECUTE,
@@ -25,6 +25,7 @@ from nnhal_hosting.faults import (
     FaultDocument,
     MemoryFault,
     ShrunkSramFault,
+    ValuesFault,
 )
 
 _EXECUTE, _LAUNCHES, _PREPARE = frozenset(EXECUTE), frozenset(LAUNCHES), frozenset(PREPARE)
@@ -104,6 +105,8 @@ class ActiveFault:
                 return False
             if fault.operation and not any(_matches(name, fault.operation) for name in facts.operations):
                 return False
+        if isinstance(fault, ValuesFault) and fault.layer and not layers_of_fault(fault, facts):
+            return False
         passed = time.monotonic() - self._since - fault.after_s
         return passed >= 0 and not (fault.for_s and passed >= fault.for_s)
 
@@ -261,6 +264,12 @@ def point_of(fault: Fault, method: str) -> Point:
     if isinstance(fault, ShrunkSramFault):
         return Point.COMPILE
     return Point.PREPARE if method in _PREPARE else Point.CALL
+
+
+def layers_of_fault(fault: ValuesFault, facts: ModelFacts | None) -> list[ModelLayer]:
+    """The layers of a model that a fault is about."""
+    layers = () if facts is None else facts.layers
+    return [each for each in layers if any(_matches(name, fault.layer) for name in (each.type, *each.names))]
 
 
 def _fits(facts: ModelFacts | None, fault: ShrunkSramFault) -> bool:

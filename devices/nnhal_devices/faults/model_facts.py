@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+from nnhal.extensions import onnx
+from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, OperationType
 from nnhal.types.layout import is_extension
 
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
 _DIGITS = 12
+
+
+class ModelLayer(NamedTuple):
+    """An operation of a model, or a node of one that is a graph of ONNX's, as faults name it."""
+
+    subgraph: int
+    """0 is main, 1 is referenced subgraph 0."""
+
+    number: int
+    """Of the operation in its subgraph."""
+
+    type: str
+    """As the HAL names it, or ONNX."""
+
+    names: Sequence[str]
+    """Of an operation its number, behind that of a referenced subgraph if it is in one: ``3``, or ``0:3``.
+
+    Of a node its own name and those of its outputs, as they are in the user's file.
+    """
+
+    output: str = ""
+    """The first output of a node, which tells it from the others of its graph; empty for an operation."""
 
 
 class ModelFacts(NamedTuple):
@@ -26,6 +54,9 @@ class ModelFacts(NamedTuple):
     working_bytes: int = 0
     """Bytes of the device's working memory that a run takes; 0 if that is unknown, or before it is prepared."""
 
+    layers: Sequence[ModelLayer] = ()
+    """Its operations; none before it is prepared."""
+
 
 def facts_of(model: Model) -> ModelFacts:
     """Look at a model."""
@@ -38,6 +69,26 @@ def facts_of(model: Model) -> ModelFacts:
             digest.update(repr((int(operation.type), tuple(operation.inputs), tuple(operation.outputs))).encode())
             operations.add(name_of_operation(operation.type))
     return ModelFacts(digest.hexdigest()[:_DIGITS], frozenset(operations))
+
+
+def layers_of(resolved: ResolvedModel) -> Iterator[ModelLayer]:
+    """Yield the operations of a model, those of main first, and after an operation that is a graph its nodes."""
+    for subgraph, graph in enumerate(resolved.subgraphs):
+        for number, operation in enumerate(graph.operations):
+            name = f"{subgraph - 1}:{number}" if subgraph else str(number)
+            yield ModelLayer(subgraph, number, name_of_operation(operation.type), (name,))
+            if onnx.number_of(resolved.model, operation.type) == onnx.RUN:
+                message = resolved.constants[subgraph].get(operation.inputs[0])
+                for node in () if message is None else _nodes(message.tobytes()):
+                    outputs = [output for output in node.output if output]
+                    yield ModelLayer(subgraph, number, node.op_type, (node.name, *outputs), next(iter(outputs), ""))
+
+
+def _nodes(message: bytes) -> Sequence[NodeProto]:
+    # Models without the extension need no ONNX.
+    from onnx import ModelProto
+
+    return ModelProto.FromString(message).graph.node
 
 
 def name_of_operation(code: int) -> str:

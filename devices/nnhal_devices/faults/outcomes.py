@@ -34,11 +34,11 @@ def altered_outcome(outcome: Outcome, met: Sequence[ActiveFault], executed: Done
     """Do to an outcome what some faults say; return what it is then. Raises HalError."""
     for active in met:
         fault = active.fault
-        if isinstance(fault, ValuesFault):
+        if isinstance(fault, ValuesFault) and not fault.layer:
             tell(active, executed.facts, fault.how)
             for number, data, kind in _written(outcome, executed):
                 if fault.output is None or fault.output == number:
-                    _spoil(data, kind, active, fault, executed.faults)
+                    spoil(data, kind, active, executed.faults)
         elif isinstance(fault, SlowClockFault):
             tell(active, executed.facts, f"{fault.factor:g} times as long")
             modelled = outcome.time_on_device_ns
@@ -80,10 +80,10 @@ def _written(outcome: Outcome, executed: DoneExecution) -> Iterator[tuple[int, B
         yield number, argument.data[:size], kind
 
 
-def _spoil(
-    data: Bytes, kind: np.dtype[np.generic] | None, active: ActiveFault, fault: ValuesFault, faults: DeviceFaults
-) -> None:
-    """Make the values of an output wrong."""
+def spoil(data: Bytes, kind: np.dtype[np.generic] | None, active: ActiveFault, faults: DeviceFaults) -> None:
+    """Make values wrong that lie in some memory, as a fault says. ``kind`` is the type of their elements, if known."""
+    fault = active.fault
+    assert isinstance(fault, ValuesFault)
     if fault.how == "bit_flips":
         for bit in faults.set.drawn_bits(active, 8 * len(data), fault.flips):
             data[bit // 8] ^= np.uint8(1 << bit % 8)

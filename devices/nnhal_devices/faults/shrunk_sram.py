@@ -7,24 +7,11 @@ from dataclasses import replace
 from nnhal.errors import HalError
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OptimizationViews
-from nnhal_devices.driver import Driver, PrepareOptions, ShrinkableDriver, Workload
+from nnhal_devices.driver import PrepareOptions, ShrinkableDriver, Workload
 from nnhal_devices.faults.fault_set import ActiveFault, Point
 from nnhal_devices.faults.injection import DeviceFaults, tell, told
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of
-from nnhal_hosting.faults import Fault, ShrunkSramFault
-
-
-def objection_to(fault: Fault, driver: Driver) -> str:
-    """Say why a driver cannot have a fault of this kind; empty if it can, or if the fault is of another kind."""
-    if not isinstance(fault, ShrunkSramFault):
-        return ""
-    if not isinstance(driver, ShrinkableDriver):
-        return (
-            f"{driver.name} has no SRAM of its own; the fault's 'device' is to name devices that have, such as ethos_u"
-        )
-    if fault.bytes >= driver.working_bytes:
-        return f"bytes: got {fault.bytes:,}, expected fewer than the {driver.working_bytes:,} of {driver.name}"
-    return ""
+from nnhal_hosting.faults import ShrunkSramFault
 
 
 class ShrinkingSram:

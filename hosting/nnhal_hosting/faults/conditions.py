@@ -91,6 +91,20 @@ Patterns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], 
 """One pattern or several; ``*`` and ``?`` stand for any characters and any one."""
 
 
+def _as_texts(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return tuple(map(_as_text, value))
+    return _as_text(value)
+
+
+def _as_text(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Layers = Annotated[Patterns, BeforeValidator(_as_texts)]
+"""Patterns of layers, of which those that are numbers may be given as such."""
+
+
 class Condition(BaseModel):
     """When a fault happens: each time that a call meets all of this."""
 

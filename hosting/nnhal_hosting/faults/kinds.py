@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import ByteSize, Field, model_validator
 
 from nnhal.types import ErrorStatus
-from nnhal_hosting.faults.conditions import EXECUTE, LAUNCHES, PREPARE, Condition, Patterns
+from nnhal_hosting.faults.conditions import EXECUTE, LAUNCHES, PREPARE, Condition, Layers, Patterns
 
 DEATHS = ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGTERM")
 """The signals by which a device can be told to die. SIGTERM has it end in order."""
@@ -127,15 +127,21 @@ class ShapesFault(Condition):
 
 
 class ValuesFault(Condition):
-    """Outputs have wrong values."""
+    """Outputs of the model have wrong values, or those of layers, with which the rest of the model is computed."""
 
     ACTS_IN: ClassVar[tuple[str, ...]] = EXECUTE
     what: Literal["values"]
     how: Literal["bit_flips", "nan", "saturated"] = "bit_flips"
     """NaN is for outputs of floats only: others stay as they are."""
 
+    layer: Layers = ()
+    """Layers, by their numbers in the model from 0 on, or by their types; the outputs of the model without it.
+
+    A layer of a referenced subgraph has its number in front: ``0:3``. Nodes of ONNX graphs have their names, too.
+    """
+
     output: int | None = Field(default=None, ge=0)
-    """The number of the output; all without it."""
+    """The number of the output of the model or of the layer; all without it."""
 
     flips: int = Field(default=1, ge=1, le=10**6)
     """Bits that are flipped in each output, at places that are drawn."""

@@ -26,11 +26,13 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def test_the_example_of_the_documentation_is_valid(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    document = read_faults_file(written(tmp_path / "faults.toml", example))
-    assert [fault.what for fault in document.fault] == ["error", "delay", "death"]
-    assert read_document(document.as_json()) == document
+def test_the_examples_of_the_documentation_are_valid(tmp_path: Path) -> None:
+    found = []
+    for example in re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.DOTALL):
+        document = read_faults_file(written(tmp_path / "faults.toml", example))
+        assert read_document(document.as_json()) == document
+        found.append([fault.what for fault in document.fault])
+    assert found == [["error", "delay", "death"], ["values"]]
 
 
 def test_json_says_the_same_as_toml(tmp_path: Path) -> None:

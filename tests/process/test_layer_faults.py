@@ -1,0 +1,161 @@
+"""Faults on purpose: wrong values of layers, with which the rest of a model is computed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnhal.arrays import Array
+from nnhal.remote import RemoteDevice
+from nnhal.types import NO_DEADLINE, Model, Operand, OperandType, OperationType
+from tests.support.additions import ELEMENTS, addition_in_ashmem
+from tests.support.caching import CachingDevice, Sample
+from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target
+from tests.support.far_devices import far_device
+from tests.support.faulty import METHODS_OF_WAYS, FaultyDevice, fault, faulty_device
+from tests.support.models import Recipe
+from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.subgraphs import counting_loop
+from tests.support.wire import WireDevice
+
+pytestmark = pytest.mark.slow
+DRIVERS = ("cpu_ref", "cpu_acc", "gpu_acc")
+A, B = 0.5, 0.25
+LARGEST = np.finfo(np.float32).max
+WRONG: dict[str, tuple[dict[str, Any], Callable[[Array], bool]]] = {
+    "NaN in the sum": ({"layer": 0, "how": "nan"}, lambda total: bool(np.isnan(total).all())),
+    "the largest value in the sum": (
+        {"layer": "ADD", "how": "saturated"},
+        lambda total: np.allclose(total, np.float32(np.tanh(LARGEST)) * B),
+    ),
+    "the largest value in the tangent": (
+        {"layer": [1], "how": "saturated"},
+        lambda total: np.allclose(total, LARGEST * B),
+    ),
+    "one bit of the sum": (
+        {"layer": "0", "how": "bit_flips"},
+        lambda total: sorted(np.unique(total, return_counts=True)[1]) == [1, ELEMENTS - 1],
+    ),
+}
+"""Faults in tanh(a + b) * b, and whether the output follows from them."""
+
+
+def three_layers() -> Model:
+    """Return tanh(a + b) * b."""
+    recipe, code = Recipe(), OperandType.TENSOR_FLOAT32
+    result = Operand(code, (ELEMENTS,))
+    a, b = recipe.input(code, (ELEMENTS,)), recipe.input(code, (ELEMENTS,))
+    (none,) = recipe.integers(0)
+    total = recipe.operation(OperationType.ADD, [a, b, none], result)
+    tangent = recipe.operation(OperationType.TANH, [total], result)
+    return recipe.build(recipe.operation(OperationType.MUL, [tangent, b, none], result)).model
+
+
+@pytest.fixture(scope="module", params=DRIVERS)
+def device(request: pytest.FixtureRequest) -> Iterator[FaultyDevice]:
+    """A device that takes faults."""
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as name, faulty_device(Path(name), driver=request.param) as found:
+        yield found
+
+
+@pytest.fixture
+def healthy(device: FaultyDevice) -> Iterator[FaultyDevice]:
+    """The device, without faults after a test."""
+    yield device
+    device.control.clear()
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_follows_a_layer_computes_with_its_wrong_values(healthy: FaultyDevice, name: str) -> None:
+    keys, is_wrong = WRONG[name]
+    with RemoteDevice(healthy.endpoint) as remote:
+        prepared, run = remote.prepare_model(three_layers()), addition_in_ashmem()
+        healthy.control.set(fault("values", times=1, **keys))
+        run.fill(A, B)
+        prepared.execute(run.request)
+        assert is_wrong(run.total()), run.total()
+        run.fill(A, B)
+        prepared.execute(run.request)
+        np.testing.assert_allclose(run.total(), np.tanh(A + B) * B, rtol=1e-5)
+        assert healthy.control.faults()[0].injected == 1
+
+
+@pytest.mark.parametrize("way", ALL_ENTRY_POINTS)
+def test_every_way_of_execution_has_wrong_layers(healthy: FaultyDevice, way: str) -> None:
+    healthy.control.set(fault("values", METHODS_OF_WAYS[way], layer="ADD", how="nan"))
+    with WireDevice(healthy.endpoint) as wire:
+        target, run = Target(wire, wire.prepare(three_layers())), addition_in_ashmem()
+        run.fill(A, B)
+        ALL_ENTRY_POINTS[way](target, run.request, PLAIN, NO_DEADLINE)
+    assert np.isnan(run.total()).all()
+
+
+def test_models_without_the_layer_do_not_meet_the_fault(faulty: FaultyDevice) -> None:
+    faulty.control.set(fault("values", layer=["7", "CONV_2D", "0:0"], how="nan"))
+    with RemoteDevice(faulty.endpoint) as remote:
+        prepared, run = remote.prepare_model(three_layers()), addition_in_ashmem()
+        run.fill(A, B)
+        prepared.execute(run.request)
+        np.testing.assert_allclose(run.total(), np.tanh(A + B) * B, rtol=1e-5)
+    assert [(state.met, state.injected) for state in faulty.control.faults()] == [(0, 0)]
+
+
+def test_a_layer_of_a_loop_is_wrong_each_time(faulty: FaultyDevice) -> None:
+    """while i < n: i = i + n. The loop ends when the sum is the largest value."""
+    sample = Sample(counting_loop(), (np.array([-1], np.int32), np.array([2], np.int32)))
+    with WireDevice(faulty.endpoint) as wire:
+        device = CachingDevice(wire)
+        prepared = device.prepare(sample.model)
+        (right,) = device.run(prepared, sample)
+        assert right.view(np.int32) == 3
+        faulty.control.set(fault("values", layer="1:0", how="saturated"))
+        (wrong,) = device.run(prepared, sample)
+        assert wrong.view(np.int32) == np.iinfo(np.int32).max
+
+
+def test_an_output_that_does_not_depend_on_the_layer_stays_right(healthy: FaultyDevice) -> None:
+    recipe, code = Recipe(), OperandType.TENSOR_FLOAT32
+    given, result = recipe.input(code, (ELEMENTS,)), Operand(code, (ELEMENTS,))
+    halves = [recipe.operation(operation, [given], result) for operation in (OperationType.TANH, OperationType.SIN)]
+    sample = Sample(recipe.build(*halves).model, (np.linspace(-1, 1, ELEMENTS, dtype=np.float32),))
+    with WireDevice(healthy.endpoint) as wire:
+        device = CachingDevice(wire)
+        prepared = device.prepare(sample.model)
+        right = device.run(prepared, sample)
+        healthy.control.set(fault("values", layer="SIN", how="nan"))
+        tangent, sine = device.run(prepared, sample)
+    np.testing.assert_array_equal(tangent, right[0])
+    assert np.isnan(sine.view(np.float32)).all()
+
+
+def test_layers_of_a_model_whose_weights_come_from_a_cache_are_refused_in_words(tmp_path: Path) -> None:
+    recipe, code = Recipe(), OperandType.TENSOR_FLOAT32
+    given, row = recipe.input(code, (1, 512)), recipe.constant(code, np.arange(512).reshape(1, 512))
+    total = recipe.operation(OperationType.ADD, [given, row, *recipe.integers(0)], Operand(code, (1, 512)))
+    sample = Sample(recipe.build(total).model, (np.ones((1, 512), np.float32),))
+    with faulty_device(tmp_path, driver="cpu_acc") as device, WireDevice(device.endpoint) as wire:
+        caching = CachingDevice(wire)
+        entry = caching.entry(tmp_path / "entry")
+        prepared = caching.prepare(sample.model, entry.create())
+        restored = caching.restore(entry.open())
+        device.control.set(fault("values", layer="ADD", how="nan"))
+        (total_of_prepared,) = caching.run(prepared, sample)
+        assert np.isnan(total_of_prepared.view(np.float32)).all()
+        refusal(lambda: caching.run(restored, sample), FAILURE, "restored from a cache, since its constants are")
+
+
+def test_layers_are_wrong_where_they_are_computed(tmp_path: Path) -> None:
+    with (
+        far_device(tmp_path) as far,
+        faulty_device(tmp_path, far.option, driver="remote") as device,
+    ):
+        refusal(
+            lambda: device.control.set(fault("values", layer=0)),
+            INVALID,
+            "layer: cpu_ref@.* computes on another host; set the fault there",
+        )
