@@ -28,8 +28,18 @@ from nnhal_frontends.tflite.graph import (
     TfliteTensor,
 )
 from nnhal_frontends.tflite.options import VECTORS
+from nnhal_frontends.tflite.schema import (
+    BufferField,
+    CodeField,
+    ModelField,
+    OperatorField,
+    QuantizationField,
+    SubgraphField,
+    TensorField,
+)
 from nnhal_frontends.tflite.signatures import TfliteSignature
 from nnhal_frontends.tflite.sparsity import SparseLevel, TfliteSparsity
+from nnhal_frontends.tflite.tables import BOOL, INT8, INT32, UINT8, UINT32, UINT64, Table
 from nnhal_frontends.tflite_identifier import IDENTIFIER, is_tflite
 
 VERSION = 3
@@ -81,14 +91,15 @@ class _Reader:
         self._left = len(content)
 
     def graphs(self) -> tuple[TfliteGraph, ...]:
-        model = tflite.Model.GetRootAs(self._content)
-        if model.Version() != VERSION:
-            raise InvalidModel(f"the TFLite file is of schema version {model.Version()}, expected {VERSION}")
-        if model.SubgraphsLength() < 1:
+        model = Table.root(self._content)
+        version = model.scalar(ModelField.VERSION, UINT32)
+        if version != VERSION:
+            raise InvalidModel(f"the TFLite file is of schema version {version}, expected {VERSION}")
+        sources = self._vector(model, ModelField.SUBGRAPHS)
+        if not sources:
             raise InvalidModel("the TFLite file has no subgraph")
-        buffers = [self._data(buffer) for buffer in self._tables(model.BuffersLength(), model.Buffers)]
-        codes = [self._code(code) for code in self._tables(model.OperatorCodesLength(), model.OperatorCodes)]
-        sources = self._tables(model.SubgraphsLength(), model.Subgraphs)
+        buffers = [self._data(buffer) for buffer in self._vector(model, ModelField.BUFFERS)]
+        codes = [self._code(code) for code in self._vector(model, ModelField.OPERATOR_CODES)]
         return tuple(self._graph(source, number, codes, buffers) for number, source in enumerate(sources))
 
     def signatures(self) -> tuple[TfliteSignature, ...]:
@@ -108,20 +119,21 @@ class _Reader:
     def _ends(self, length: int, get: Callable[[int], Any]) -> tuple[tuple[str, int], ...]:
         return tuple((self._text(end.Name()), end.TensorIndex()) for end in self._tables(length, get))
 
-    def _graph(self, source: Any, number: int, codes: list[tuple[str, int]], buffers: list[Bytes]) -> TfliteGraph:
+    def _graph(self, source: Table, number: int, codes: list[tuple[str, int]], buffers: list[Bytes]) -> TfliteGraph:
         place = f"subgraph_{number}/" if number else ""
         tensors = tuple(
             self._tensor(tensor, index, buffers)
-            for index, tensor in enumerate(self._tables(source.TensorsLength(), source.Tensors))
+            for index, tensor in enumerate(self._vector(source, SubgraphField.TENSORS))
         )
-        self._nodes_left -= source.OperatorsLength()
+        self._nodes_left -= source.vector(SubgraphField.OPERATORS)[1]
         if self._nodes_left < 0:
             raise InvalidModel(f"the file has more than {self._limits.nodes} operators, the most that are allowed")
         operators = tuple(
             self._operator(operator, index, codes, tensors, place)
-            for index, operator in enumerate(self._tables(source.OperatorsLength(), source.Operators))
+            for index, operator in enumerate(self._vector(source, SubgraphField.OPERATORS))
         )
-        inputs, outputs = (self._numbers(found) for found in (source.InputsAsNumpy(), source.OutputsAsNumpy()))
+        inputs = self._integers(source, SubgraphField.INPUTS)
+        outputs = self._integers(source, SubgraphField.OUTPUTS)
         for what, indexes in (("inputs", inputs), ("outputs", outputs)):
             _require_indexes(indexes, len(tensors), f"the {what} of subgraph {number}")
         if not outputs and not number:
@@ -131,6 +143,24 @@ class _Reader:
     def _tables(self, length: int, get: Callable[[int], Any]) -> list[Any]:
         self._take(length)
         return [get(index) for index in range(length)]
+
+    def _vector(self, table: Table, field: int) -> list[Table]:
+        """Return a vector of tables."""
+        self._take(table.vector(field)[1])
+        return table.tables(field)
+
+    def _integers(self, table: Table, field: int, letter: str = "i") -> tuple[int, ...]:
+        """Return a vector of integers, by default of 32 bits."""
+        self._take(table.vector(field)[1])
+        return table.integers(field, letter)
+
+    def _bytes(self, table: Table, field: int) -> bytes:
+        """Return a vector of bytes."""
+        self._take(table.vector(field)[1])
+        return table.data(field)
+
+    def _name(self, table: Table, field: int) -> str:
+        return self._bytes(table, field).decode(errors="replace")
 
     def _numbers(self, found: Any) -> tuple[Any, ...]:
         """Return a vector. The accessors give 0 for one that is left out."""
@@ -148,44 +178,48 @@ class _Reader:
         if self._left < 0:
             raise InvalidModel(f"vectors are longer than the TFLite file's {len(self._content)} bytes")
 
-    def _data(self, buffer: Any) -> Bytes:
+    def _data(self, buffer: Table) -> Bytes:
         """Return the bytes of a buffer: in the flatbuffer, or behind it in files of more than 2 GiB."""
-        start, size = buffer.Offset(), buffer.Size()
+        start, size = buffer.scalar(BufferField.OFFSET, UINT64), buffer.scalar(BufferField.SIZE, UINT64)
         if start > 1:
             if start + size > len(self._content):
                 raise InvalidModel(f"a buffer of {size} bytes at {start}, the file has {len(self._content)}")
             return np.frombuffer(self._content, np.uint8, size, start)
-        found = buffer.DataAsNumpy()
-        return _EMPTY if isinstance(found, int) else found
+        start, size = buffer.vector(BufferField.DATA)
+        return np.frombuffer(self._content, np.uint8, size, start) if start else _EMPTY
 
-    def _code(self, code: Any) -> tuple[str, int]:
+    def _code(self, code: Table) -> tuple[str, int]:
         """Return an operator's name and version. In old files the code is in a field of its own."""
-        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        version = code.scalar(CodeField.VERSION, INT32, 1)
+        number = max(code.scalar(CodeField.BUILTIN_CODE, INT32), code.scalar(CodeField.DEPRECATED_BUILTIN_CODE, INT8))
         if number == BuiltinOperator.CUSTOM:
-            return f"{CUSTOM}{self._text(code.CustomCode())}", code.Version()
-        return _OPERATOR_NAMES.get(number, f"{BUILTIN}{number}"), code.Version()
+            return f"{CUSTOM}{self._name(code, CodeField.CUSTOM_CODE)}", version
+        return _OPERATOR_NAMES.get(number, f"{BUILTIN}{number}"), version
 
-    def _tensor(self, tensor: Any, index: int, buffers: list[Bytes]) -> TfliteTensor:
-        name = self._text(tensor.Name()) or f"tensor_{index}"
-        if tensor.Buffer() >= len(buffers):
-            raise InvalidModel(f"tensor '{name}' lies in buffer {tensor.Buffer()}, the file has {len(buffers)}")
-        shape = self._numbers(tensor.ShapeAsNumpy())
-        signature = self._numbers(tensor.ShapeSignatureAsNumpy())
-        data = buffers[tensor.Buffer()]
+    def _tensor(self, tensor: Table, index: int, buffers: list[Bytes]) -> TfliteTensor:
+        name = self._name(tensor, TensorField.NAME) or f"tensor_{index}"
+        buffer = tensor.scalar(TensorField.BUFFER, UINT32)
+        if buffer >= len(buffers):
+            raise InvalidModel(f"tensor '{name}' lies in buffer {buffer}, the file has {len(buffers)}")
+        shape = self._integers(tensor, TensorField.SHAPE)
+        signature = self._integers(tensor, TensorField.SHAPE_SIGNATURE)
+        data, sparsity = buffers[buffer], tensor.table(TensorField.SPARSITY)
         return TfliteTensor(
             name,
-            tensor.Type(),
+            tensor.scalar(TensorField.TYPE, INT8),
             _shape(name, shape, signature),
             tuple(max(length, 0) for length in shape),
-            self._quantization(name, len(shape), tensor.Quantization()),
-            tensor.IsVariable(),
-            self._sparsity(name, tensor.Sparsity()),
-            data if len(data) or tensor.Sparsity() is not None else None,
+            self._quantization(name, len(shape), tensor.table(TensorField.QUANTIZATION)),
+            bool(tensor.scalar(TensorField.IS_VARIABLE, BOOL)),
+            self._sparsity(name, sparsity),
+            data if len(data) or sparsity is not None else None,
         )
 
-    def _sparsity(self, name: str, found: Any) -> TfliteSparsity | None:
-        if found is None:
+    def _sparsity(self, name: str, table: Table | None) -> TfliteSparsity | None:
+        if table is None:
             return None
+        found = tflite.SparsityParameters()
+        found.Init(table.content, table.position)
         levels = self._tables(found.DimMetadataLength(), found.DimMetadata)
         return TfliteSparsity(
             self._numbers(found.TraversalOrderAsNumpy()),
@@ -215,17 +249,19 @@ class _Reader:
         self._take(values.nbytes)
         return np.asarray(values)
 
-    def _quantization(self, name: str, rank: int, found: Any) -> TfliteQuantization | None:
+    def _quantization(self, name: str, rank: int, found: Table | None) -> TfliteQuantization | None:
         if found is None:
             return None
-        scales, zero_points = self._numbers(found.ScaleAsNumpy()), self._numbers(found.ZeroPointAsNumpy())
+        self._take(found.vector(QuantizationField.SCALE)[1])
+        scales = found.reals(QuantizationField.SCALE)
+        zero_points = self._integers(found, QuantizationField.ZERO_POINT, "q")
         if not scales:
             return None  # only a range observed in training
         if len(zero_points) not in (0, 1, len(scales)):
             raise InvalidModel(f"tensor '{name}' has {len(scales)} scales and {len(zero_points)} zero points")
         if not all(isfinite(scale) for scale in scales):
             raise InvalidModel(f"tensor '{name}' has scales that are not finite")
-        axis = found.QuantizedDimension()
+        axis = found.scalar(QuantizationField.QUANTIZED_DIMENSION, INT32)
         if len(scales) > 1 and not 0 <= axis < rank:
             raise InvalidModel(f"tensor '{name}' of rank {rank} has a scale for each index along axis {axis}")
         if len(zero_points) < len(scales):
@@ -233,36 +269,39 @@ class _Reader:
         return TfliteQuantization(scales, zero_points, axis)
 
     def _operator(
-        self, operator: Any, index: int, codes: list[tuple[str, int]], tensors: tuple[TfliteTensor, ...], place: str
+        self, operator: Table, index: int, codes: list[tuple[str, int]], tensors: tuple[TfliteTensor, ...], place: str
     ) -> TfliteOperator:
-        if operator.OpcodeIndex() >= len(codes):
-            raise InvalidModel(f"operator {index} has code {operator.OpcodeIndex()}, the file has {len(codes)}")
-        inputs, outputs = self._numbers(operator.InputsAsNumpy()), self._numbers(operator.OutputsAsNumpy())
+        opcode = operator.scalar(OperatorField.OPCODE_INDEX, UINT32)
+        if opcode >= len(codes):
+            raise InvalidModel(f"operator {index} has code {opcode}, the file has {len(codes)}")
+        inputs = self._integers(operator, OperatorField.INPUTS)
+        outputs = self._integers(operator, OperatorField.OUTPUTS)
         _require_indexes([i for i in inputs if i != -1], len(tensors), f"the inputs of operator {index}")
         _require_indexes(outputs, len(tensors), f"the outputs of operator {index}")
-        code, version = codes[operator.OpcodeIndex()]
-        kind, options = operator.BuiltinOptionsType(), operator.BuiltinOptions()
-        if options is None and operator.BuiltinOptions2() is not None:
-            kind, options = SECOND_OPTIONS + operator.BuiltinOptions2Type(), operator.BuiltinOptions2()
+        code, version = codes[opcode]
+        kind = operator.scalar(OperatorField.BUILTIN_OPTIONS_TYPE, UINT8)
+        options = operator.table(OperatorField.BUILTIN_OPTIONS)
+        if options is None and operator.has(OperatorField.BUILTIN_OPTIONS_2):
+            kind = SECOND_OPTIONS + operator.scalar(OperatorField.BUILTIN_OPTIONS_2_TYPE, UINT8)
+            options = operator.table(OperatorField.BUILTIN_OPTIONS_2)
         return TfliteOperator(
             f"{place}{code}_{index}:{tensors[outputs[0]].name if outputs else ''}",
             code,
             tuple(None if i == -1 else i for i in inputs),
             outputs,
             BuiltinOptions.NONE if options is None else kind,
-            NO_OPTIONS if options is None else _own_table(self._content, options.Pos),
+            NO_OPTIONS if options is None else _own_table(self._content, options.position),
             () if options is None else self._vectors(kind, options),
             version,
-            self._bytes(operator.CustomOptionsAsNumpy()),
+            self._bytes(operator, OperatorField.CUSTOM_OPTIONS),
         )
 
-    def _vectors(self, kind: int, options: Any) -> tuple[OptionsVector, ...]:
+    def _vectors(self, kind: int, options: Table) -> tuple[OptionsVector, ...]:
         """Return the vectors among an operator's options; empty for most kinds of options."""
         found = []
         for field, element_bytes in VECTORS.get(kind, {}).items():
-            offset = options.Offset(4 + 2 * field)  # in the table of fields, after its two sizes
-            if offset:
-                start, length = options.Vector(offset), options.VectorLen(offset)
+            if options.has(field):
+                start, length = options.vector(field)
                 self._take(length)
                 size = length * (element_bytes or 1)
                 content = bytes(self._content[start : start + size])
@@ -270,13 +309,6 @@ class _Reader:
                     raise InvalidModel(f"an operator has {length} numbers among its options, the file ends before")
                 found.append(OptionsVector(field, element_bytes, content))
         return tuple(found)
-
-    def _bytes(self, found: Any) -> bytes:
-        """Return a vector of bytes. The accessors give 0 for one that is left out."""
-        if isinstance(found, int):
-            return b""
-        self._take(len(found))
-        return bytes(found)
 
 
 def _with_empty_constants(

@@ -12,7 +12,7 @@ from functools import cache
 
 from nnhal.operations._context import OperationContext, Signature, UnknownYet
 from nnhal.operations._types import BOOL, INT32
-from nnhal.types import FusedActivation
+from nnhal.types import FusedActivation, OperandType
 from nnhal.types.layout import Dimensions
 
 SAME = 1
@@ -93,7 +93,7 @@ class Forms:
 
     def of(self, op: OperationContext) -> type[IntEnum]:
         """Return an operation's form: at the position of the implicit form's layout the explicit one has an integer."""
-        layout, fewest = self.implicit["LAYOUT"], self._counts(self.explicit)[0]
+        layout, fewest = _positions(self.implicit)["LAYOUT"], self._counts(self.explicit)[0]
         explicit = len(op.inputs) >= fewest and op.inputs[layout].type == INT32
         return self.explicit if explicit else self.implicit
 
@@ -101,13 +101,28 @@ class Forms:
         """Check the number of inputs and the types of all scalars, and return the form."""
         names = self.of(op.context)
         op.count(self._counts(names), names=names)
-        for name in names:
-            if name.name not in _TENSORS:
-                op.scalar(name, BOOL if name.name == "LAYOUT" else INT32, since=3 if name.name in _SINCE_3 else 1)
+        for index, code, since in _scalars(names):
+            op.scalar(index, code, since)
         return names
 
     def _counts(self, names: type[IntEnum]) -> tuple[int, ...]:
         return _counts(names, self.layout_required)
+
+
+@cache
+def _positions(names: type[IntEnum]) -> dict[str, int]:
+    """The inputs of a form by their names. Enumerations are slow, and these are looked at for each operation."""
+    return {member.name: int(member) for member in names}
+
+
+@cache
+def _scalars(names: type[IntEnum]) -> tuple[tuple[int, OperandType, int], ...]:
+    """The scalars of a form: position, type, and the feature level that introduced it."""
+    return tuple(
+        (index, BOOL if name == "LAYOUT" else INT32, 3 if name in _SINCE_3 else 1)
+        for name, index in _positions(names).items()
+        if name not in _TENSORS
+    )
 
 
 @cache
@@ -127,16 +142,17 @@ def window_of(
     ``size`` is the filter's height and width if the operation has a filter; poolings have inputs for them. ``lengths``
     are the height and width that the window slides over, by default those of the first input.
     """
-    names = forms.of(op)
-    channels_first = layout_of(op, forms)
+    positions = _positions(forms.of(op))
+    channels_first = op.boolean(positions["LAYOUT"])
     if lengths is None:
         images = images_of(op, channels_first)
         lengths = images.height, images.width
 
     def number(name: str) -> int:
-        return op.integer(names[name], default=1) if name in names.__members__ else 1
+        index = positions.get(name)
+        return 1 if index is None else op.integer(index, default=1)
 
-    scheme = number("PADDING") if "PADDING" in names.__members__ else None
+    scheme = number("PADDING") if "PADDING" in positions else None
     taps = size or (number("FILTER_HEIGHT"), number("FILTER_WIDTH"))
     strides = number("STRIDE_HEIGHT"), number("STRIDE_WIDTH")
     dilations = number("DILATION_HEIGHT"), number("DILATION_WIDTH")
@@ -149,7 +165,7 @@ def window_of(
         axes[0],
         axes[1],
         scheme,
-        activation_of(op, names["ACTIVATION"]),
+        activation_of(op, positions["ACTIVATION"]),
         channels_first,
         _positive(op, "depth multiplier", number("MULTIPLIER")),
         _positive(op, "number of groups", number("GROUPS")),

@@ -38,6 +38,10 @@ class DeviceDescription:
     """Whether files of a tmpfs that may shrink are used in place too. Other such files are staged."""
     source_extension: str = ""
     """The extension of which it prefers one operation to a whole step; empty if there is none."""
+    optimizes_nothing: bool = False
+    """Whether it leaves every operation as it is, and need not be asked to optimise."""
+    ignores_networks: bool = False
+    """Whether nothing comes of telling it that networks are loaded and unloaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,8 @@ def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceD
         message.can_be_wired,
         message.maps_files,
         message.source_extension,
+        message.optimizes_nothing,
+        message.ignores_networks,
     )
 
 

@@ -119,6 +119,8 @@ class DescribeResponse(_message.Message):
     CAN_BE_WIRED_FIELD_NUMBER: _builtins.int
     MAPS_FILES_FIELD_NUMBER: _builtins.int
     SOURCE_EXTENSION_FIELD_NUMBER: _builtins.int
+    OPTIMIZES_NOTHING_FIELD_NUMBER: _builtins.int
+    IGNORES_NETWORKS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The device's name."""
     alignment: _builtins.int
@@ -139,6 +141,10 @@ class DescribeResponse(_message.Message):
     """The extension whose operations it runs in one go, and of which it prefers one operation to a whole step of those
     that a front end has made from the extension's language, such as "nnhal.onnx". Empty if there is none.
     """
+    optimizes_nothing: _builtins.bool
+    """Whether it has no optimiser: OptimizeSubgraph leaves every operation as it is, and need not be asked."""
+    ignores_networks: _builtins.bool
+    """Whether nothing comes of NotifyNetwork, which need not be called."""
     @_builtins.property
     def imports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
         """The kinds of memory that it uses in place. It stages all others."""
@@ -166,10 +172,12 @@ class DescribeResponse(_message.Message):
         can_be_wired: _builtins.bool = ...,
         maps_files: _builtins.bool = ...,
         source_extension: _builtins.str = ...,
+        optimizes_nothing: _builtins.bool = ...,
+        ignores_networks: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["transfer_costs", b"transfer_costs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "asynchronous", b"asynchronous", "can_be_wired", b"can_be_wired", "imports", b"imports", "maps_files", b"maps_files", "modelled_timing", b"modelled_timing", "name", b"name", "realisation", b"realisation", "source_extension", b"source_extension", "tensor_handle_factories", b"tensor_handle_factories", "transfer_costs", b"transfer_costs", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "asynchronous", b"asynchronous", "can_be_wired", b"can_be_wired", "ignores_networks", b"ignores_networks", "imports", b"imports", "maps_files", b"maps_files", "modelled_timing", b"modelled_timing", "name", b"name", "optimizes_nothing", b"optimizes_nothing", "realisation", b"realisation", "source_extension", b"source_extension", "tensor_handle_factories", b"tensor_handle_factories", "transfer_costs", b"transfer_costs", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -16,6 +16,7 @@ from nnhal.validation.operand import validate_operand
 
 _WRITTEN = (OperandLifeTime.TEMPORARY_VARIABLE, OperandLifeTime.SUBGRAPH_OUTPUT)
 MAX_PREFIX = 0x7FFF
+_LAST_OPERATION = max(OperationType).value
 
 
 def validate_model(model: Model) -> int:
@@ -120,8 +121,8 @@ def _operation_type(operation: Operation, prefixes: set[int], place: str) -> Non
     if is_extension(operation.type):
         if operation.type >> 16 not in prefixes:
             invalid_argument(f"{place} has type {operation.type:#x}, whose prefix the model maps to no extension")
-    elif not 0 <= operation.type <= max(OperationType):
-        invalid_argument(f"{place} has type {operation.type}, expected 0 to {max(OperationType).value}")
+    elif not 0 <= operation.type <= _LAST_OPERATION:
+        invalid_argument(f"{place} has type {operation.type}, expected 0 to {_LAST_OPERATION}")
 
 
 def _operation_level(resolved: ResolvedModel, number: int, index: int) -> int:

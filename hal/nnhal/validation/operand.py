@@ -22,7 +22,7 @@ from nnhal.types.memory import NOWHERE
 
 _TYPES = frozenset(code.value for code in OperandType)
 _LIFETIMES = frozenset(code.value for code in OperandLifeTime)
-_ZERO_POINTS = {
+_ZERO_POINTS: dict[int, tuple[int, int]] = {
     OperandType.TENSOR_QUANT8_ASYMM: (0, 255),
     OperandType.TENSOR_QUANT8_ASYMM_SIGNED: (-128, 127),
     OperandType.TENSOR_QUANT16_ASYMM: (0, 65535),
@@ -87,7 +87,7 @@ def _quantization(operand: Operand, place: str) -> None:
             invalid_argument(f"{place} (TENSOR_INT32) has scale {scale}, expected 0 or more")
     elif scale != 0:
         invalid_argument(f"{place} ({type_name(operand.type)}) has scale {scale}, expected 0")
-    low, high = _ZERO_POINTS.get(OperandType(operand.type), (0, 0)) if not is_extension(operand.type) else (0, 0)
+    low, high = _ZERO_POINTS.get(operand.type, (0, 0))
     if not low <= zero_point <= high:
         expected = f"{low} to {high}" if high else "0"
         invalid_argument(f"{place} ({type_name(operand.type)}) has zero point {zero_point}, expected {expected}")

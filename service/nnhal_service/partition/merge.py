@@ -15,6 +15,8 @@ def merge_small(problem: Problem, groups: Sequence[Group], minimum: int, cpu: st
     be of any size, and so may groups that no other device may take. No operation returns to a device that it left, so
     the loop ends.
     """
+    if minimum <= 1:
+        return tuple(groups)
     devices = [0] * len(problem.reads)
     for device, operations in groups:
         for number in operations:

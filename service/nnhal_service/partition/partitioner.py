@@ -15,7 +15,7 @@ from nnhal_service.partition.compound_plan import interpret
 from nnhal_service.partition.control_flow import is_control_flow
 from nnhal_service.partition.grow import Group, dependencies, grow
 from nnhal_service.partition.merge import merge_small
-from nnhal_service.partition.objective import all_connected, cost_of
+from nnhal_service.partition.objective import PlanCost, all_connected, cost_of
 from nnhal_service.partition.pins import Pin
 from nnhal_service.partition.plan import CompoundPlan, Fallback, Plan
 from nnhal_service.partition.problem import EdgeNs, Problem, modelled_ns, problem_of
@@ -112,13 +112,12 @@ def may_fall_back(model: Model, options: Options) -> bool:
 
 def _nnapi(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
     problem = _problem(task, candidates, supporting(task.model, task.names, candidates, options.pins))
+    by_rule = _grown(task, candidates, options)
     try:
         walk = _walk(task, candidates, options)
         if walk is not None:
             return Partitioning(Plan(walk.executable, walk=walk), None)
-        groups: Sequence[Group] = merge_small(
-            problem, _grown(task, candidates, options), options.min_nodes_per_partition, options.cpu
-        )
+        groups: Sequence[Group] = merge_small(problem, by_rule, options.min_nodes_per_partition, options.cpu)
         plan = _plan(task, problem, groups)
     except StepError:
         if not may_fall_back(task.model, options):
@@ -128,7 +127,10 @@ def _nnapi(task: Task, candidates: Sequence[Candidate], options: Options) -> Par
         groups = _whole(problem, options.cpu)
         plan = _plan(task, problem, groups)
     nothing_known = SearchResult(None, 0.0, 0)
-    return Partitioning(plan, _report(task, candidates, problem, groups, "NNAPI's rule", nothing_known, options))
+    prices = _Prices(problem)
+    return Partitioning(
+        plan, _report(task, candidates, prices, groups, "NNAPI's rule", nothing_known, options, by_rule)
+    )
 
 
 def _walk(task: Task, candidates: Sequence[Candidate], options: Options) -> CompoundPlan | None:
@@ -150,26 +152,44 @@ def _walk(task: Task, candidates: Sequence[Candidate], options: Options) -> Comp
 
 def _least_time(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
     problem = _problem(task, candidates, supporting(task.model, task.names, candidates, options.pins))
-    known: dict[str, Sequence[Group]] = {"NNAPI's rule": _grown(task, candidates, options)}
+    prices = _Prices(problem)
+    by_rule = _grown(task, candidates, options)
+    known: dict[str, Sequence[Group]] = {"NNAPI's rule": by_rule}
     known |= {f"all on {name}": _whole(problem, name) for name in problem.devices}
-    feasible = [groups for groups in known.values() if _is_feasible(problem, groups)]
-    found = search(problem, min((cost_of(problem, groups).total_ns for groups in feasible), default=inf))
+    found = search(problem, min(map(prices.feasible_ns, known.values())))
     if found.groups is not None:
         regrown = grow(problem.needs, _devices(problem, found.groups))
         known = {"search": found.groups, "search, regrown": regrown, **known}
     ranked = sorted(
-        (
-            (cost_of(problem, groups).total_ns, name, groups)
-            for name, groups in _merged(problem, known, options)
-            if _is_feasible(problem, groups)
-        ),
+        ((prices.feasible_ns(groups), name, groups) for name, groups in _merged(problem, known, options)),
         key=lambda entry: entry[0],
     )
-    if not ranked:
+    time_ns, name, groups = ranked[0]
+    if time_ns == inf:
         raise PlacementError("no plan has a finite modelled time and steps that all have inputs and outputs")
-    _, name, groups = ranked[0]
-    report = _report(task, candidates, problem, groups, name, found, options)
+    report = _report(task, candidates, prices, groups, name, found, options, by_rule)
     return Partitioning(_plan(task, problem, groups), report)
+
+
+class _Prices:
+    """The modelled times of plans for one problem. Alternatives may be the same plan, which is priced once."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._known: dict[tuple[Group, ...], PlanCost] = {}
+
+    def cost(self, groups: Sequence[Group]) -> PlanCost:
+        """Return the modelled time of a plan, by step and edge."""
+        key = tuple(groups)
+        if key not in self._known:
+            self._known[key] = cost_of(self.problem, key)
+        return self._known[key]
+
+    def feasible_ns(self, groups: Sequence[Group]) -> float:
+        """Return the modelled time of a plan; infinite if it has a step without inputs or outputs."""
+        total_ns = self.cost(groups).total_ns
+        connected = total_ns < inf and (len(groups) == 1 or all_connected(self.problem, groups))
+        return total_ns if connected else inf
 
 
 def _merged(
@@ -195,6 +215,11 @@ def _problem(task: Task, candidates: Sequence[Candidate], allowed: Sequence[Sequ
     return problem_of(task.model, candidates, allowed, task.dimensions, task.edge_ns, task.element_sizes, task.left_ns)
 
 
+def _unpinned(task: Task, candidates: Sequence[Candidate]) -> Problem:
+    allowed = [[c for c in candidates if number not in c.refusals] for number in range(len(task.names))]
+    return _problem(task, candidates, allowed)
+
+
 def _whole(problem: Problem, device: str) -> Sequence[Group]:
     return [(problem.devices.index(device), tuple(range(len(problem.reads))))]
 
@@ -204,10 +229,6 @@ def _devices(problem: Problem, groups: Sequence[Group]) -> list[int]:
     return [devices[number] for number in range(len(problem.reads))]
 
 
-def _is_feasible(problem: Problem, groups: Sequence[Group]) -> bool:
-    return cost_of(problem, groups).total_ns < inf and (len(groups) == 1 or all_connected(problem, groups))
-
-
 def _plan(task: Task, problem: Problem, groups: Sequence[Group]) -> Plan:
     return plan_of(task.model, [(problem.devices[device], numbers) for device, numbers in groups], task.dimensions)
 
@@ -215,25 +236,26 @@ def _plan(task: Task, problem: Problem, groups: Sequence[Group]) -> Plan:
 def _report(
     task: Task,
     candidates: Sequence[Candidate],
-    problem: Problem,
+    prices: _Prices,
     groups: Sequence[Group],
     chosen: str,
     found: SearchResult,
     options: Options,
+    by_rule: Sequence[Group],
 ) -> PlanReport | None:
-    cost = cost_of(problem, groups)
+    cost = prices.cost(groups)
     if cost.total_ns == inf:
         return None
-    free = _problem(task, candidates, [[c for c in candidates if n not in c.refusals] for n in range(len(task.names))])
-    costs = {name: cost_of(free, _whole(free, name)) for name in free.devices}
+    free = prices if not options.pins else _Prices(_unpinned(task, candidates))
+    costs = {name: free.cost(_whole(free.problem, name)) for name in free.problem.devices}
     alone = {name: cost for name, cost in costs.items() if cost.total_ns < inf}
-    by_rule = _grown(task, candidates, options)
+    nnapi_ns = prices.feasible_ns(by_rule)
     return PlanReport(
         chosen,
         cost,
         {name: cost.total_ns for name, cost in alone.items()},
         {name: cost.total_ns - sum(step.compute_ns for step in cost.steps) for name, cost in alone.items()},
-        cost_of(problem, by_rule).total_ns if _is_feasible(problem, by_rule) else None,
+        nnapi_ns if nnapi_ns < inf else None,
         min(found.lower_bound_ns, cost.total_ns),
         found.evaluated,
     )

@@ -89,7 +89,7 @@ def problem_of(
     for operand in sorted(moving):
         size = size_in_bytes(graph.operands[operand].type, dimensions[operand], element_sizes)
         if size not in tables:
-            tables[size] = _edges(names, edge_ns, left_ns or edge_ns, size)
+            tables[size] = _edges(names, edge_ns, left_ns, size)
         values[operand] = ProblemValue(tuple(readers.get(operand, ())), operand in outputs, size, *tables[size])
     return Problem(
         tuple(names),
@@ -114,14 +114,12 @@ def modelled_ns(candidate: Candidate, operation: int) -> float:
 
 
 def _edges(
-    names: Sequence[str], edge_ns: EdgeNs, left_ns: EdgeNs, size: int
+    names: Sequence[str], edge_ns: EdgeNs, left_ns: EdgeNs | None, size: int
 ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
     sources = (None, *names)
+    first = [tuple(edge_ns(source, name, size) for name in names) for source in sources]
+    left = [tuple(left_ns(source, name, size) for name in names) for source in names] if left_ns else first[1:]
     return (
-        tuple(
-            tuple(cost(source, name, size) for name in names)
-            for cost, origins in ((edge_ns, sources), (left_ns, names))
-            for source in origins
-        ),
+        (*first, *left),
         tuple(edge_ns(source, None, size) if source is not None else 0.0 for source in sources),
     )

@@ -54,8 +54,11 @@ def search(problem: Problem, limit_ns: float, effort: int = 100_000, narrow: int
     """Search for the cheapest plan that takes less than ``limit_ns``.
 
     The first round has the width ``narrow``. The width is multiplied by four until the search is exact or the next
-    round could evaluate more than ``effort`` transitions.
+    round could evaluate more than ``effort`` transitions. There is no round if a plan is known that nothing can beat.
     """
+    floor_ns = floor_of(problem)
+    if limit_ns <= floor_ns * _SLACK:
+        return SearchResult(None, floor_ns, 0)
     width, evaluated, groups, lower = narrow, 0, None, 0.0
     while True:
         found = _Round(problem, limit_ns, width)
@@ -67,6 +70,24 @@ def search(problem: Problem, limit_ns: float, effort: int = 100_000, narrow: int
         width *= 4
         if found.left_out == inf or found.evaluated * 4 > effort:
             return SearchResult(groups, lower, evaluated)
+
+
+def floor_of(problem: Problem) -> float:
+    """Return a time that no plan is below, in nanoseconds: one launch, every operation on the device that is fastest
+    for it, and every input and output of the model passed once, in the cheapest way.
+
+    A device that takes the whole model reaches it if no other is faster at anything.
+    """
+    written = {operand for operands in problem.writes for operand in operands}
+    launch_ns = min(problem.step_ns, default=0.0)
+    compute_ns = sum(min(figures, default=0.0) for figures in problem.operation_ns)
+    passed_ns = 0.0
+    for operand, value in problem.values.items():
+        if value.readers and operand not in written:
+            passed_ns += min(value.edge_ns[0])
+        if value.is_output and operand in written:
+            passed_ns += min(value.export_ns[1:])
+    return launch_ns + compute_ns + passed_ns
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ import pytest
 from nnhal_service.partition.grow import Group, grow
 from nnhal_service.partition.objective import cost_of
 from nnhal_service.partition.problem import Problem
-from nnhal_service.partition.search import search
+from nnhal_service.partition.search import floor_of, search
 from tests.support.exhaustion import all_assignments_ns
 from tests.support.planning import (
     chain_of,
@@ -199,3 +199,31 @@ def test_parallel_branches_go_together_however_many_there_are() -> None:
     found = search(problem, inf)
     assert found.groups is not None
     assert [chosen for chosen, _ in found.groups] == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_plan_is_below_the_floor(seed: int) -> None:
+    random = Random(seed)
+    problem = figures_of(*made_up(random, random_graph(random, 6), devices=2 + seed % 2))
+    assert float(all_assignments_ns(problem).min()) >= floor_of(problem) * (1 - 1e-9)
+
+
+def test_a_device_that_is_fastest_at_everything_needs_no_search() -> None:
+    whole = [(0, tuple(range(50)))]
+    problem = figures_of(
+        task_of(chain_of(50), free), [device("fast", [3.0] * 50, 5.0), device("slow", [4.0] * 50, 5.0)]
+    )
+    time_ns = cost_of(problem, whole).total_ns
+    found = search(problem, time_ns)
+    assert (found.groups, found.evaluated) == (None, 0)
+    assert found.lower_bound_ns == pytest.approx(time_ns)
+
+
+def test_a_device_that_is_slower_at_one_operation_is_searched_against() -> None:
+    figures = [device("fast", [3.0] * 50, 5.0), device("slow", [*[4.0] * 49, 2.9], 5.0)]
+    problem = figures_of(task_of(chain_of(50), free), figures)
+    time_ns = cost_of(problem, [(0, tuple(range(50)))]).total_ns
+    found = search(problem, time_ns)
+    assert found.groups is None
+    assert found.evaluated > 0
+    assert found.lower_bound_ns == pytest.approx(time_ns)

@@ -9,7 +9,7 @@ from nnhal.memory import mapped_regions
 from nnhal.types import TensorHandleFactory
 from nnhal.v1 import backend_pb2 as wire
 from nnhal.v1 import backend_pb2_grpc, chain_pb2
-from nnhal_devices.backend import MemoryKind, tensor_handles_of
+from nnhal_devices.backend import MemoryKind, tensor_handles_of, untouched
 from nnhal_devices.driver import Support, Supported
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.client_session import ClientSessions
@@ -62,6 +62,8 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
             can_be_wired=self._can_be_wired,
             maps_files=self._device.maps_files,
             source_extension=driver.backend.source_extension,
+            optimizes_nothing=driver.backend.optimize is untouched,
+            ignores_networks=driver.backend.context is None,
         )
 
     @answers

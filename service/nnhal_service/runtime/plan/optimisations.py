@@ -1,4 +1,7 @@
-"""What devices make of the steps of one model: each is asked once about a step, and its answer is remembered."""
+"""What devices make of the steps of one model: each is asked once about a step, and its answer is remembered.
+
+A device that says that it optimises nothing is not asked.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from nnhal.errors import NnhalError
+from nnhal.remote import DeviceDescription
 from nnhal.types import OptimizationViews
 from nnhal_service.partition import Step
 from nnhal_service.runtime.devices.fleet import FleetMember
@@ -19,13 +23,21 @@ _Question = tuple[str, tuple[int, ...], tuple[int, ...]]
 class Optimisations:
     """The answers of some devices. Safe to use from several threads."""
 
-    def __init__(self, members: Mapping[str, FleetMember], earlier: Optimisations | None = None) -> None:
+    def __init__(
+        self,
+        members: Mapping[str, FleetMember],
+        descriptions: Mapping[str, DeviceDescription | None],
+        earlier: Optimisations | None = None,
+    ) -> None:
         """``earlier`` has answers about the same model, and learns those that are given here."""
         self._members = members
+        self._without = {name for name, known in descriptions.items() if known is not None and known.optimizes_nothing}
         self._known: _Answers = _Answers() if earlier is None else earlier._known
 
     def views(self, step: Step) -> OptimizationViews:
         """How a step's device optimises it; not at all if it has no backend, cannot answer, or has died."""
+        if step.device in self._without:
+            return _untouched(step)
         if step.scope:  # the number of a scope does not tell its subgraph
             return self._ask(step) or _untouched(step)
         question = step.device, step.operations, step.carried

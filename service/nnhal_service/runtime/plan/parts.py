@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import HalError, NnhalError
@@ -114,8 +114,10 @@ class Announcements:
     A device that came back has a new session; one that refuses the notice is ignored. Safe to use from several threads.
     """
 
-    def __init__(self, network: int) -> None:
+    def __init__(self, network: int, ignoring: Container[str] = ()) -> None:
+        """``ignoring`` has the devices that make nothing of it, and are not told."""
         self._network = network
+        self._ignoring = ignoring
         self._lock = threading.Lock()
         self._told: set[RemoteDevice] = set()
         self._is_over = False
@@ -125,7 +127,8 @@ class Announcements:
         """Announce the preparation of parts on these devices, before and after it."""
         with self._lock:
             self._told = {remote for remote in self._told if not remote.gone}
-            new = list(dict.fromkeys(member.remote for member in members if member.remote not in self._told))
+            heeding = (member.remote for member in members if member.name not in self._ignoring)
+            new = list(dict.fromkeys(remote for remote in heeding if remote not in self._told))
             is_late = self._is_over
             if not is_late:
                 self._told.update(new)

@@ -149,7 +149,9 @@ class ModelPlanner:
         """Plan and prepare without the devices that are ``left_out``. Raises _PreparationError if another fails."""
         sketch = self._surveys.sketched(options, left_out)
         network = next(_networks)
-        announcements = Announcements(network)
+        described = sketch.descriptions.items()
+        ignoring = frozenset(name for name, known in described if known is not None and known.ignores_networks)
+        announcements = Announcements(network, ignoring)
         prepare_step = self._preparing(sketch, announcements, NO_DEADLINE)
         parts = self._prepare_all(sketch, announcements, options.deadline_ns)
         fallback = options.cpu if self.may_replan and options.cpu in self._surveys.members else ""

@@ -58,7 +58,7 @@ class Survey:
             descriptions={name: self.descriptions[name] for name in connected},
             candidates=[found[name] for name in connected],
             wanting=self.wanting & connected.keys(),
-            optimisations=Optimisations(connected, self.optimisations),
+            optimisations=Optimisations(connected, self.descriptions, self.optimisations),
         )
 
 
@@ -98,7 +98,7 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
         candidates,
         resolved.constants,
         _value_names(imported),
-        Optimisations(members),
+        Optimisations(members, descriptions),
         source_steps,
         range(len(imported.model.main.operations)),
         frozenset(wanting),

@@ -70,6 +70,24 @@ def test_a_device_is_asked_of_a_model_once(short_path: Path, cpu_ref: Endpoint) 
     assert surveyed == optimized == prepared
 
 
+def test_a_device_without_optimiser_and_context_is_not_called_for_them(short_path: Path, cpu_ref: Endpoint) -> None:
+    described = backend_pb2.DescribeResponse(name="npu", alignment=1, optimizes_nothing=True, ignores_networks=True)
+    operation = backend_pb2.OperationSupport(supported=True)
+    script = {
+        "Backend.Describe": described,
+        "Backend.AssessModel": backend_pb2.AssessModelResponse(operations=[operation], operation_ns=[1.0]),
+    }
+    with ExitStack() as stack:
+        npu = stack.enter_context(ScriptedDevice(Endpoint(short_path / "npu"), script))
+        fleet = stack.enter_context(closing(Fleet({"npu": npu.endpoint, "cpu_ref": cpu_ref})))
+        prepared = prepare(import_model(model()), fleet, (), Options())
+        assert [step.device for step in prepared.plan.steps] == ["npu"]
+        assert prepared.optimised(prepared.plan.steps[0]) == ()
+        prepared.release()
+        backend_calls = [name for name, _ in npu.calls if name.startswith("Backend.")]
+    assert backend_calls == ["Backend.Describe", "Backend.AssessModel"]
+
+
 def test_values_get_names_of_their_own_even_if_the_file_uses_a_name_twice(cpu_ref: Endpoint) -> None:
     given = replace(import_model(model()), operand_names=("x", "x"))
     with closing(Fleet({"cpu_ref": cpu_ref})) as fleet:
