@@ -8,6 +8,7 @@ _SOURCE = """
 import os
 from dataclasses import replace
 
+from nnhal.errors import general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandLifeTime, OperationType
 from nnhal_devices.cpu_ref.driver import CpuRef
@@ -48,6 +49,8 @@ class Faulty:
             other = {instead!r}.get(operation.type.name)
             if other and (inside or not {only_inside!r}):
                 operation = replace(operation, type=OperationType[other])
+            if operation.type.name == {refused!r}:
+                general_failure("out of descriptors")
             operations.append(operation)
         changed = replace(model.model, main=replace(main, operations=tuple(operations)))
         return self._reference.prepare(ResolvedModel(changed, model.constants, model.names), options)
@@ -65,12 +68,21 @@ def write_faulty_driver(
     declined: tuple[str, ...] = (),
     only_inside: bool = False,
     deadly: str = "",
+    refused: str = "",
 ) -> None:
     """Write the backend file of a driver that computes some operations as others, by their names.
 
     With ``only_inside`` it does so only if the operation reads what no client can see, as a compiler that fuses. It
-    declines the operations ``declined``. Its process ends if it is to prepare the operation ``deadly`` alone.
+    declines the operations ``declined``. Its process ends if it is to prepare the operation ``deadly`` alone. Preparing
+    the operation ``refused`` fails, though it is supported.
     """
     directory.mkdir(exist_ok=True)
-    source = _SOURCE.format(name=name, instead=instead or {}, declined=declined, only_inside=only_inside, deadly=deadly)
+    source = _SOURCE.format(
+        name=name,
+        instead=instead or {},
+        declined=declined,
+        only_inside=only_inside,
+        deadly=deadly,
+        refused=refused,
+    )
     (directory / f"Acme_{name}_backend.py").write_text(source)

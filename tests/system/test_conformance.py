@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from tests.support.command import nnhal
+from tests.support.faulty_drivers import write_faulty_driver
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def vector(name: str, expected: list[float], expect_failure: bool = False) -> dict[str, Any]:
-    """Return a vector of RELU of [-1, 2]."""
+def vector(name: str, expected: list[float], expect_failure: bool = False, operation: str = "RELU") -> dict[str, Any]:
+    """Return a vector of an operation on [-1, 2]."""
     operand = {"type": "TENSOR_FLOAT32", "dimensions": [2], "scale": 0.0, "zero_point": 0}
     return {
         "name": name,
@@ -30,7 +31,7 @@ def vector(name: str, expected: list[float], expect_failure: bool = False) -> di
                 {**operand, "lifetime": "SUBGRAPH_INPUT", "data": [-1.0, 2.0]},
                 {**operand, "lifetime": "SUBGRAPH_OUTPUT", "data": expected},
             ],
-            "operations": [{"type": "RELU", "inputs": [0], "outputs": [1]}],
+            "operations": [{"type": operation, "inputs": [0], "outputs": [1]}],
             "inputs": [0],
             "outputs": [1],
         },
@@ -97,6 +98,50 @@ def test_an_unsupported_vector_is_declined(folder: Path) -> None:
     assert done.returncode == 0
     assert "2 tests: 0 passed, 0 failed, 2 declined" in done.stdout
     assert {result["reason"].split(":")[0] for result in json.loads(results.read_text())} == {"NO_IMPL"}
+
+
+@pytest.mark.slow
+def test_a_test_that_kills_the_device_fails_and_the_next_ones_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_faulty_driver(folder / "backends", "Mortal", deadly="RELU1")
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(folder / "backends"))
+    (folder / "a.jsonl").write_text(json.dumps(vector("deadly", [-1.0, 1.0], operation="RELU1")) + "\n")
+    done = nnhal("conformance", str(folder), "--device", "Mortal", "--mode=sync", "--mode=burst")
+    assert done.returncode == 1
+    assert "deadly, burst over ashmem: Mortal ended with status 9" in done.stdout
+    assert "4 tests: 2 passed, 2 failed, 0 declined" in done.stdout
+
+
+@pytest.mark.slow
+def test_tests_that_fail_are_reduced_and_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_faulty_driver(folder / "backends", "Wrong", {"RELU": "RELU6", "TANH": "RELU6"})
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(folder / "backends"))
+    least = folder / "least.jsonl"
+    tests = [
+        vector("saturates", [0.0, 2.0]),
+        vector("tangent", [-0.76159416, 0.96402758], operation="TANH"),
+        vector("tangent_again", [-0.76159416, 0.96402758], operation="TANH"),
+    ]
+    (folder / "a.jsonl").write_text("".join(f"{json.dumps(test)}\n" for test in tests))
+    words = ("--device", "Wrong", "--mode=sync", "--mode=burst", "--filter=^[st]", f"--shrink={least}")
+    done = nnhal("conformance", str(folder / "a.jsonl"), *words, "--shrink-most=1")
+    assert done.returncode == 1
+    assert "tangent, sync over ashmem: TANH of TENSOR_FLOAT32 [1]: output 0: 1 of 1 values are wrong" in done.stdout
+    assert done.stdout.endswith(f"1 test written to {least}; 1 more failing test is left as it is\n")
+    (line,) = least.read_text().splitlines()
+    assert json.loads(line)["main"]["operands"][0]["dimensions"] == [1]
+    assert nnhal("conformance", str(least), "--device", "Wrong").returncode == 1
+    assert nnhal("conformance", str(least), "--device", "cpu_ref").returncode == 0
+
+
+def test_what_does_not_fail_is_not_reduced(folder: Path) -> None:
+    done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--shrink", str(folder / "least.jsonl"))
+    assert done.returncode == 0
+    assert done.stdout.endswith("nothing to reduce: no test fails\n")
+    assert not (folder / "least.jsonl").exists()
+    done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--shrink", str(folder / "absent/least.jsonl"))
+    assert (done.returncode, "No such file" in done.stderr) == (1, True)
 
 
 def test_a_broken_file_is_reported_with_its_line(folder: Path) -> None:

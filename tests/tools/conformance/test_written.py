@@ -15,7 +15,7 @@ from nnhal.types import (
     OperationType,
     Subgraph,
 )
-from nnhal_tools.conformance.vectors import parse_vector
+from nnhal_tools.conformance.vectors import parse_vector, vector_of
 from nnhal_tools.conformance.written import vector_line
 
 
@@ -32,7 +32,7 @@ def test_a_vector_that_is_written_is_read_as_it_was() -> None:
     graph = Subgraph(operands, (Operation(OperationType.ADD, (0, 1, 2), (3,)),), (0,), (3,))
     model = Model(graph, (), constants, (), True)
     given, wanted = np.array([0.1, np.nan], "f4"), np.array([np.inf, -np.inf], "f4")
-    found = parse_vector(json.loads(vector_line("name", "group", model, [given], [wanted])))
+    found = parse_vector(json.loads(vector_line(vector_of("name", "group", model, [given], [wanted]))))
     assert found.model == model
     assert (found.name, found.group, found.operations) == ("name", "group", ("ADD",))
     np.testing.assert_array_equal(found.inputs[0], given)
@@ -48,5 +48,42 @@ def test_scales_of_channels_are_written() -> None:
     )
     result = Operand(OperandType.TENSOR_FLOAT32, (2, 1), lifetime=OperandLifeTime.SUBGRAPH_OUTPUT)
     graph = Subgraph((filters, result), (Operation(OperationType.DEQUANTIZE, (0,), (1,)),), (0,), (1,))
-    line = vector_line("n", "g", Model(graph), [np.array([[1], [2]], np.int8)], [np.array([[0.5], [0.2]], "f4")])
+    given, wanted = np.array([[1], [2]], np.int8), np.array([[0.5], [0.2]], "f4")
+    line = vector_line(vector_of("n", "g", Model(graph), [given], [wanted]))
     assert parse_vector(json.loads(line)).model.main == graph
+
+
+def test_what_is_not_compared_omitted_or_in_another_subgraph_is_written() -> None:
+    """The vector is written by hand, as the files have it."""
+    tensor = {"type": "TENSOR_FLOAT32", "dimensions": [2], "scale": 0.0, "zero_point": 0}
+    given = {**tensor, "lifetime": "SUBGRAPH_INPUT"}
+    result = {**tensor, "lifetime": "SUBGRAPH_OUTPUT"}
+    branch = {
+        "operands": [given, {**tensor, "lifetime": "CONSTANT_COPY", "data": [1.0, 2.0]}, result],
+        "operations": [{"type": "PRELU", "inputs": [0, 1], "outputs": [2]}],
+        "inputs": [0],
+        "outputs": [2],
+    }
+    condition = {"type": "TENSOR_BOOL8", "dimensions": [1], "scale": 0.0, "zero_point": 0}
+    graph = {"type": "SUBGRAPH", "dimensions": [], "scale": 0.0, "zero_point": 0, "lifetime": "SUBGRAPH"}
+    test = {
+        "name": "name",
+        "spec": "group",
+        "relaxed": True,
+        "expect_failure": True,
+        "multinomial_tolerance": 0.5,
+        "main": {
+            "operands": [
+                {**condition, "lifetime": "SUBGRAPH_INPUT", "data": [1]},
+                {**graph, "subgraph": 0},
+                {**graph, "subgraph": 1},
+                given,
+                {**result, "data": [3.0, 4.0], "ignored": True},
+            ],
+            "operations": [{"type": "IF", "inputs": [0, 1, 2, 3], "outputs": [4]}],
+            "inputs": [0, 3],
+            "outputs": [4],
+        },
+        "referenced": [branch, branch],
+    }
+    assert json.loads(vector_line(parse_vector(test))) == test

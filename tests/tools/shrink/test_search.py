@@ -117,6 +117,37 @@ def test_scales_of_channels_go_with_them() -> None:
     assert found.case.operands[5].dimensions == (1, 1, 1, 1)
 
 
+def test_all_results_of_an_operation_become_inputs_together() -> None:
+    operands = (Operand(FLOAT, (4,)), Operand(INT32), Operand(INT32), *(Operand(FLOAT, (2,)) for _ in range(3)))
+    values: dict[int, Array] = {0: np.arange(4, dtype=np.float32), 1: np.array(0, np.int32), 2: np.array(2, np.int32)}
+    operations = (Operation(OperationType.SPLIT, (0, 1, 2), (3, 4)), Operation(OperationType.MAXIMUM, (3, 4), (5,)))
+    found = shrink(Case(operands, operations, (0,), (5,), values), Rule(lambda case: "MAXIMUM" in kinds(case)))
+    assert found is not None
+    assert kinds(found.case) == ["MAXIMUM"]
+    assert [array.tolist() for array in found.case.given] == [[0.0], [0.0]]
+
+
+def test_parameters_become_plain() -> None:
+    operands = (Operand(FLOAT, (1, 4, 4, 1)), *(Operand(INT32) for _ in range(6)), Operand(FLOAT, (1, 2, 2, 1)))
+    scalars: dict[int, Array] = {n: np.array(value, np.int32) for n, value in enumerate((2, 2, 2, 2, 2, 1), 1)}
+    values = {0: np.ones((1, 4, 4, 1), np.float32), **scalars}
+    case = Case(operands, (Operation(OperationType.MAX_POOL_2D, tuple(range(7)), (7,)),), (0,), (7,), values)
+    found = shrink(case, Rule(lambda case: case.values[4] > 1))
+    assert found is not None
+    assert [found.case.values[n].item() for n in range(1, 7)] == [1, 1, 1, 2, 1, 0]
+
+
+def test_dimensions_that_only_an_execution_tells_stay_open() -> None:
+    operands = (Operand(FLOAT, (2, 3)), Operand(OperandType.TENSOR_INT32, (1,)), Operand(FLOAT, (3, 2)))
+    values: dict[int, Array] = {0: np.ones((2, 3), np.float32), 1: np.array([-1], np.int32)}
+    case = Case(operands, (Operation(OperationType.RESHAPE, (0, 1), (2,)),), (0, 1), (2,), values)
+    assert not case.has_open_dimensions
+    found = shrink(case, Rule(bool))
+    assert found is not None
+    assert found.case.has_open_dimensions
+    assert found.case.given[0].shape == (1, 1)
+
+
 def test_the_search_ends_and_says_that_it_was_ended(chain: Case) -> None:
     rule = Rule(lambda case: "LOGISTIC" in kinds(case))
     found = shrink(chain, rule, most_tries=3)

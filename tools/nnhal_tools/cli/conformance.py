@@ -16,12 +16,19 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from nnhal_pages.explanation.marks import counted
 from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import ExecutionMode, TestResult, VectorRunner, Verdict
+from nnhal_tools.conformance.runner import ExecutionMode, TestResult, Verdict
+from nnhal_tools.conformance.shrinking import REFERENCE, Reducer, reduction_words
+from nnhal_tools.conformance.surviving import SurvivingRunner
 from nnhal_tools.conformance.vectors import Vector, read_vectors
+from nnhal_tools.conformance.written import vector_line
+from nnhal_tools.given_model import require_writable
+from nnhal_tools.shrink import MOST_TRIES
 from nnhal_tools.terminal import output_console, show_table
-from nnhal_tools.up import opened_device
+from nnhal_tools.up import RenewableDevice
 
+_CLIENT = "nnhal-conformance"
 _SHOWN = 20
 """Failures that are printed; --json has them all."""
 
@@ -37,26 +44,44 @@ def conformance(
     ] = None,
     filter_: Annotated[str, typer.Option("--filter", help="Only tests whose name matches this expression.")] = "",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every result to FILE.")] = None,
+    shrink: Annotated[
+        Path | None,
+        typer.Option("--shrink", help="Reduce each failing test to the least that fails so, and write these to FILE."),
+    ] = None,
+    shrink_most: Annotated[
+        int | None, typer.Option("--shrink-most", help="Reduce the first N failing tests only.", min=1)
+    ] = None,
+    shrink_tries: Annotated[
+        int, typer.Option("--shrink-tries", help="Run at most N simpler forms of one test.", min=1)
+    ] = MOST_TRIES,
 ) -> None:
     """Run conformance vectors against a device process, over its socket and link.
 
     A test passes if every output is within tolerance; a test that must fail passes if the device refuses it. 'Declined'
-    means that the device does not support an operation. Exit status 1 on any failure.
+    means that the device does not support an operation. A device that dies of a test has failed it; the next tests get
+    a new process. Exit status 1 on any failure.
 
     Modes and memories may be given several times: each test is then executed in every mode over every memory.
     """
     console = Console(stderr=True)
+    require_writable((json_file, shrink))
     pattern = re.compile(filter_)
     with console.status("reading vectors"):
         vectors = [vector for path in _files(paths) for vector in read_vectors(path) if pattern.search(vector.name)]
     if not vectors:
         raise ValueError(f"no test in {', '.join(map(str, paths))} matches {filter_!r}")
     ways = list(product(dict.fromkeys(mode or [ExecutionMode.SYNC]), dict.fromkeys(memory or [MemoryChoice.ASHMEM])))
-    with opened_device(device, "nnhal-conformance") as remote:
-        results = _run(VectorRunner(remote, ways), vectors, console)
-    if json_file:
-        json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
-    _show(output_console(), results)
+    results: list[TestResult] = []
+    with RenewableDevice(device, _CLIENT) as opened:
+        try:
+            _run(SurvivingRunner(opened, ways), vectors, results, console)
+        finally:  # a device that cannot be started again ends the run, and not what is known by then
+            if json_file:
+                json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
+            _show(output_console(), results)
+        if shrink:
+            failing = _first_failures(vectors, results)
+            _reduce(failing[:shrink_most], len(failing), shrink, shrink_tries, opened, console)
     if any(result.verdict == Verdict.FAILED for result in results):
         raise typer.Exit(1)
 
@@ -69,14 +94,51 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             yield path
 
 
-def _run(runner: VectorRunner, vectors: Sequence[Vector], console: Console) -> list[TestResult]:
-    results = []
+def _run(runner: SurvivingRunner, vectors: Sequence[Vector], results: list[TestResult], console: Console) -> None:
     with Progress(console=console) as progress:
         task = progress.add_task("tests", total=len(vectors))
         for vector in vectors:
-            results += runner.run(vector)
+            results.extend(runner.run(vector))
             progress.advance(task)
-    return results
+
+
+def _first_failures(vectors: Sequence[Vector], results: Sequence[TestResult]) -> list[tuple[Vector, TestResult]]:
+    """Return the tests that fail, each with the first way of executing it in which it does."""
+    ways = len(results) // len(vectors)
+    first = (
+        next((result for result in results[ways * number : ways * (number + 1)] if result.failure), None)
+        for number in range(len(vectors))
+    )
+    return [(vector, result) for vector, result in zip(vectors, first, strict=True) if result is not None]
+
+
+def _reduce(
+    failing: Sequence[tuple[Vector, TestResult]],
+    total: int,
+    file: Path,
+    most_tries: int,
+    opened: RenewableDevice,
+    console: Console,
+) -> None:
+    """Reduce tests, and write and say each as it is found: who does not want to wait for the rest has it."""
+    output = output_console()
+    if not failing:
+        output.print("nothing to reduce: no test fails")
+        return
+    with file.open("w", encoding="utf-8") as lines, RenewableDevice(REFERENCE, _CLIENT) as reference:
+        reducer = Reducer(opened, reference, most_tries)
+        for number, (vector, result) in enumerate(failing, 1):
+            with console.status(f"reducing {vector.name}, {number} of {len(failing)}"):
+                found = reducer.reduce(vector, result)
+            lines.write(f"{vector_line(found.vector)}\n")
+            lines.flush()
+            output.print(reduction_words(found), markup=False, soft_wrap=True)
+    left = f"; {_more(total - len(failing))}" if total > len(failing) else ""
+    output.print(f"{counted(len(failing), 'test')} written to {file}{left}", markup=False, soft_wrap=True)
+
+
+def _more(tests: int) -> str:
+    return "1 more failing test is left as it is" if tests == 1 else f"{tests} more failing tests are left as they are"
 
 
 def _show(console: Console, results: Sequence[TestResult]) -> None:
@@ -84,8 +146,8 @@ def _show(console: Console, results: Sequence[TestResult]) -> None:
     for result in results:
         counts.setdefault((result.operation, result.type), Counter())[result.verdict] += 1
     table = Table("operation", "type", *(verdict.value for verdict in Verdict))
-    for (operation, code), counted in sorted(counts.items()):
-        table.add_row(operation, code, *(str(counted[verdict] or "") for verdict in Verdict))
+    for (operation, code), verdicts in sorted(counts.items()):
+        table.add_row(operation, code, *(str(verdicts[verdict] or "") for verdict in Verdict))
     show_table(table, console)
     failures = [result for result in results if result.verdict == Verdict.FAILED]
     for failure in failures[:_SHOWN]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 from nnhal.arrays import Array
 from nnhal.errors import DeadObjectError, HalError, NnhalError
@@ -15,7 +16,7 @@ from nnhal.fence import FenceError
 from nnhal.operations import type_name
 from nnhal.remote import RemoteDevice, RemoteFencedExecution, RemotePreparedModel
 from nnhal.types import ErrorStatus, ExecutionResult, Model, Operand, OperationType, Request
-from nnhal.types.layout import Dimensions, fully_specified
+from nnhal.types.layout import Dimensions, describe, fully_specified
 from nnhal_tools.conformance.arguments import Arguments, InBuffers, InPools
 from nnhal_tools.conformance.compare import distribution_mismatch, mismatch
 from nnhal_tools.conformance.memory import MemoryChoice
@@ -37,6 +38,13 @@ class Verdict(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     DECLINED = "declined"
+
+
+VALUES, DIMENSIONS, SIZE, ACCEPTED, LAUNCHED = "values", "dimensions", "size", "accepted", "launched"
+UNREACHABLE, ENDED = "unreachable", "ended"
+"""How a test fails, unless it is the device's status: wrong values, wrong dimensions, an output that did not fit its
+memory, a model that was to be refused, a fenced launch that was, a call without an answer, the end of the device.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +69,27 @@ class TestResult:
     """How it ended."""
     reason: str = ""
     """Why the test did not pass."""
+    failure: str = ""
+    """How it failed, in one word: one of those above, or the name of the device's error status."""
 
 
 Way = tuple[ExecutionMode, MemoryChoice]
 """A way of executing a test."""
+
+
+class _Outcome(NamedTuple):
+    """What a test has come to."""
+
+    verdict: Verdict
+    reason: str = ""
+    failure: str = ""
+
+
+_PASSED = _Outcome(Verdict.PASSED)
+
+
+def _failed(failure: str, reason: str) -> _Outcome:
+    return _Outcome(Verdict.FAILED, reason, failure)
 
 
 class VectorRunner:
@@ -79,34 +104,33 @@ class VectorRunner:
 
     def run(self, vector: Vector) -> list[TestResult]:
         """Run one vector in every way. Raises DeadObjectError if the device is gone."""
-        operation, code = subject(vector)
+        return list(self.results(vector, tuple(self._arguments)))
+
+    def results(self, vector: Vector, ways: Sequence[Way]) -> Iterator[TestResult]:
+        """Run one vector in some of the ways, one after another. Raises DeadObjectError if the device is gone."""
         model = _ModelOnDevice(self._device, vector.model)
         try:
-            return [
-                TestResult(vector.name, vector.group, operation, code, *way, *self._judge(vector, model, way))
-                for way in self._arguments
-            ]
+            for way in ways:
+                yield result_of(vector, way, *self._judge(vector, model, way))
         finally:
             model.release()
 
-    def _judge(self, vector: Vector, model: _ModelOnDevice, way: Way) -> tuple[Verdict, str]:
+    def _judge(self, vector: Vector, model: _ModelOnDevice, way: Way) -> _Outcome:
         try:
             refused = model.refusals
             if refused:
-                return (Verdict.PASSED, "") if vector.expect_failure else (Verdict.DECLINED, refused)
-            wrong = self._execute(vector, model.prepared, way)
+                return _PASSED if vector.expect_failure else _Outcome(Verdict.DECLINED, refused)
+            outcome = self._execute(vector, model.prepared, way)
         except DeadObjectError:
             raise
         except HalError as error:
-            return (Verdict.PASSED, "") if vector.expect_failure else (Verdict.FAILED, str(error))
+            return _PASSED if vector.expect_failure else _failed(error.status.name, str(error))
         except NnhalError as error:
-            return Verdict.FAILED, str(error)
-        if vector.expect_failure:
-            return Verdict.FAILED, "it should have been refused"
-        return (Verdict.FAILED, wrong) if wrong else (Verdict.PASSED, "")
+            return _failed(UNREACHABLE, str(error))
+        return _failed(ACCEPTED, "it should have been refused") if vector.expect_failure else outcome
 
-    def _execute(self, vector: Vector, prepared: RemotePreparedModel, way: Way) -> str:
-        """What is wrong with the outputs; empty if nothing is."""
+    def _execute(self, vector: Vector, prepared: RemotePreparedModel, way: Way) -> _Outcome:
+        """Run the test, and judge its outputs."""
         (mode, _), arguments = way, self._arguments[way]
         try:
             request = arguments.request(vector, prepared)
@@ -162,9 +186,9 @@ def _run(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode) -
         execution.release()
 
 
-def _compare(vector: Vector, result: ExecutionResult, arguments: Arguments) -> str:
+def _compare(vector: Vector, result: ExecutionResult, arguments: Arguments) -> _Outcome:
     if not result.output_sufficient_size:
-        return f"an output did not fit its memory: {result.output_shapes}"
+        return _failed(SIZE, _too_small(vector, result))
     for number, expected in enumerate(vector.outputs):
         operand = vector.model.main.operands[vector.model.main.output_indexes[number]]
         reported = result.output_shapes[number].dimensions if result.output_shapes else operand.dimensions
@@ -177,8 +201,19 @@ def _compare(vector: Vector, result: ExecutionResult, arguments: Arguments) -> s
         else:
             wrong = mismatch(expected, got, _flat(operand, reported, expected.values))
         if wrong:
-            return f"output {number}: {wrong}"
-    return ""
+            has_dimensions = _flat(operand, reported, expected.values) == expected.values.shape
+            return _failed(VALUES if has_dimensions else DIMENSIONS, f"output {number}: {wrong}")
+    return _PASSED
+
+
+def _too_small(vector: Vector, result: ExecutionResult) -> str:
+    """Say which output did not fit, and what the device says of it."""
+    said = [(number, shape.dimensions) for number, shape in enumerate(result.output_shapes) if not shape.is_sufficient]
+    if not said:
+        return "an output did not fit its memory, and the device does not say which"
+    number, dimensions = said[0]
+    expected = describe(vector.outputs[number].values.shape)
+    return f"output {number} did not fit its memory: dimensions {describe(dimensions)}, expected {expected}"
 
 
 def _has_open_outputs(model: Model) -> bool:
@@ -187,13 +222,15 @@ def _has_open_outputs(model: Model) -> bool:
     return not all(fully_specified(operand.type, operand.dimensions) for operand in outputs)
 
 
-def _unless_refused(launch: Callable[[], RemoteFencedExecution]) -> str:
-    """What is wrong with a launch that must be refused; empty if nothing is."""
+def _unless_refused(launch: Callable[[], RemoteFencedExecution]) -> _Outcome:
+    """Judge a launch that must be refused."""
     try:
         launch().release()
     except HalError as error:
-        return "" if error.status == ErrorStatus.INVALID_ARGUMENT else f"INVALID_ARGUMENT expected: {error}"
-    return "a fenced execution with an output of open dimensions was launched"
+        if error.status == ErrorStatus.INVALID_ARGUMENT:
+            return _PASSED
+        return _failed(error.status.name, f"INVALID_ARGUMENT expected: {error}")
+    return _failed(LAUNCHED, "a fenced execution with an output of open dimensions was launched")
 
 
 def _await(launched: RemoteFencedExecution) -> ExecutionResult:
@@ -208,6 +245,11 @@ def _await(launched: RemoteFencedExecution) -> ExecutionResult:
     if info.status != ErrorStatus.NONE:
         raise HalError(info.status, info.message)
     return ExecutionResult(timing=info.timing_fenced)
+
+
+def result_of(vector: Vector, way: Way, verdict: Verdict, reason: str = "", failure: str = "") -> TestResult:
+    """Return the result of a vector that was run in one way."""
+    return TestResult(vector.name, vector.group, *subject(vector), *way, verdict, reason, failure)
 
 
 def subject(vector: Vector) -> tuple[str, str]:

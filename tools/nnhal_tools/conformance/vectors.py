@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,39 @@ class Vector:
     """Allowed deviation of frequencies from probabilities; 0 if outputs are no samples."""
     operations: tuple[str, ...]
     """Names of the model's operations."""
+
+    @property
+    def half(self) -> bool:
+        """Whether floats of 32 bits may be computed with the precision of float16."""
+        graphs = (self.model.main, *self.model.referenced)
+        codes = {operand.type for graph in graphs for operand in graph.operands}
+        return self.model.relax_computation_float32_to_float16 or OperandType.TENSOR_FLOAT16 in codes
+
+
+def vector_of(
+    name: str,
+    group: str,
+    model: Model,
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
+    uncompared: Collection[int] = (),
+    half: bool = False,
+    expect_failure: bool = False,
+) -> Vector:
+    """Return a test that expects these outputs of a model whose operations are all of the base set.
+
+    ``uncompared`` are operands that are outputs of which only the dimensions are compared. With ``half`` floats of 32
+    bits may be computed with the precision of float16, as they may if the model says so or has a tensor of float16.
+    """
+    main = model.main
+    codes = {operand.type for operand in main.operands}
+    half = half or model.relax_computation_float32_to_float16 or OperandType.TENSOR_FLOAT16 in codes
+    expected = tuple(
+        Expectation(values, number not in uncompared, *tolerance_of(main.operands[number].type, half))
+        for number, values in zip(main.output_indexes, outputs, strict=True)
+    )
+    operations = tuple(OperationType(operation.type).name for operation in main.operations)
+    return Vector(name, group, model, tuple(inputs), expected, expect_failure, 0.0, operations)
 
 
 def read_vectors(path: Path) -> Iterator[Vector]:

@@ -3,44 +3,69 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.resolved import inline_constants
-from nnhal.types import ChannelQuant, Model, Operand, OperandLifeTime, OperandType, OperationType
+from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType, OperationType, Subgraph
+from nnhal_tools.conformance.vectors import Vector
 
 
-def vector_line(name: str, group: str, model: Model, inputs: Sequence[Array], outputs: Sequence[Array]) -> str:
+def vector_line(vector: Vector) -> str:
     """Return a test as a line of a file of vectors.
 
-    The model has main only, operations of the base set only, and all its constants in its operand values.
+    The model has operations of the base set only, and all its constants in its operand values.
     """
-    main = model.main
-    values: Mapping[int, Array] = {
-        **inline_constants(model)[0],
-        **dict(zip(main.input_indexes, inputs, strict=True)),
-        **dict(zip(main.output_indexes, outputs, strict=True)),
-    }
+    model = vector.model
+    constants = inline_constants(model)
+    graphs = [_Graph(graph, values) for graph, values in zip((model.main, *model.referenced), constants, strict=True)]
+    inputs = dict(zip(model.main.input_indexes, vector.inputs, strict=True))
+    outputs = dict(zip(model.main.output_indexes, vector.outputs, strict=True))
+    graphs[0] = _Graph(
+        model.main,
+        {
+            **constants[0],
+            **{number: values for number, values in inputs.items() if values is not None},
+            **{number: expected.values for number, expected in outputs.items()},
+        },
+        frozenset(number for number, expected in outputs.items() if not expected.compared),
+    )
     test = {
-        "name": name,
-        "spec": group,
+        "name": vector.name,
+        "spec": vector.group,
         "relaxed": model.relax_computation_float32_to_float16,
-        "expect_failure": False,
-        "multinomial_tolerance": 0.0,
-        "main": {
-            "operands": [_operand(operand, values.get(number)) for number, operand in enumerate(main.operands)],
+        "expect_failure": vector.expect_failure,
+        "multinomial_tolerance": vector.multinomial_tolerance,
+        "main": graphs[0].written(),
+    }
+    if model.referenced:
+        test["referenced"] = [graph.written() for graph in graphs[1:]]
+    return json.dumps(test, allow_nan=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    graph: Subgraph
+    values: Mapping[int, Array]
+    ignored: Collection[int] = ()
+
+    def written(self) -> dict[str, Any]:
+        operands = [_operand(operand, self.values.get(number)) for number, operand in enumerate(self.graph.operands)]
+        for number in self.ignored:
+            operands[number]["ignored"] = True
+        return {
+            "operands": operands,
             "operations": [
                 {"type": OperationType(o.type).name, "inputs": list(o.inputs), "outputs": list(o.outputs)}
-                for o in main.operations
+                for o in self.graph.operations
             ],
-            "inputs": list(main.input_indexes),
-            "outputs": list(main.output_indexes),
-        },
-    }
-    return json.dumps(test, allow_nan=False)
+            "inputs": list(self.graph.input_indexes),
+            "outputs": list(self.graph.output_indexes),
+        }
 
 
 def _operand(operand: Operand, values: Array | None) -> dict[str, Any]:
@@ -51,6 +76,8 @@ def _operand(operand: Operand, values: Array | None) -> dict[str, Any]:
         "zero_point": operand.zero_point,
         "lifetime": OperandLifeTime(operand.lifetime).name,
     }
+    if operand.lifetime == OperandLifeTime.SUBGRAPH:
+        found["subgraph"] = operand.location.offset
     if isinstance(operand.extra_params, ChannelQuant):
         params = operand.extra_params
         found["channel_quant"] = {"scales": list(params.scales), "channel_dim": params.channel_dim}

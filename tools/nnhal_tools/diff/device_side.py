@@ -10,10 +10,10 @@ from nnhal.arrays import Array
 from nnhal.errors import DeadObjectError, NnhalError, general_failure
 from nnhal.remote import RemoteDevice
 from nnhal.types import Model
-from nnhal_tools.diff.hal_runner import run_on
 from nnhal_tools.diff.observing import observe
 from nnhal_tools.diff.side import SideValues
 from nnhal_tools.diff.subject import Subject, Values
+from nnhal_tools.hal_runner import run_on
 
 HELPER = "cpu_ref"
 """The driver that computes what a device declines."""

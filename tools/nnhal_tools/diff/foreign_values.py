@@ -8,8 +8,8 @@ from nnhal.arrays import Array
 from nnhal.types import OperandLifeTime
 from nnhal.types.layout import fits
 from nnhal_frontends.imported import ImportedTensor
-from nnhal_tools.diff.element_types import number_type_of
 from nnhal_tools.diff.subject import Subject, Values
+from nnhal_tools.element_types import number_type_of
 
 QUANTISED_SUFFIX = "/quantized"
 """The ONNX front end adds it to the name of a tensor in floats that it has in 8 bits."""

@@ -9,8 +9,8 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.types.layout import describe
 from nnhal_frontends.imported import ImportedTensor
-from nnhal_tools.diff.element_types import number_type_of
 from nnhal_tools.diff.subject import Subject
+from nnhal_tools.element_types import number_type_of
 
 
 def random_inputs(subject: Subject, seed: int) -> dict[str, Array]:

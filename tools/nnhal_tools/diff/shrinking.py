@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +10,7 @@ from nnhal.errors import HalError
 from nnhal.types import OperandLifeTime, OperationType
 from nnhal.types.layout import is_extension
 from nnhal_tools.conformance.compare import mismatch
-from nnhal_tools.conformance.vectors import parse_vector
+from nnhal_tools.conformance.vectors import vector_of
 from nnhal_tools.conformance.written import vector_line
 from nnhal_tools.diff.comparison import Comparison
 from nnhal_tools.diff.device_side import DeviceSide
@@ -122,17 +121,16 @@ def _case(subject: Subject, layer: ComparedLayer, sample: Values) -> Case:
 def _with(report: DiffReport, layer: ComparedLayer, found: Shrunk, judge: _Judge) -> DiffReport:
     case, model = found.case, found.case.model()
     wanted, got = (side.run_model(model, case.given) for side in (judge.reference, judge.dut))
-    line = vector_line(f"{report.model}: layer {layer.number}", _GROUP, model, case.given, wanted)
+    vector = vector_of(f"{report.model}: layer {layer.number}", _GROUP, model, case.given, wanted)
     reduced = Reduced(
         layer.number,
         tuple(OperationType(operation.type).name for operation in case.operations),
         tuple(case.operands[operand].dimensions for operand in case.inputs),
         found.tries,
         found.is_least,
-        line,
+        vector_line(vector),
     )
-    expected = parse_vector(json.loads(line)).outputs
-    if any(mismatch(one, other.reshape(-1), other.shape) for one, other in zip(expected, got, strict=True)):
+    if any(mismatch(one, other.reshape(-1), other.shape) for one, other in zip(vector.outputs, got, strict=True)):
         return replace(report, reduced=reduced)
     note = "conformance tests allow the error of the reduced model: only the limits given here show it"
     return _noted(replace(report, reduced=reduced), note)

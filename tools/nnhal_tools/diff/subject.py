@@ -12,7 +12,7 @@ from nnhal.slices import slice_of
 from nnhal.types import Model, Operand, OperandLifeTime, OperationType
 from nnhal.types.layout import Dimensions, is_extension
 from nnhal_frontends.imported import ImportedModel
-from nnhal_tools.diff.element_types import number_type_of
+from nnhal_tools.element_types import number_type_of
 
 Values = Mapping[int, Array]
 """Arrays of operands of main, in the form that they have in memory."""

@@ -1,6 +1,6 @@
 """Reduce a model that fails to the least that still fails."""
 
 from nnhal_tools.shrink.case import Case
-from nnhal_tools.shrink.search import Judge, Shrunk, shrink
+from nnhal_tools.shrink.search import MOST_TRIES, Judge, Shrunk, shrink
 
-__all__ = ["Case", "Judge", "Shrunk", "shrink"]
+__all__ = ["MOST_TRIES", "Case", "Judge", "Shrunk", "shrink"]

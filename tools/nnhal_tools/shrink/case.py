@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.errors import invalid_argument
 from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
 from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, Operation, Subgraph
-from nnhal.types.layout import fully_specified
+from nnhal.types.layout import Dimensions, fully_specified
 from nnhal.validation import validate_model
 
 _ALIGNMENT = 4
@@ -28,6 +27,8 @@ class Case:
     values: Mapping[int, Array]
     """Of inputs and constants, by operand."""
     relaxed: bool = False
+    uncompared: frozenset[int] = frozenset()
+    """Outputs of which only the dimensions are compared."""
 
     @property
     def computed(self) -> tuple[int, ...]:
@@ -64,10 +65,21 @@ class Case:
 
     def with_values(self, changed: Mapping[int, Array]) -> Case:
         """Return the case with other values for some operands, and their dimensions."""
+        shapes = {number: array.shape for number, array in changed.items()}
+        return replace(self.with_dimensions(shapes), values={**self.values, **changed})
+
+    def with_dimensions(self, known: Mapping[int, Dimensions]) -> Case:
+        """Return the case with other dimensions of some operands."""
         operands = list(self.operands)
-        for number, array in changed.items():
-            operands[number] = replace(operands[number], dimensions=array.shape)
-        return replace(self, operands=tuple(operands), values={**self.values, **changed})
+        for number, dimensions in known.items():
+            operands[number] = replace(operands[number], dimensions=dimensions)
+        return replace(self, operands=tuple(operands))
+
+    @property
+    def has_open_dimensions(self) -> bool:
+        """Whether dimensions of what operations compute are known only after an execution."""
+        computed = [self.operands[operand] for operand in self.computed]
+        return not all(fully_specified(operand.type, operand.dimensions) for operand in computed)
 
     def ending_at(self, outputs: Sequence[int]) -> Case:
         """Return the part of the case that computes these operands."""
@@ -78,28 +90,20 @@ class Case:
                 operations.append(operation)
         return replace(self, operations=tuple(reversed(operations)), outputs=tuple(outputs))._renumbered()
 
-    def beginning_at(self, operand: int, values: Array) -> Case:
-        """Return the case with the only result of an operation as an input."""
-        operations = tuple(operation for operation in self.operations if operand not in operation.outputs)
-        changed = replace(self, operations=operations, inputs=(*self.inputs, operand))
-        return changed.with_values({operand: values}).ending_at(self.outputs)
+    def beginning_after(self, operation: Operation, results: Mapping[int, Array]) -> Case:
+        """Return the case with the results of an operation as inputs."""
+        operations = tuple(other for other in self.operations if other is not operation)
+        changed = replace(self, operations=operations, inputs=(*self.inputs, *results))
+        return changed.with_values(results).ending_at(self.outputs)
 
     def settled(self) -> Case:
-        """Return the case with the dimensions that follow from its inputs and constants.
+        """Return the case with the dimensions that follow from its inputs and constants, unknown ones where none do.
 
-        Raises HalError if there are none, or the model is invalid.
+        Raises HalError if the model is invalid.
         """
-        operands = list(self.operands)
-        for number in self.computed:
-            if operands[number].dimensions:
-                operands[number] = replace(operands[number], dimensions=())
-        model = replace(self, operands=tuple(operands)).model()
+        model = self.with_dimensions(dict.fromkeys(self.computed, ())).model()
         known = propagate_dimensions(ResolvedModel(model, inline_constants(model)))
-        for number in self.computed:
-            if not fully_specified(operands[number].type, known[number]):
-                invalid_argument(f"operand {number} has no dimensions before execution")
-            operands[number] = replace(operands[number], dimensions=known[number])
-        found = replace(self, operands=tuple(operands))
+        found = self.with_dimensions({number: known[number] for number in self.computed})
         validate_model(found.model())
         return found
 
@@ -119,4 +123,5 @@ class Case:
             inputs=moved(self.inputs),
             outputs=moved(self.outputs),
             values={index[number]: np.asarray(array) for number, array in self.values.items() if number in index},
+            uncompared=frozenset(moved(sorted(self.uncompared))),
         )

@@ -22,7 +22,7 @@ class Judge(Protocol):
         ...
 
     def inner_values(self, case: Case) -> Mapping[int, Array]:
-        """Return what the operations of a case compute, by operand, as they should."""
+        """Return what the operations of a case compute, by operand, as they should: all of it, or what is known."""
         ...
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
+from math import comb
 
 import numpy as np
 
@@ -15,12 +16,18 @@ from nnhal_tools.shrink.case import Case
 
 _MOST_TOGETHER = 3
 """Axes of one length that are shortened together, if not all are."""
+_MOST_GROUPS = 500
+"""Groups of one size: an operation of thirty operands would have thousands of threes."""
 _BLOCKS = (1, 2, 4, 8)
+_PLAIN_SCALARS = (0, 1)
 _DECIMALS = (0, 2)
 
 
 def with_fewer_operations(case: Case, inner_values: Callable[[Case], Mapping[int, Array]]) -> Iterator[Case]:
-    """Leave out operations at the end, then at the beginning. ``inner_values`` returns what the operations compute."""
+    """Leave out operations at the end, then at the beginning. ``inner_values`` returns what the operations compute.
+
+    The values that it does not return stay inside.
+    """
     if len(case.operations) < 2:
         return
     for operand in case.computed:
@@ -28,8 +35,10 @@ def with_fewer_operations(case: Case, inner_values: Callable[[Case], Mapping[int
             yield case.ending_at([operand])
     inner = inner_values(case)
     for operation in reversed(case.operations[:-1]):
-        if len(operation.outputs) == 1 and operation.outputs[0] not in case.outputs:
-            yield case.beginning_at(operation.outputs[0], inner[operation.outputs[0]])
+        results = {operand: inner[operand] for operand in operation.outputs if operand in inner}
+        whole = len(results) == len(operation.outputs) and all(array.size for array in results.values())
+        if whole and not set(operation.outputs) & set(case.outputs):
+            yield case.beginning_after(operation, results)
 
 
 def with_shorter_tensors(case: Case) -> Iterator[Case]:
@@ -41,7 +50,8 @@ def with_shorter_tensors(case: Case) -> Iterator[Case]:
                 axes.setdefault(length, []).append((operand, axis))
     for length in sorted(axes, reverse=True):
         places = axes[length]
-        groups = [places, *(group for n in range(1, _MOST_TOGETHER + 1) for group in combinations(places, n))]
+        sizes = [n for n in range(1, _MOST_TOGETHER + 1) if comb(len(places), n) <= _MOST_GROUPS]
+        groups = [places, *(group for n in sizes for group in combinations(places, n))]
         for shorter in dict.fromkeys((1, length // 2, length - 1)):
             if 0 < shorter < length:
                 for group in dict.fromkeys(map(tuple, groups)):
@@ -50,10 +60,15 @@ def with_shorter_tensors(case: Case) -> Iterator[Case]:
 
 
 def with_plainer_values(case: Case) -> Iterator[Case]:
-    """Make zeros of values, all or a part of them, and round floats. Integers without a scale are parameters."""
+    """Make zeros of values, all or a part of them, and round floats. Of integers and of scalars, make ones too."""
     for operand, array in case.values.items():
         described = case.operands[operand]
-        if is_scalar(described.type) or (array.dtype.kind != "f" and not (described.scale or described.extra_params)):
+        if is_scalar(described.type):
+            yield from (
+                case.with_values({operand: np.array(plain, array.dtype).reshape(array.shape)})
+                for plain in _PLAIN_SCALARS
+                if abs(float(array.item())) > plain
+            )
             continue
         flat = array.reshape(-1)
         others = np.flatnonzero(flat != described.zero_point)
@@ -63,6 +78,8 @@ def with_plainer_values(case: Case) -> Iterator[Case]:
                     changed = flat.copy()
                     changed[block] = described.zero_point
                     yield case.with_values({operand: changed.reshape(array.shape)})
+        if array.dtype.kind == "i" and not (described.scale or described.extra_params) and np.abs(array).max() > 1:
+            yield case.with_values({operand: np.clip(array, -1, 1)})
         if array.dtype.kind == "f":
             for decimals in _DECIMALS:
                 rounded = np.round(array, decimals)

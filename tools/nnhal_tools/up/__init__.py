@@ -1,12 +1,13 @@
 """A testbed on one host: device processes and a framework, from one topology file."""
 
-from nnhal_tools.up.single import opened_device, single_device
+from nnhal_tools.up.single import RenewableDevice, opened_device, single_device
 from nnhal_tools.up.testbed import Testbed
 from nnhal_tools.up.topology import DEFAULT_TOPOLOGY, DeviceEntry, Topology, TopologyError, read_topology
 
 __all__ = [
     "DEFAULT_TOPOLOGY",
     "DeviceEntry",
+    "RenewableDevice",
     "Testbed",
     "Topology",
     "TopologyError",

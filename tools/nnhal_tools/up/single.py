@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from nnhal.contexts import Closing
 from nnhal.endpoint import Endpoint
+from nnhal.errors import DeadObjectError
 from nnhal.remote import RemoteDevice
-from nnhal_hosting.supervision import Child
+from nnhal_hosting.supervision import Child, ended_in_words
+
+_DYING_SECONDS = 5.0
+"""How long a process whose session has ended may take to end."""
+_RETURN_SECONDS = 10.0
+"""How long to wait for a running device that has ended: who runs it may start it again."""
+_POLL_SECONDS = 0.1
 
 
 @contextmanager
@@ -18,24 +28,82 @@ def opened_device(device: str, client_name: str) -> Iterator[RemoteDevice]:
 
     Raises StartError, and TransportError or DeadObjectError if the running device does not answer.
     """
-    endpoint = Endpoint(Path(device).resolve())
-    if endpoint.link.exists():
-        with RemoteDevice(endpoint, client_name) as remote:
-            yield remote
-        return
-    with single_device(device, client_name) as remote:
-        yield remote
+    with RenewableDevice(device, client_name) as opened:
+        yield opened.remote
 
 
 @contextmanager
 def single_device(driver: str, client_name: str) -> Iterator[RemoteDevice]:
     """Start a device process and open a session with it; both end with the context. Raises StartError."""
+    with _process_of(driver) as (_, endpoint), RemoteDevice(endpoint, client_name) as remote:
+        yield remote
+
+
+class RenewableDevice(Closing):
+    """A session with a device, and another one after the device has died.
+
+    A driver gets a process of its own, which is started again. A running device is not this object's: it may come back.
+    """
+
+    def __init__(self, device: str, client_name: str) -> None:
+        """Open a session with a running device by its directory, or start a process for a driver by its name.
+
+        Raises StartError, and TransportError or DeadObjectError if the running device does not answer.
+        """
+        self._name, self._client_name = device, client_name
+        endpoint = Endpoint(Path(device).resolve())
+        self._running = endpoint if endpoint.link.exists() else None
+        self._child: Child | None = None
+        self._opened = ExitStack()
+        self.remote = self._open()
+
+    def end_in_words(self) -> str:
+        """Say how the device has died."""
+        if self._child is None:
+            return f"{self._name} ended the session"
+        try:
+            return f"{self._name} {ended_in_words(self._child.process.wait(_DYING_SECONDS))}"
+        except subprocess.TimeoutExpired:
+            return f"{self._name} ended the session, though its process goes on"
+
+    def renew(self) -> None:
+        """Open a new session, since the device has died.
+
+        Raises StartError if it cannot be started again, DeadObjectError if a running device has not come back.
+        """
+        self._opened.close()
+        self.remote = self._open() if self._running is None else self._returned(self._running)
+
+    def close(self) -> None:
+        """End the session, and the process if it was started here."""
+        self._opened.close()
+
+    def _open(self) -> RemoteDevice:
+        with ExitStack() as stack:
+            endpoint = self._running
+            if endpoint is None:
+                self._child, endpoint = stack.enter_context(_process_of(self._name))
+            remote = stack.enter_context(RemoteDevice(endpoint, self._client_name))
+            self._opened = stack.pop_all()
+        return remote
+
+    def _returned(self, endpoint: Endpoint) -> RemoteDevice:
+        deadline = time.monotonic() + _RETURN_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                return self._open()
+            except DeadObjectError:
+                time.sleep(_POLL_SECONDS)
+        raise DeadObjectError(f"{endpoint.directory} is gone, and did not serve again within {_RETURN_SECONDS:.0f} s")
+
+
+@contextmanager
+def _process_of(driver: str) -> Iterator[tuple[Child, Endpoint]]:
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         endpoint = Endpoint(Path(directory) / "device")
         child = Child("nnhal_devices", [driver, "--endpoint", str(endpoint.directory)])
         try:
             child.wait_until_ready()
-            with RemoteDevice(endpoint, client_name) as remote:
-                yield remote
+            yield child, endpoint
         finally:
             child.stop()

@@ -15,7 +15,7 @@ from nnhal.remote import RemoteDevice, RemotePreparedModel
 from nnhal.tensors import ALIGNMENT, GUESS
 from nnhal.types import DataLocation, Memory, Model, Operand, Request, RequestArgument
 from nnhal.types.layout import Dimensions, combine, fully_specified, is_scalar
-from nnhal_tools.diff.element_types import element_type_of
+from nnhal_tools.element_types import element_type_of
 
 _TRIES = 3
 """Executions of one request: the sizes of outputs may become known one after another."""
@@ -57,7 +57,7 @@ def _request(model: Model, inputs: Arrays, shapes: Sequence[Dimensions]) -> tupl
     """Return a request with memory of its own: where its outputs lie, and in which memory."""
     main = model.main
     given = _places([array.nbytes for array in inputs], 0)
-    memory = create_ashmem(_end(given), "nnhal-diff")
+    memory = create_ashmem(_end(given), "nnhal-tools")
     pool = open_pool(memory, writable=True)
     arguments = []
     for array, place, index in zip(inputs, given, main.input_indexes, strict=True):
@@ -68,7 +68,7 @@ def _request(model: Model, inputs: Arrays, shapes: Sequence[Dimensions]) -> tupl
     operands = [main.operands[index] for index in main.output_indexes]
     sizes = [_size(model, operand, shape) or GUESS for operand, shape in zip(operands, shapes, strict=True)]
     places = _places(sizes, 1)
-    taken = create_ashmem(_end(places), "nnhal-diff")
+    taken = create_ashmem(_end(places), "nnhal-tools")
     request = Request(tuple(arguments), tuple(RequestArgument(place) for place in places), (memory, taken))
     return request, places, taken
 
