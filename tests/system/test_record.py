@@ -6,9 +6,12 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from nnhal_tools.conformance.vectors import read_vectors
 from tests.support.command import command, nnhal
+from tests.support.faulty_drivers import write_faulty_driver
 from tests.support.recordings import Recorded, recordable_device
 
 pytestmark = pytest.mark.slow
@@ -70,3 +73,35 @@ def test_what_cannot_be_done_is_said(tmp_path: Path, arguments: list[str], words
     assert done.returncode == 1
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_recording_becomes_vectors_that_its_device_passes(conformance: Path, tmp_path: Path) -> None:
+    done = nnhal("record", "show", str(conformance), "--to-vectors", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "5 tests" in done.stdout
+    (file,) = tmp_path.iterdir()
+    vectors = {vector.operations: vector for vector in read_vectors(file)}
+    originals = {vector.operations: vector for vector in read_vectors(VECTORS) if not vector.expect_failure}
+    assert vectors.keys() == originals.keys()
+    for operations, vector in vectors.items():
+        for given, expected in zip(vector.inputs, originals[operations].inputs, strict=True):
+            np.testing.assert_array_equal(given, expected)
+    checked = nnhal("conformance", str(file), "--device", "cpu_acc")
+    assert "5 passed, 0 failed, 0 declined" in checked.stdout
+
+
+def test_a_replay_is_told_in_words_and_as_json_and_its_status_is_for_ci(
+    conformance: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = nnhal("replay", str(conformance), "--device", "cpu_acc")
+    assert same.returncode == 0, same.stdout
+    assert "10 values compared, 0 differences, 0 models declined" in same.stdout
+    write_faulty_driver(tmp_path / "backends", "Wrong", {"RELU": "ABS"})
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path / "backends"))
+    wrong = nnhal("replay", str(conformance), "--device", "Wrong")
+    assert wrong.returncode == 1
+    assert "model 1: output 0: " in wrong.stdout
+    assert "values are wrong" in wrong.stdout
+    assert "from operation 0 (RELU), by comparison with cpu_ref: made there" in wrong.stdout
+    story = json.loads(nnhal("replay", str(conformance), "--device", "cpu_ref", "--sessions", "2", "--json").stdout)
+    assert (story["differences"], story["compared_outputs"]) == ([], 20)

@@ -817,21 +817,25 @@ class RecordedRelease(_message.Message):
 
     PREPARED_MODEL_FIELD_NUMBER: _builtins.int
     BUFFER_FIELD_NUMBER: _builtins.int
+    REQUEST_FIELD_NUMBER: _builtins.int
     prepared_model: _builtins.int
     """A prepared model, by its number."""
     buffer: _builtins.int
     """A buffer, by its number."""
+    request: _builtins.int
+    """The execution of a request, by the request's number."""
     def __init__(
         self,
         *,
         prepared_model: _builtins.int = ...,
         buffer: _builtins.int = ...,
+        request: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "kind", b"kind", "prepared_model", b"prepared_model"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "kind", b"kind", "prepared_model", b"prepared_model", "request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "kind", b"kind", "prepared_model", b"prepared_model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "kind", b"kind", "prepared_model", b"prepared_model", "request", b"request"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["prepared_model", "buffer"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["prepared_model", "buffer", "request"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -13,7 +14,7 @@ from nnhal.codec import config_to_wire, result_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
 from nnhal.recording import VERSION, WEIGHT_BYTES, RecordingWriter, recorded_model
-from nnhal.types import NO_DEADLINE, ExecutionResult, Request
+from nnhal.types import NO_DEADLINE, ExecutionResult
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import recording_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -25,7 +26,7 @@ from nnhal_devices.host.execution import SUCCESS
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.recording.executions import RecordingExecution, RecordingPreparedModel
 from nnhal_devices.host.recording.notes import NoteLimits, Notes, RunNote
-from nnhal_devices.host.recording.requests import recorded_request
+from nnhal_devices.host.recording.requests import RequestForm, recorded_request
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
@@ -149,8 +150,8 @@ class ActiveRecording:
         Called in the thread that is about to use it. Raises HalError if the device's memory cannot be read.
         """
         if self.is_new(buffer):
-            held = buffer.values()
-            self.notes.add(lambda: self._earlier_buffer(buffer, held, client))
+            held, models = buffer.values(), client.all(PreparedModel)
+            self.notes.add(lambda: self._earlier_buffer(buffer, held, models, client))
 
     def is_new(self, buffer: DeviceBuffer) -> bool:
         """Whether a buffer had not been met before this question."""
@@ -160,24 +161,14 @@ class ActiveRecording:
             self._met.add(buffer)
             return True
 
-    def roles(self, about: wire.RecordedAllocation, buffer: DeviceBuffer, client: ClientSession) -> Events:
-        """Add the roles of a buffer to its event, and return the events of models that are new."""
-        events: Events = []
-        models = {one.identity: one for one in client.all(PreparedModel)}
-        known = sorted((role for role in buffer.roles if role.prepared in models), key=lambda role: role.index)
-        used = list(dict.fromkeys(role.prepared for role in known))
-        for identity in used:
-            events += self.earlier_model(models[identity])
-            about.prepared_models.append(self.number_of(models[identity]))
-        for role in known:
-            roles = about.output_roles if role.is_output else about.input_roles
-            roles.add(model_index=used.index(role.prepared), io_index=role.index, probability=1.0)
-        return events
-
     def _earlier_buffer(
-        self, buffer: DeviceBuffer, held: tuple[Bytes, Dimensions] | None, client: ClientSession
+        self,
+        buffer: DeviceBuffer,
+        held: tuple[Bytes, Dimensions] | None,
+        models: Sequence[PreparedModel],
+        client: ClientSession,
     ) -> Events:
-        event = self._earlier("Device.Allocate", client)
+        event, events = self._earlier("Device.Allocate", client), []
         about = event.allocation
         about.buffer, about.is_earlier = self.number_of(buffer), True
         about.desc.dimensions.extend(buffer.initial_dimensions)
@@ -185,7 +176,16 @@ class ActiveRecording:
             values, dimensions = held
             about.value.CopyFrom(self.content(values if self.wants_contents else len(values)))
             about.dimensions.extend(dimensions)
-        return [*self.roles(about, buffer, client), event]
+        by_identity = {one.identity: one for one in models}
+        known = sorted((role for role in buffer.roles if role.prepared in by_identity), key=lambda role: role.index)
+        used = list(dict.fromkeys(role.prepared for role in known))
+        for identity in used:
+            events += self.earlier_model(by_identity[identity])
+            about.prepared_models.append(self.number_of(by_identity[identity]))
+        for role in known:
+            roles = about.output_roles if role.is_output else about.input_roles
+            roles.add(model_index=used.index(role.prepared), io_index=role.index, probability=1.0)
+        return [*events, event]
 
     def request(self, execution: RecordingExecution, method: str, started_ns: int, ended_ns: int) -> Events:
         """Return the event of a request that was bound, with those of what it needs; none if it is known."""
@@ -194,7 +194,7 @@ class ActiveRecording:
         client = execution.client
         events = self.earlier_model(execution.prepared_model)
         event = self.event(method, client, started_ns, ended_ns)
-        event.request.CopyFrom(recorded_request(execution.request, self.number_of, client))
+        event.request.CopyFrom(recorded_request(execution.form, self.number_of))
         event.request.request = self.number_of(execution)
         event.request.prepared_model = self.number_of(execution.prepared_model)
         event.request.config.CopyFrom(config_to_wire(execution.config))
@@ -203,7 +203,7 @@ class ActiveRecording:
     def refused_request(
         self,
         prepared: RecordingPreparedModel,
-        request: Request,
+        form: RequestForm,
         error: HalError,
         method: str,
         started_ns: int,
@@ -212,7 +212,7 @@ class ActiveRecording:
         """Return the events of a request that was refused."""
         events = self.earlier_model(prepared)
         event = self.event(method, prepared.client, started_ns, ended_ns)
-        event.request.CopyFrom(recorded_request(request, self.number_of, prepared.client))
+        event.request.CopyFrom(recorded_request(form, self.number_of))
         event.request.prepared_model = self.number_of(prepared)
         self.fail(event, error)
         return [*events, event]

@@ -15,6 +15,7 @@ from nnhal.v1 import recording_pb2 as wire
 from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.device_memory import DeviceBuffer
+from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.recording.active import ActiveRecording, Events
 
@@ -43,8 +44,8 @@ Fill = Callable[[wire.RecordedEvent], Events]
 
 
 def target_of(client: ClientSession | None, request: Any) -> object | None:
-    """The prepared model or the buffer that a request names."""
-    for field in ("prepared_model", "buffer"):
+    """The prepared model, the buffer or the execution that a request names."""
+    for field in ("prepared_model", "buffer", "execution"):
         handle = getattr(request, field, None)
         if client is not None and isinstance(handle, int) and handle:
             return client.find(handle, object)
@@ -162,6 +163,8 @@ def _release(active: ActiveRecording, answered: AnsweredCall) -> Fill:
             event.release.prepared_model = active.number_of(target)
         elif isinstance(target, DeviceBuffer) and active.is_known(target):
             event.release.buffer = active.number_of(target)
+        elif isinstance(target, Execution) and active.is_known(target):
+            event.release.request = active.number_of(target)
         return []
 
     return fill
@@ -186,5 +189,6 @@ _ABOUT: dict[str, Callable[[ActiveRecording, AnsweredCall], Fill]] = {
     "Buffer.CopyTo": _copy,
     "Buffer.Release": _release,
     "PreparedModel.Release": _release,
+    "Execution.Release": _release,
 }
 """Of calls whose arguments a replay needs; of others, that they were made is all that is recorded."""

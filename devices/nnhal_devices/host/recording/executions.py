@@ -18,6 +18,7 @@ from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import BURST, LAUNCH_CHANNEL, Conclude, Execution, Wanted
 from nnhal_devices.host.prepared_model import PoolOpener, PreparedModel
 from nnhal_devices.host.recording.notes import RunNote, Values
+from nnhal_devices.host.recording.requests import form_of
 from nnhal_devices.host.recording.served_method import SERVED
 from nnhal_devices.host.staging import Staging, UsedPool
 
@@ -55,7 +56,8 @@ class RecordingPreparedModel(PreparedModel):
             bound = super().bind(request, config, opener, allow_unspecified_output)
         except HalError as error:
             refusal, ended_ns = HalError(error.status, error.message), now_ns()  # without the frames of the other
-            active.notes.add(lambda: active.refused_request(self, request, refusal, method, started_ns, ended_ns))
+            form = form_of(request, self.client)
+            active.notes.add(lambda: active.refused_request(self, form, refusal, method, started_ns, ended_ns))
             raise
         if isinstance(bound, RecordingExecution):
             ended_ns = now_ns()
@@ -82,7 +84,7 @@ class RecordingExecution(Execution):
     ) -> None:
         super().__init__(prepared, arguments, config)
         self.prepared_model = prepared
-        self.request = request
+        self.form = form_of(request, prepared.client)
         self.config = config
         self._recorder = prepared.recorder
         self._used = pools
@@ -173,7 +175,7 @@ class RecordingExecution(Execution):
     def _input_values(self, active: ActiveRecording) -> Values:
         if not active.wants_contents:
             return _NOTHING
-        return [self._value(active, argument, argument.location.length) for argument in self.request.inputs]
+        return [self._value(active, argument, argument.location.length) for argument in self.form.inputs]
 
     def _output_values(self, active: ActiveRecording, result: ExecutionResult) -> Values:
         if not active.wants_contents or not result.output_sufficient_size:
@@ -181,7 +183,7 @@ class RecordingExecution(Execution):
         told = [shape.dimensions for shape in result.output_shapes] or self._dimensions
         return [
             self._value(active, argument, self._size(number, dimensions, argument.location.length))
-            for number, (argument, dimensions) in enumerate(zip(self.request.outputs, told, strict=True))
+            for number, (argument, dimensions) in enumerate(zip(self.form.outputs, told, strict=True))
         ]
 
     def _value(self, active: ActiveRecording, argument: RequestArgument, size: int) -> Bytes | int | None:
