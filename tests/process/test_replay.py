@@ -29,7 +29,7 @@ from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner
 from nnhal_tools.conformance.vectors import read_vectors
 from nnhal_tools.diff.hal_runner import run_on
-from nnhal_tools.replay import Pace, ReplayReport, ReplayRequest, replay_recording
+from nnhal_tools.replay import ReplayPace, ReplayReport, ReplayRequest, replay_recording
 from tests.support.additions import TENSOR_BYTES, addition_in_ashmem, addition_model, additions_in_a_cycle
 from tests.support.faulty import METHODS_OF_WAYS, execution_in
 from tests.support.faulty_drivers import write_faulty_driver
@@ -71,7 +71,7 @@ STORY = network(OperationType.TANH, OperationType.LOGISTIC, OperationType.ABS)
 INPUT = np.array([-2, -0.5, 0.5, 2], np.float32)
 
 
-def replayed(path: Path, device: Endpoint | str, copies: int = 1, pace: Pace = Pace.FAST) -> ReplayReport:
+def replayed(path: Path, device: Endpoint | str, copies: int = 1, pace: ReplayPace = ReplayPace.FAST) -> ReplayReport:
     where = device if isinstance(device, str) else str(device.directory)
     return replay_recording(ReplayRequest(path, where, pace, copies))
 
@@ -220,7 +220,7 @@ def test_sessions_keep_their_order_among_each_other(device: Endpoint, tmp_path: 
 def test_several_copies_at_once_and_the_recorded_pace(device: Endpoint, story: Path, tmp_path: Path) -> None:
     path = tmp_path / "again.nnrec"
     with recording(device, path) as recorded:
-        report = replayed(story, device, copies=3, pace=Pace.RECORDED)
+        report = replayed(story, device, copies=3, pace=ReplayPace.RECORDED)
     assert (report.differences, report.compared_outputs) == ([], 6)
     sessions = {record.event.session for record in recorded.records() if record.event.HasField("execution")}
     assert len(sessions) == 3

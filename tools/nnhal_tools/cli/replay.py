@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from nnhal_tools.cli.operating import JsonOption, print_json, say
-from nnhal_tools.replay import Pace, ReplayReport, ReplayRequest, replay_recording
+from nnhal_tools.replay import ReplayPace, ReplayReport, ReplayRequest, replay_recording
 
 _SHOWN = 20
 """Differences that are printed; --json has them all."""
@@ -19,8 +19,8 @@ def replay(
     recording: Annotated[Path, typer.Argument(help="A recording that 'nnhal record' has made.")],
     device: Annotated[str, typer.Option(help="A driver, which gets a process of its own, or a running device's DIR.")],
     pace: Annotated[
-        Pace, typer.Option(help="'fast', or 'recorded': no call is made earlier than in the recording.")
-    ] = Pace.FAST,
+        ReplayPace, typer.Option(help="'fast', or 'recorded': no call is made earlier than in the recording.")
+    ] = ReplayPace.FAST,
     sessions: Annotated[
         int, typer.Option(help="Replay it so many times at once, each in sessions of its own.", min=1, max=64)
     ] = 1,

@@ -26,7 +26,7 @@ from nnhal_tools.up import opened_device
 _CLIENT = "nnhal-replay"
 
 
-class Pace(StrEnum):
+class ReplayPace(StrEnum):
     """How fast calls are made."""
 
     FAST = "fast"
@@ -42,7 +42,7 @@ class ReplayRequest:
     recording: Path
     device: str
     """A driver, which gets a process of its own, or the directory of a running device."""
-    pace: Pace = Pace.FAST
+    pace: ReplayPace = ReplayPace.FAST
     copies: int = 1
     """How many times at once, each in sessions of its own."""
     reference: str = "cpu_ref"
@@ -79,7 +79,7 @@ class _Copy:
     """One copy of a recording that is replayed."""
 
     def __init__(
-        self, recording: DeviceRecording, records: Sequence[Record], endpoint: Endpoint, found: Found, pace: Pace
+        self, recording: DeviceRecording, records: Sequence[Record], endpoint: Endpoint, found: Found, pace: ReplayPace
     ) -> None:
         self._recording = recording
         self._records = records
@@ -102,7 +102,7 @@ class _Copy:
                 if not self._turns.wait_for(number):
                     return
                 record = self._records[number]
-                if self._pace == Pace.RECORDED:
+                if self._pace == ReplayPace.RECORDED:
                     time.sleep(max(0, self._began_ns + record.started_ns - time.monotonic_ns()) / 1e9)
                 if session is None:
                     session = PlayedSession(
