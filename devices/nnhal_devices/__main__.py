@@ -69,6 +69,12 @@ def main() -> int:
     )
     add_wire_arguments(parser)
     add_fault_arguments(parser)
+    parser.add_argument(
+        "--allow-recording",
+        action="store_true",
+        default=None,
+        help="let the user who runs this process record what all clients ask of the device: see 'nnhal record'",
+    )
     add_supervision_argument(parser)
     arguments = vars(parser.parse_args())
     show_thread_names()

@@ -37,6 +37,11 @@ class BufferUses:
         self._roles = tuple((use.buffer, use.role) for use in (*inputs, *outputs))
 
     @property
+    def buffers(self) -> list[DeviceBuffer]:
+        """The buffers that the arguments lie in."""
+        return [buffer for buffer, _ in self._roles]
+
+    @property
     def versions(self) -> tuple[int, ...]:
         """The buffers' versions: they change whenever the arguments have to be bound again."""
         return tuple([buffer.version for buffer, _ in self._roles])

@@ -58,7 +58,7 @@ class DeviceBuffer:
     ) -> None:
         """For values like ``operand``, of combined ``dimensions``. Raises GENERAL_FAILURE if memory is short."""
         self.type = operand.type
-        self._initial = dimensions
+        self._initial = self.initial_dimensions = dimensions
         self.roles = frozenset(roles)
         self._budget = budget
         self._counters = counters
@@ -81,6 +81,15 @@ class DeviceBuffer:
         """What it holds now."""
         with self._lock:
             return BufferContents(len(self._storage), self._current, self._initialised)
+
+    def values(self) -> tuple[Bytes, Dimensions] | None:
+        """Return a copy of what it holds, with its dimensions; None if it is uninitialised. Raises HalError."""
+        with self._lock:
+            current, storage, initialised, filled = self._current, self._storage, self._initialised, self._filled
+        if not initialised:
+            return None
+        self._budget.memory.fetch(storage[:filled])
+        return storage[:filled].copy(), current
 
     def copy_from(self, source: Memory, dimensions: Dimensions) -> None:
         """IBuffer.copyFrom. Raises INVALID_ARGUMENT or GENERAL_FAILURE, and leaves the buffer uninitialised then."""

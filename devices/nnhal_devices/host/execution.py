@@ -48,6 +48,11 @@ Conclude = Callable[[], tuple[ExecutionResult, Staging]]
 Wanted = Callable[[], bool]
 _PLAIN_SUCCESS = (SUCCESS, NO_STAGING)
 _BRIEF_NS = 200_000
+BURST = "Channel.Burst"
+RUN_CHANNEL = "Channel.Run"
+CHAIN = "Channel.Chain"
+LAUNCH_CHANNEL = "Channel.Launch"
+"""What executions may be asked for over, besides calls of gRPC."""
 
 
 class RunOwner(Protocol):
@@ -161,10 +166,13 @@ class Execution:
         """Its arguments that are copied in before a run or out after it."""
         return [*self._staged_inputs, *self._staged_outputs]
 
-    def run(self, deadline_ns: int, is_wanted: Wanted | None = None) -> tuple[ExecutionResult, Staging]:
+    def run(
+        self, deadline_ns: int, is_wanted: Wanted | None = None, asked_over: str = BURST
+    ) -> tuple[ExecutionResult, Staging]:
         """Run it once. Raises HalError: GENERAL_FAILURE if it is running already.
 
-        It is ended when ``is_wanted`` returns False, which other threads ask now and then.
+        It is ended when ``is_wanted`` returns False, which other threads ask now and then. ``asked_over`` names the
+        channel, if the call does not come over gRPC: for those who record it.
         """
         if not self._busy.acquire(False):
             general_failure("the execution runs already; one at a time is allowed")
@@ -214,6 +222,11 @@ class Execution:
         finally:
             scheduler.leave(self)
             self._renew_if_cancelled(control)
+
+    @property
+    def can_be_enqueued(self) -> bool:
+        """Whether it goes to a command queue if it is enqueued."""
+        return self.uses is None and isinstance(self._workload, AsynchronousWorkload) and not self._guarded
 
     def enqueue_held(self, deadline_ns: int) -> Conclude:
         """Enqueue a run on an asynchronous device, while it is held, and return what concludes it after a sync.

@@ -92,6 +92,8 @@ class HostedDevice:
         self.driver = driver
         self.withdraw: Callable[[Model, Sequence[Support]], Sequence[Support]] | None = None
         """Given a model and the driver's answers, returns those that are told in their place."""
+        self.make_prepared_model: Callable[..., PreparedModel] = PreparedModel
+        """Given the arguments of a PreparedModel, makes it."""
         self._guard = guard if driver.memory.unlocked else None
         self.scheduler = Scheduler(settings.workers)
         self.launcher = Launcher(driver.backend.queue, settings.synchronous_fences)
@@ -194,7 +196,7 @@ class HostedDevice:
             else:
                 workload = self._compiled(model, options)
         resolved = model.resolved
-        prepared = PreparedModel(
+        prepared = self.make_prepared_model(
             resolved,
             workload,
             options.priority,

@@ -96,6 +96,13 @@ class PreparedModel:
         arguments = BoundArguments(
             inputs.arguments, outputs.arguments, inputs.staged, outputs.staged, uses, guarded, used
         )
+        return self.make_execution(request, pools, arguments, config)
+
+    def make_execution(
+        self, request: Request, pools: Mapping[int, UsedPool], arguments: BoundArguments, config: ExecutionConfig
+    ) -> Execution:
+        """Make the execution of a request that was bound. ``pools`` are those of shared memory, by index."""
+        del request, pools  # whoever records executions looks at them
         return Execution(self, arguments, config)
 
     def open_pool(self, memory: Memory, writable: bool) -> Pool:

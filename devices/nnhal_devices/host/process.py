@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from nnhal.endpoint import Endpoint
 from nnhal.memory import MemoryGuard
@@ -27,6 +28,8 @@ from nnhal.v1 import (
     fenced_execution_callback_pb2_grpc,
     prepared_model_pb2,
     prepared_model_pb2_grpc,
+    recording_pb2,
+    recording_pb2_grpc,
 )
 from nnhal_devices.driver import Driver
 from nnhal_devices.host.administration import DeviceAdministration
@@ -41,6 +44,7 @@ from nnhal_devices.host.servicers.execution import ExecutionServicer
 from nnhal_devices.host.servicers.faults import FaultServicer
 from nnhal_devices.host.servicers.fenced_execution_callback import FencedExecutionCallbackServicer
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
+from nnhal_devices.host.servicers.recording import DeviceRecordingServicer
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.host.watchdog import Watchdog
 from nnhal_devices.host.wire.door import WireDoor
@@ -64,11 +68,23 @@ _FILES = (
     faults_pb2,
     fenced_execution_callback_pb2,
     prepared_model_pb2,
+    recording_pb2,
 )
 S = TypeVar("S")
+
+
+class AroundServicers(Protocol):
+    """What has servicers meet faults, or records their calls."""
+
+    def around(self, service: str, servicer: S) -> S:
+        """Return a servicer that takes the place of one; ``service`` is its name."""
+        ...
+
+
 if TYPE_CHECKING:
     from nnhal_devices.faults.injection import DeviceFaults
     from nnhal_devices.host.fault_points import FaultPoints
+    from nnhal_devices.host.recording.recorder import DeviceRecorder
 
 
 def host(
@@ -104,7 +120,11 @@ def host(
         endpoint, clients.opened, limits, settings.calls, settings.allowed_uids, poller, oversight.keys
     )
     process.outlast(Watchdog(device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of))
-    _serve_calls(process, device, clients, points)
+    recorder, recorded = _recorder(device, clients, settings)
+    _serve_calls(process, device, clients, [around for around in (points, recorded) if around is not None])
+    recording_pb2_grpc.add_DeviceRecordingServiceServicer_to_server(
+        DeviceRecordingServicer(recorder, clients), process.rpc
+    )
     faults_pb2_grpc.add_FaultServiceServicer_to_server(FaultServicer(faults, clients), process.rpc)
     operators = serve_admin(process, DeviceAdministration(device, clients), oversight)
     process.serve_operators(
@@ -117,18 +137,38 @@ def host(
         print(f"wire: {wire.address}", file=sys.stderr)
     if faults is not None:
         process.accompany(faults)
+    if recorder is not None:
+        process.accompany(recorder)
     process.reflect([service.full_name for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()])
     return process
 
 
+def _recorder(
+    device: HostedDevice, clients: ClientSessions, settings: DeviceSettings
+) -> tuple[DeviceRecorder | None, AroundServicers | None]:
+    """Return what records the calls of a device, and what has it know them; None if the device is not recorded."""
+    if not settings.allow_recording:  # as with faults
+        return None, None
+    from nnhal_devices.host.recording.notes import NoteLimits
+    from nnhal_devices.host.recording.points import RecordingPoints
+    from nnhal_devices.host.recording.recorder import DeviceRecorder
+
+    recorder = DeviceRecorder(device.driver, NoteLimits(settings.recording_calls, settings.recording_bytes))
+    points = RecordingPoints(recorder, clients)
+    points.attach(device)
+    return recorder, points
+
+
 def _serve_calls(
-    process: ServerProcess, device: HostedDevice, clients: ClientSessions, points: FaultPoints | None
+    process: ServerProcess, device: HostedDevice, clients: ClientSessions, points: Sequence[AroundServicers]
 ) -> None:
-    """Serve the services of the contract; with ``points``, calls meet faults there."""
+    """Serve the services of the contract; ``points`` are around the servicers, the last outermost."""
     rpc, launcher = process.rpc, device.launcher
 
     def met(service: str, servicer: S) -> S:
-        return servicer if points is None else points.around(service, servicer)
+        for each in points:
+            servicer = each.around(service, servicer)
+        return servicer
 
     device_pb2_grpc.add_DeviceServiceServicer_to_server(met("Device", DeviceServicer(device, clients)), rpc)
     prepared_model_pb2_grpc.add_PreparedModelServiceServicer_to_server(

@@ -13,7 +13,7 @@ from nnhal.errors import HalError
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.types import RunUsage
 from nnhal_devices.host.burst_messages import AnswerEncoder, encode_error, encode_refusal
-from nnhal_devices.host.execution import Execution, Wanted
+from nnhal_devices.host.execution import RUN_CHANNEL, Execution, Wanted
 from nnhal_devices.host.run_calls import RunCalls
 from nnhal_hosting.descriptors import DescriptorTable
 from nnhal_hosting.logs import get_logger
@@ -81,7 +81,7 @@ class RunChannel:
             # A call that was sent before the channel was closed may still be read after it.
             if self._channel is not channel:
                 raise ChannelClosedError("the run channel has been closed")
-            answer = self._encoded(*self._execution.run(deadline_ns, is_wanted))
+            answer = self._encoded(*self._execution.run(deadline_ns, is_wanted, RUN_CHANNEL))
         except (ChannelClosedError, ProtocolError):
             raise
         except HalError as error:

@@ -75,6 +75,15 @@ class DeviceSettings(ProcessSettings):
     faults: Path | None = None
     """A file of faults that the device has from the start on."""
 
+    allow_recording: bool = False
+    """Whether the user who runs the process may record what all clients ask of the device."""
+
+    recording_calls: int = Field(default=65_536, ge=1, le=MOST)
+    """Calls that may wait to be written to a recording; more are dropped, and counted."""
+
+    recording_bytes: int = Field(default=256 << 20, ge=0, le=MOST_BYTES)
+    """Bytes of inputs, outputs and buffers that may wait to be written; those of further calls are left out."""
+
     listen: str = ""
     """HOST:PORT at which frameworks on other hosts reach the device; port 0 lets the system choose."""
 

@@ -18,7 +18,7 @@ from nnhal.v1 import burst_pb2
 from nnhal.v1 import chain_pb2 as wire
 from nnhal_devices.host.burst_messages import answer_of, encode_error, encode_refusal, error_answer
 from nnhal_devices.host.clock import now_ns
-from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.execution import CHAIN, Execution
 from nnhal_devices.host.rings import Gathering, encode_chain_answer, failed_step, parse_rings
 from nnhal_devices.host.run_calls import RunCalls
 from nnhal_hosting.logs import get_logger
@@ -184,7 +184,7 @@ class Stage:
         begun_ns = now_ns()
         try:
             self._require_wanted(ring, begun_ns)
-            result, staging = execution.run(ring.deadline_ns, self._is_wanted)
+            result, staging = execution.run(ring.deadline_ns, self._is_wanted, CHAIN)
             if not result.output_sufficient_size:
                 general_failure("an output did not fit its memory")
         except HalError as error:

@@ -44,6 +44,8 @@ class _Status(grpc.Status):
     code: grpc.StatusCode
     details: str
     trailing_metadata: tuple[tuple[str, bytes], ...]
+    error: HalError
+    """What it carries."""
 
 
 def abort_status(error: HalError) -> grpc.Status:
@@ -53,7 +55,7 @@ def abort_status(error: HalError) -> grpc.Status:
     detail.Pack(wire.ErrorDetail(status=wire.ErrorStatus.ValueType(error.status), message=message))
     code = _CODES[error.status]
     status = status_pb2.Status(code=code.value[0], message=message, details=[detail])
-    return _Status(code, message, ((_DETAILS, status.SerializeToString()),))
+    return _Status(code, message, ((_DETAILS, status.SerializeToString()),), error)
 
 
 def error_from_rpc(error: grpc.RpcError, peer: str) -> NnhalError:

@@ -155,6 +155,14 @@ COMMANDS = {
         "nnhal_tools.cli.faults:app",
         "Tell running devices to misbehave: they must have been started with --allow-faults.",
     ),
+    "record": LazyCommand(
+        "nnhal_tools.cli.record:record",
+        "Record every call that clients make of a device, with its arguments, answers and times; or show a recording.",
+    ),
+    "replay": LazyCommand(
+        "nnhal_tools.cli.replay:replay",
+        "Send every call of a recording to another device, and say what differs: in which call, from which layer on.",
+    ),
     "bench": LazyCommand("nnhal_tools.cli.bench:app", "Measure, against a named floor, in one run."),
 }
 """In the order in which help lists them."""

@@ -54,6 +54,9 @@ def up(
     faults: Annotated[
         Path | None, typer.Option(help="A file of faults that the devices have from the start on.")
     ] = None,
+    allow_recording: Annotated[
+        bool, typer.Option("--allow-recording", help="Let 'nnhal record' record what is asked of the devices.")
+    ] = False,
     no_dashboard: Annotated[bool, typer.Option("--no-dashboard", help="Start no dashboard.")] = False,
     supervisor: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -76,7 +79,7 @@ def up(
     misbehaviour = Misbehaviour(allow_faults or faults is not None, faults)
     root = (directory or ClientSettings().directory).resolve()
     configure_logs("supervisor", "warning", as_json=False)
-    testbed = Testbed(chosen, root, _say, misbehaviour)
+    testbed = Testbed(chosen, root, _say, misbehaviour, allow_recording)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)  # until all serve
     if supervisor is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,13 +11,13 @@ from typing import NamedTuple
 
 from nnhal.arrays import Array
 from nnhal.errors import DeadObjectError, HalError, NnhalError
-from nnhal.fence import FenceError
 from nnhal.operations import type_name
 from nnhal.remote import RemoteDevice, RemoteFencedExecution, RemotePreparedModel
 from nnhal.types import ErrorStatus, ExecutionResult, Model, Operand, OperationType, Request
 from nnhal.types.layout import Dimensions, describe, fully_specified
 from nnhal_tools.conformance.arguments import Arguments, InBuffers, InPools
 from nnhal_tools.conformance.compare import distribution_mismatch, mismatch
+from nnhal_tools.conformance.launched import awaited
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.vectors import Vector
 
@@ -177,7 +176,7 @@ def _run(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode) -
         finally:
             burst.close()
     if mode == ExecutionMode.FENCED:
-        return _await(prepared.execute_fenced(request))
+        return awaited(prepared.execute_fenced(request))
     execution = prepared.create_reusable_execution(request)
     try:
         execution.execute()
@@ -231,20 +230,6 @@ def _unless_refused(launch: Callable[[], RemoteFencedExecution]) -> _Outcome:
             return _PASSED
         return _failed(error.status.name, f"INVALID_ARGUMENT expected: {error}")
     return _failed(LAUNCHED, "a fenced execution with an output of open dimensions was launched")
-
-
-def _await(launched: RemoteFencedExecution) -> ExecutionResult:
-    """The result of a fenced execution. Raises HalError if it failed."""
-    try:
-        if launched.fence is not None:
-            with contextlib.suppress(FenceError):
-                launched.fence.wait()
-        info = launched.info()
-    finally:
-        launched.release()
-    if info.status != ErrorStatus.NONE:
-        raise HalError(info.status, info.message)
-    return ExecutionResult(timing=info.timing_fenced)
 
 
 def result_of(vector: Vector, way: Way, verdict: Verdict, reason: str = "", failure: str = "") -> TestResult:

@@ -39,12 +39,14 @@ class Testbed:
         directory: Path,
         tell: Callable[[str], None] = lambda _: None,
         misbehaviour: Misbehaviour = NO_MISBEHAVIOUR,
+        allow_recording: bool = False,
     ) -> None:
-        """``misbehaviour`` is that of the devices."""
+        """``misbehaviour`` is that of the devices, which may be recorded if ``allow_recording``."""
         self.directory = directory
         self.admin_key = new_admin_key()
         """What the admin services of the processes ask for."""
         self._misbehaviour = misbehaviour
+        self._recording = ["--allow-recording"] if allow_recording else []
         self.journal = ProcessJournal(tell)
         self.logs = LogTail()
         self._topology = topology
@@ -148,7 +150,7 @@ class Testbed:
     def _device(self, entry: DeviceEntry, is_added: bool) -> WatchedProcess:
         directory = self.directory / entry.title
         words = [entry.driver, "--endpoint", str(directory), "--workers", str(entry.workers)]
-        words += ["--threads", str(entry.threads), *entry.driver_options]
+        words += ["--threads", str(entry.threads), *entry.driver_options, *self._recording]
         identity = ProcessIdentity(entry.title, "device", entry.driver, directory, is_added)
         faults = self._misbehaviour.words()
         return self._process(identity, "nnhal_devices", lambda: [*words, *faults()])

@@ -1,0 +1,219 @@
+"""Prepared models and executions of a device that may be recorded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING, cast
+
+from nnhal.arrays import Bytes
+from nnhal.errors import HalError
+from nnhal.types import ExecutionConfig, ExecutionResult, Request, RequestArgument
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, fully_specified, is_extension
+from nnhal_devices.host.bound_arguments import BoundArguments
+from nnhal_devices.host.client_session import ClientSession
+from nnhal_devices.host.clock import now_ns
+from nnhal_devices.host.device_memory import DeviceBuffer
+from nnhal_devices.host.execution import BURST, LAUNCH_CHANNEL, Conclude, Execution, Wanted
+from nnhal_devices.host.prepared_model import PoolOpener, PreparedModel
+from nnhal_devices.host.recording.notes import RunNote, Values
+from nnhal_devices.host.recording.requests import form_of
+from nnhal_devices.host.recording.served_method import SERVED
+from nnhal_devices.host.staging import Staging, UsedPool
+
+if TYPE_CHECKING:
+    from nnhal_devices.host.recording.active import ActiveRecording
+    from nnhal_devices.host.recording.recorder import DeviceRecorder
+
+_NOTHING: Values = ()
+
+
+class RecordingPreparedModel(PreparedModel):
+    """A prepared model that tells a recorder of its requests."""
+
+    recorder: DeviceRecorder
+    """Set by whoever makes it."""
+
+    @property
+    def client(self) -> ClientSession:
+        """The session that it belongs to."""
+        return cast(ClientSession, self.owner)
+
+    def bind(
+        self,
+        request: Request,
+        config: ExecutionConfig,
+        opener: PoolOpener | None = None,
+        allow_unspecified_output: bool = True,
+    ) -> Execution:
+        """Bind a request to memory, as any prepared model does; record it, also if it is refused."""
+        active = self.recorder.active
+        if active is None:
+            return super().bind(request, config, opener, allow_unspecified_output)
+        started_ns, method = now_ns(), _method(BURST)
+        try:
+            bound = super().bind(request, config, opener, allow_unspecified_output)
+        except HalError as error:
+            refusal, ended_ns = HalError(error.status, error.message), now_ns()  # without the frames of the other
+            form = form_of(request, self.client)
+            active.notes.add(lambda: active.refused_request(self, form, refusal, method, started_ns, ended_ns))
+            raise
+        if isinstance(bound, RecordingExecution):
+            ended_ns = now_ns()
+            active.notes.add(lambda: active.request(bound, method, started_ns, ended_ns))
+        return bound
+
+    def make_execution(
+        self, request: Request, pools: Mapping[int, UsedPool], arguments: BoundArguments, config: ExecutionConfig
+    ) -> Execution:
+        """Make an execution that tells the recorder of its runs."""
+        return RecordingExecution(self, request, pools, arguments, config)
+
+
+class RecordingExecution(Execution):
+    """An execution that tells a recorder of its runs."""
+
+    def __init__(
+        self,
+        prepared: RecordingPreparedModel,
+        request: Request,
+        pools: Mapping[int, UsedPool],
+        arguments: BoundArguments,
+        config: ExecutionConfig,
+    ) -> None:
+        super().__init__(prepared, arguments, config)
+        self.prepared_model = prepared
+        self.form = form_of(request, prepared.client)
+        self.config = config
+        self._recorder = prepared.recorder
+        self._used = pools
+        self._dimensions = [output.dimensions for output in arguments.outputs]
+        self._values: dict[int, tuple[Values, Values]] = {}
+
+    @property
+    def client(self) -> ClientSession:
+        """The session that it belongs to."""
+        return self.prepared_model.client
+
+    @property
+    def buffers(self) -> list[DeviceBuffer]:
+        """Those that its arguments lie in."""
+        return self.uses.buffers if self.uses is not None else []
+
+    def run(
+        self, deadline_ns: int, is_wanted: Wanted | None = None, asked_over: str = BURST
+    ) -> tuple[ExecutionResult, Staging]:
+        """Run it once, and record that. Raises as any execution."""
+        active = self._recorder.active
+        if active is None:
+            return super().run(deadline_ns, is_wanted, asked_over)
+        method, started_ns = _method(asked_over), now_ns()
+        try:
+            done = super().run(deadline_ns, is_wanted, asked_over)
+        except HalError as error:
+            self._note(active, method, started_ns, deadline_ns, HalError(error.status, error.message))
+            raise
+        self._note(active, method, started_ns, deadline_ns, done[0])
+        return done
+
+    def run_held(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
+        """Run it once, while it is held, and record that if it was launched. Raises as any execution."""
+        active = self._recorder.active
+        if active is None or not (active.wants_contents or self.is_reserved or self.uses is not None):
+            return super().run_held(deadline_ns)
+        for buffer in self.buffers:
+            active.meet(buffer, self.client)
+        started_ns = now_ns()
+        inputs = self._input_values(active)
+        try:
+            done = super().run_held(deadline_ns)
+        except HalError as error:
+            self._keep(inputs, _NOTHING)
+            if self.is_reserved:
+                failure = HalError(error.status, error.message)
+                self._note(active, _method(LAUNCH_CHANNEL), started_ns, deadline_ns, failure)
+            raise
+        self._keep(inputs, self._output_values(active, done[0]))
+        if self.is_reserved:
+            self._note(active, _method(LAUNCH_CHANNEL), started_ns, deadline_ns, done[0])
+        return done
+
+    def enqueue_held(self, deadline_ns: int) -> Conclude:
+        """Enqueue a run, and record it when it has been concluded. Raises as any execution."""
+        active = self._recorder.active
+        if active is None or not self.can_be_enqueued:
+            return super().enqueue_held(deadline_ns)  # which may be a run of the one above
+        started_ns, method = now_ns(), _method(LAUNCH_CHANNEL)
+        conclude = super().enqueue_held(deadline_ns)
+
+        def conclude_and_note() -> tuple[ExecutionResult, Staging]:
+            done = conclude()
+            # What is in the queue may write the inputs of what is behind it: they are known when it has run.
+            self._keep(self._input_values(active), self._output_values(active, done[0]))
+            self._note(active, method, started_ns, deadline_ns, done[0])
+            return done
+
+        return conclude_and_note
+
+    def _keep(self, inputs: Values, outputs: Values) -> None:
+        """Keep the values of a run until it is noted, by the same thread."""
+        if inputs or outputs:
+            self._values[threading.get_ident()] = inputs, outputs
+
+    def _note(
+        self,
+        active: ActiveRecording,
+        method: str,
+        started_ns: int,
+        deadline_ns: int,
+        answer: ExecutionResult | HalError,
+    ) -> None:
+        inputs, outputs = self._values.pop(threading.get_ident(), (_NOTHING, _NOTHING)) if self._values else _NO_VALUES
+        active.notes.add(RunNote(self, method, started_ns, now_ns(), deadline_ns, answer, inputs, outputs))
+
+    def _input_values(self, active: ActiveRecording) -> Values:
+        if not active.wants_contents:
+            return _NOTHING
+        return [self._value(active, argument, argument.location.length) for argument in self.form.inputs]
+
+    def _output_values(self, active: ActiveRecording, result: ExecutionResult) -> Values:
+        if not active.wants_contents or not result.output_sufficient_size:
+            return _NOTHING
+        told = [shape.dimensions for shape in result.output_shapes] or self._dimensions
+        return [
+            self._value(active, argument, self._size(number, dimensions, argument.location.length))
+            for number, (argument, dimensions) in enumerate(zip(self.form.outputs, told, strict=True))
+        ]
+
+    def _value(self, active: ActiveRecording, argument: RequestArgument, size: int) -> Bytes | int | None:
+        used = None if argument.has_no_value else self._used.get(argument.location.pool_index)
+        if used is None:
+            return None
+        if not active.notes.has_room(size):
+            return size
+        try:
+            return used.pool.read(argument.location.offset, size)
+        except HalError:  # the file has been truncated, which the run says
+            active.notes.give_back(size)
+            return size
+
+    def _size(self, number: int, dimensions: Dimensions, most: int) -> int:
+        """The bytes of an output that are written."""
+        main = self.prepared_model.model.model.main
+        code = main.operands[main.output_indexes[number]].type
+        if is_extension(code) or not fully_specified(code, dimensions):
+            return most
+        return min(most, ELEMENT_TYPES[code].itemsize * prod(dimensions))
+
+
+_NO_VALUES = (_NOTHING, _NOTHING)
+
+
+def _method(asked_over: str) -> str:
+    """The name of the call that is being served; it has been noted then."""
+    served = SERVED.get()
+    if served is None:
+        return asked_over
+    served.is_noted = True
+    return served.name

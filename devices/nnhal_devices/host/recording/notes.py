@@ -1,0 +1,89 @@
+"""What is noted of calls while they are served, until another thread writes it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+from nnhal.arrays import Bytes
+from nnhal.errors import HalError
+from nnhal.types import ExecutionResult
+from nnhal.v1 import recording_pb2 as wire
+
+if TYPE_CHECKING:
+    from nnhal_devices.host.recording.executions import RecordingExecution
+
+Values = Sequence[Bytes | int | None]
+"""The values of arguments: bytes, a size if the bytes were left out, or None for an argument without any of its own."""
+
+
+class NoteLimits(NamedTuple):
+    """What may wait to be written."""
+
+    notes: int
+    value_bytes: int
+
+
+class RunNote(NamedTuple):
+    """An execution that has ended."""
+
+    execution: RecordingExecution
+    method: str
+    started_ns: int
+    ended_ns: int
+    deadline_ns: int
+    answer: ExecutionResult | HalError
+    inputs: Values
+    outputs: Values
+
+
+Note = RunNote | Callable[[], Sequence[wire.RecordedEvent]]
+"""An execution, or what makes events of any other call."""
+
+
+class Notes:
+    """A queue that does not grow beyond its limits: what comes too fast is dropped, and counted."""
+
+    def __init__(self, limits: NoteLimits) -> None:
+        self._limits = limits
+        self._waiting: deque[Note] = deque()
+        self._lock = Lock()
+        self._value_bytes = 0
+        self.dropped_calls = 0
+        self.dropped_contents = 0
+
+    def add(self, note: Note) -> None:
+        """Note a call, unless too many wait."""
+        if len(self._waiting) < self._limits.notes:
+            self._waiting.append(note)
+            return
+        self.dropped_calls += 1
+        if isinstance(note, RunNote):
+            self.written(note.inputs)
+            self.written(note.outputs)
+
+    def has_room(self, size: int) -> bool:
+        """Reserve room for values of so many bytes, and return whether there is."""
+        with self._lock:
+            if self._value_bytes + size > self._limits.value_bytes:
+                self.dropped_contents += 1
+                return False
+            self._value_bytes += size
+            return True
+
+    def written(self, values: Values) -> None:
+        """Give back the room of values."""
+        self.give_back(sum(len(value) for value in values if value is not None and not isinstance(value, int)))
+
+    def give_back(self, size: int) -> None:
+        """Give back reserved room."""
+        if size:
+            with self._lock:
+                self._value_bytes -= size
+
+    def take(self, most: int) -> list[Note]:
+        """Take the notes that wait, the oldest first, and ``most`` at the most."""
+        waiting = self._waiting
+        return [waiting.popleft() for _ in range(min(most, len(waiting)))]

@@ -1,0 +1,85 @@
+"""Requests in recordings: where arguments lie, and in which kinds of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from nnhal.codec.memory import location_to_wire
+from nnhal.memory.hardware_buffer import describe_buffer
+from nnhal.types import Ashmem, MappableFile, Memory, Request, RequestArgument
+from nnhal.v1 import recording_pb2 as wire
+from nnhal.v1 import request_pb2
+from nnhal_devices.host.client_session import ClientSession
+from nnhal_devices.host.device_memory import DeviceBuffer
+from nnhal_devices.host.staging import kind_of
+
+_TOKEN = "token"
+
+
+class PoolForm(NamedTuple):
+    """A pool without its memory."""
+
+    kind: str
+    size: int
+    buffer: DeviceBuffer | None
+    """The buffer, if it is one that the session has."""
+
+
+class RequestForm(NamedTuple):
+    """A request without its memory, whose descriptors must not be kept open for the sake of a recording."""
+
+    inputs: tuple[RequestArgument, ...]
+    outputs: tuple[RequestArgument, ...]
+    pools: tuple[PoolForm, ...]
+
+
+def form_of(request: Request, client: ClientSession) -> RequestForm:
+    """Return the form of a request of a session."""
+    pools = tuple(
+        PoolForm(_TOKEN, 0, client.find(pool, DeviceBuffer))
+        if isinstance(pool, int)
+        else PoolForm(kind_of(pool).value, _size(pool), None)
+        for pool in request.pools
+    )
+    return RequestForm(request.inputs, request.outputs, pools)
+
+
+def recorded_request(form: RequestForm, number_of: Callable[[object], int]) -> wire.RecordedRequest:
+    """Return a request as recordings have it; ``number_of`` is asked about its buffers."""
+    arguments = request_pb2.Request(
+        inputs=[_argument(argument) for argument in form.inputs],
+        outputs=[_argument(argument) for argument in form.outputs],
+        pools=[_pool(pool, number_of) for pool in form.pools],
+    )
+    return wire.RecordedRequest(
+        arguments=arguments,
+        pool_kinds=[pool.kind for pool in form.pools],
+        pool_bytes=[pool.size for pool in form.pools],
+    )
+
+
+def _pool(pool: PoolForm, number_of: Callable[[object], int]) -> request_pb2.RequestMemoryPool:
+    if pool.buffer is None:
+        return request_pb2.RequestMemoryPool()
+    return request_pb2.RequestMemoryPool(token=number_of(pool.buffer))
+
+
+def _argument(argument: RequestArgument) -> request_pb2.RequestArgument:
+    return request_pb2.RequestArgument(
+        has_no_value=argument.has_no_value,
+        location=location_to_wire(argument.location),
+        dimensions=argument.dimensions,
+    )
+
+
+def _size(pool: Memory) -> int:
+    """The bytes of a pool as its client has described it; 0 if it is no buffer of bytes."""
+    if isinstance(pool, Ashmem):
+        return pool.size
+    if isinstance(pool, MappableFile):
+        return pool.length
+    try:
+        return describe_buffer(pool).byte_size
+    except ValueError:  # of a request that is refused
+        return 0

@@ -1,0 +1,32 @@
+"""The form of a recording's file: a magic number, then records, each with its kind, its length and a checksum."""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+MAGIC = b"\x89NNREC\r\n"
+"""The first bytes. As in PNG, they show whether the file went through something that took it for text."""
+VERSION = 1
+"""The version of the form, in the header."""
+RECORD = struct.Struct("<BII")
+"""Before each record: its kind, the length of its payload in bytes, and the CRC-32 of the payload."""
+CONTENT = struct.Struct("<32sQ")
+"""Before each content: its SHA-256, and how many bytes it has before compression."""
+MAX_CONTENT_BYTES = (1 << 32) - (1 << 20)
+"""Bytes of one content: longer ones are left out."""
+MAX_EVENTS_BYTES = 256 << 20
+"""Bytes of one record of events before compression, models without their constants included."""
+
+
+class RecordKind(IntEnum):
+    """What a record holds."""
+
+    HEADER = 1
+    EVENTS = 2
+    CONTENT = 3
+    END = 4
+
+
+class DeviceRecordingError(ValueError):
+    """A file is no recording, or a damaged one, or of a later version."""

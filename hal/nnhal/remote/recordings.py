@@ -1,0 +1,84 @@
+"""Recording what all clients ask of a device (see recording.proto), for those who run it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from nnhal.contexts import Closing
+from nnhal.descriptor import Descriptor
+from nnhal.endpoint import Endpoint
+from nnhal.remote.calls import Calls
+from nnhal.v1 import recording_pb2 as wire
+from nnhal.v1 import recording_pb2_grpc
+
+_PATIENCE_SECONDS = 5.0
+_ANSWER_SECONDS = 600.0
+"""The end of a recording waits until all of it is written."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Omissions:
+    """What a recording does without."""
+
+    contents: bool = False
+    """The values of inputs, outputs and buffers."""
+    weights: bool = False
+    """The values of constants of more than 1,024 bytes."""
+    names: bool = False
+    """The names of sessions, and the messages of errors."""
+
+
+NO_OMISSIONS = Omissions()
+
+
+class RecordingControl(Closing):
+    """Records a device that was started with ``--allow-recording``. Use it as a context: a recording ends with it.
+
+    Every method raises HalError if the device refuses, TransportError if it does not answer in time, and
+    DeadObjectError if it is gone.
+    """
+
+    def __init__(self, endpoint: Endpoint, client_name: str = "nnhal-record") -> None:
+        """Open a session."""
+        self._calls = Calls(endpoint, client_name, _PATIENCE_SECONDS)
+        self._stub = recording_pb2_grpc.DeviceRecordingServiceStub(self._calls.rpc)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the device has ended the session or is dead."""
+        return self._calls.hung_up
+
+    def start(self, path: Path, omissions: Omissions = NO_OMISSIONS, max_bytes: int = 0) -> None:
+        """Begin to record to a file, which is made or overwritten. ``max_bytes`` is 0 for no limit. Raises OSError."""
+        with path.open("wb") as file:
+            descriptor = self._calls.issue(Descriptor(os.dup(file.fileno())))
+        request = wire.StartDeviceRecordingRequest(
+            descriptor_id=descriptor,
+            omissions=wire.RecordingOmissions(
+                contents=omissions.contents, weights=omissions.weights, names=omissions.names
+            ),
+            max_bytes=max_bytes,
+        )
+        self._ask(self._stub.StartDeviceRecording, request)
+
+    def figures(self) -> wire.RecordingFigures:
+        """Return what the recording has by now."""
+        return self._ask(self._stub.GetDeviceRecording, wire.GetDeviceRecordingRequest()).figures
+
+    def stop(self) -> wire.RecordingFigures:
+        """End the recording, and return what it has when the file is complete."""
+        return self._ask(self._stub.StopDeviceRecording, wire.StopDeviceRecordingRequest()).figures
+
+    def _ask(self, method: grpc.UnaryUnaryMultiCallable[Any, T], request: Message) -> T:
+        return self._calls.call(method, request, _ANSWER_SECONDS)
+
+    def close(self) -> None:
+        """End the session, and with it the recording."""
+        self._calls.close()

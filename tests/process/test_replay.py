@@ -1,0 +1,237 @@
+"""Replays of recordings: on the same device nothing differs, on a wrong one what does is found."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nnhal_tools.diff.hal_runner import run_on
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.memory import create_ashmem, open_pool
+from nnhal.remote import RemoteDevice
+from nnhal.remote.recordings import Omissions
+from nnhal.types import (
+    BufferRole,
+    DataLocation,
+    ErrorStatus,
+    Model,
+    Operand,
+    OperandType,
+    OperationType,
+    RequestArgument,
+)
+from nnhal_tools.conformance.memory import MemoryChoice
+from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner
+from nnhal_tools.conformance.vectors import read_vectors
+from nnhal_tools.replay import ReplayPace, ReplayReport, ReplayRequest, replay_recording
+from tests.support.additions import TENSOR_BYTES, addition_in_ashmem, addition_model, additions_in_a_cycle
+from tests.support.faulty import METHODS_OF_WAYS, execution_in
+from tests.support.faulty_drivers import write_faulty_driver
+from tests.support.models import Recipe
+from tests.support.recordings import recordable_device, recording
+from tests.support.refusals import FAILURE, INVALID, refusal
+
+pytestmark = pytest.mark.slow
+VECTORS = Path(__file__).parents[2] / "examples/vectors.jsonl"
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[Endpoint]:
+    """A shared device that may be recorded."""
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, recordable_device(Path(directory)) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers with a bug in LOGISTIC, that die of it, and that decline it."""
+    folder = tmp_path / "backends"
+    write_faulty_driver(folder, "Wrong", {"LOGISTIC": "RELU6"})
+    write_faulty_driver(folder, "Mortal", deadly="LOGISTIC")
+    write_faulty_driver(folder, "Picky", declined=("LOGISTIC",))
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(folder))
+
+
+def network(*operations: OperationType) -> Model:
+    """Functions of four floats, one after the other."""
+    recipe, code = Recipe(), OperandType.TENSOR_FLOAT32
+    value, operand = recipe.input(code, (4,)), Operand(code, (4,))
+    for operation in operations:
+        value = recipe.operation(operation, [value], operand)
+    return recipe.build(value).model
+
+
+STORY = network(OperationType.TANH, OperationType.LOGISTIC, OperationType.ABS)
+INPUT = np.array([-2, -0.5, 0.5, 2], np.float32)
+
+
+def replayed(path: Path, device: Endpoint | str, copies: int = 1, pace: ReplayPace = ReplayPace.FAST) -> ReplayReport:
+    where = device if isinstance(device, str) else str(device.directory)
+    return replay_recording(ReplayRequest(path, where, pace, copies))
+
+
+@pytest.fixture
+def story(device: Endpoint, tmp_path: Path) -> Path:
+    """A recording of the story's network."""
+    path = tmp_path / "story.nnrec"
+    with recording(device, path), RemoteDevice(device, "a client") as remote:
+        run_on(remote, STORY, [[INPUT], [INPUT / 2]])
+    return path
+
+
+@pytest.mark.parametrize("way", METHODS_OF_WAYS)
+def test_every_way_of_execution_is_replayed(device: Endpoint, tmp_path: Path, way: str) -> None:
+    with recording(device, tmp_path / "a.nnrec"), execution_in(way, device) as execute:
+        execute()
+        execute()
+    report = replayed(tmp_path / "a.nnrec", device)
+    assert report.differences == []
+    assert not report.left_out
+    assert report.compared_outputs == (4 if way == "chain" else 2)
+
+
+@pytest.mark.parametrize("memory", MemoryChoice)
+def test_every_kind_of_memory_is_replayed(device: Endpoint, tmp_path: Path, memory: MemoryChoice) -> None:
+    path = tmp_path / "a.nnrec"
+    with recording(device, path), RemoteDevice(device, "a client") as remote:
+        runner = VectorRunner(remote, [(mode, memory) for mode in ExecutionMode])
+        for vector in read_vectors(VECTORS):
+            runner.run(vector)
+    report = replayed(path, device)
+    assert report.differences == []
+    assert report.compared_outputs >= 5 * 4
+
+
+def test_a_wrong_kernel_is_found_in_its_call_and_from_its_operation_on(wrong: None, story: Path) -> None:
+    report = replayed(story, "Wrong")
+    assert [difference.model for difference in report.differences] == [1, 1]
+    first = report.differences[0]
+    assert first.call.startswith("PreparedModel.ExecuteSynchronouslyWithConfig of session 1 at ")
+    assert first.what.startswith("output 0: 4 of 4 values are wrong: [0] ")
+    assert report.origins[1].startswith("operation 1 (LOGISTIC), by comparison with cpu_ref: made there")
+
+
+def test_a_device_that_dies_is_said_with_its_call(wrong: None, device: Endpoint, tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    with recording(device, path), RemoteDevice(device, "a client") as remote:
+        run_on(remote, network(OperationType.LOGISTIC), [[INPUT]])
+    (difference,) = replayed(path, "Mortal").differences
+    assert difference.call.startswith("Device.PrepareModelWithConfig of session 1")
+    assert "the device has ended" in difference.what
+
+
+def test_models_that_a_device_declines_are_left_out_with_the_reason(wrong: None, story: Path) -> None:
+    report = replayed(story, "Picky")
+    assert report.differences == []
+    assert report.declined == {1: "OP: got LOGISTIC, allowed others"}
+    assert report.left_out["executions of requests that could not be bound again"] == 2
+    assert report.compared_outputs == 0
+
+
+def test_refusals_are_compared(device: Endpoint, tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    with recording(device, path), RemoteDevice(device, "a client") as remote:
+        refusal(lambda: remote.prepare_model(additions_in_a_cycle()), INVALID)
+        refusal(lambda: remote.supported_operations(additions_in_a_cycle()), INVALID)
+        prepared = remote.prepare_model(addition_model())
+        refusal(lambda: prepared.execute(addition_in_ashmem().of_one_term), INVALID)
+        refusal(
+            lambda: prepared.execute(addition_in_ashmem().request, deadline_ns=1),
+            ErrorStatus.MISSED_DEADLINE_PERSISTENT,
+        )
+        buffer = remote.allocate([prepared], [BufferRole(0, 0)])
+        refusal(lambda: buffer.copy_to(create_ashmem(TENSOR_BYTES)), FAILURE)
+    report = replayed(path, device)
+    assert report.differences == []
+    assert report.left_out == {"copies whose memory is not recorded": 1}
+    assert report.calls >= 6
+
+
+def test_a_status_that_is_another_is_a_difference(device: Endpoint, story: Path, tmp_path: Path) -> None:
+    faults = tmp_path / "faults.toml"
+    faults.write_text('[[fault]]\nwhat = "error"\nstatus = "RESOURCE_EXHAUSTED_TRANSIENT"\nnth = 2\n')
+    with recordable_device(tmp_path, "--allow-faults", f"--faults={faults}") as faulty:
+        (difference,) = replayed(story, faulty).differences
+        assert difference.what.startswith("RESOURCE_EXHAUSTED_TRANSIENT: injected fault")
+        assert difference.what.endswith("in the recording it succeeded")
+    again = tmp_path / "again.nnrec"
+    with (
+        recordable_device(tmp_path, "--allow-faults", f"--faults={faults}") as faulty,
+        recording(faulty, again),
+        RemoteDevice(faulty, "a client") as remote,
+        pytest.raises(HalError),
+    ):
+        run_on(remote, STORY, [[INPUT], [INPUT]])
+    (difference,) = replayed(again, device).differences
+    assert difference.what.startswith("it succeeds; in the recording RESOURCE_EXHAUSTED_TRANSIENT: injected fault")
+
+
+def test_a_state_in_buffers_is_carried_through_a_replay(device: Endpoint, tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    memory = create_ashmem(TENSOR_BYTES)
+    pool = open_pool(memory, writable=True)
+    with RemoteDevice(device, "a client") as remote:
+        prepared = remote.prepare_model(addition_model())
+        states = [remote.allocate([prepared], [BufferRole(0, 0)], [BufferRole(0, 0)]) for _ in range(2)]
+        pool.write(0, np.full(16, 5, np.float32).view(np.uint8))
+        states[0].copy_from(memory)  # before the recording begins
+        addition = addition_in_ashmem()
+        addition.fill(0, 1)
+        with recording(device, path):
+            for _ in range(3):
+                given, taken = (RequestArgument(DataLocation(place)) for place in (1, 2))
+                tokens = (states[0].token, states[1].token)
+                request = replace(
+                    addition.request,
+                    inputs=(given, addition.request.inputs[1]),
+                    outputs=(taken,),
+                    pools=(*addition.request.pools, *tokens),
+                )
+                prepared.execute(request)
+                states.reverse()
+            states[0].copy_to(memory)
+    assert pool.read(0, TENSOR_BYTES).view(np.float32).tolist() == [8.0] * 16
+    report = replayed(path, device)
+    assert (report.differences, report.compared_outputs) == ([], 1)
+
+
+def test_sessions_keep_their_order_among_each_other(device: Endpoint, tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    with recording(device, path), RemoteDevice(device, "one") as one, RemoteDevice(device, "other") as other:
+        for _ in range(3):
+            for remote in (one, other):
+                run_on(remote, STORY, [[INPUT]])
+    again = tmp_path / "again.nnrec"
+    with recording(device, again) as recorded:
+        report = replayed(path, device)
+    assert report.differences == []
+    made = [record.event.session for record in recorded.records() if record.event.preparation.prepared_model]
+    first, second = made[:2]
+    assert made == 3 * [first, second]
+    assert first != second
+
+
+def test_several_copies_at_once_and_the_recorded_pace(device: Endpoint, story: Path, tmp_path: Path) -> None:
+    path = tmp_path / "again.nnrec"
+    with recording(device, path) as recorded:
+        report = replayed(story, device, copies=3, pace=ReplayPace.RECORDED)
+    assert (report.differences, report.compared_outputs) == ([], 6)
+    sessions = {record.event.session for record in recorded.records() if record.event.HasField("execution")}
+    assert len(sessions) == 3
+
+
+@pytest.mark.parametrize("omissions", [Omissions(contents=True), Omissions(weights=True), Omissions(names=True)])
+def test_what_was_left_out_is_not_compared_and_said(device: Endpoint, tmp_path: Path, omissions: Omissions) -> None:
+    path = tmp_path / "a.nnrec"
+    with recording(device, path, omissions), RemoteDevice(device, "a client") as remote:
+        run_on(remote, STORY, [[INPUT]])
+    report = replayed(path, device)
+    assert report.differences == []
+    assert report.compared_outputs == (0 if omissions.contents else 1)
+    assert any(note.startswith("left out: ") for note in report.notes)

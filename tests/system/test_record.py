@@ -1,0 +1,107 @@
+"""``nnhal record``: a command whose clients are recorded, and a recording for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal_tools.conformance.vectors import read_vectors
+from tests.support.command import command, nnhal
+from tests.support.faulty_drivers import write_faulty_driver
+from tests.support.recordings import Recorded, recordable_device
+
+pytestmark = pytest.mark.slow
+VECTORS = Path(__file__).parents[2] / "examples/vectors.jsonl"
+CLIENT = "import sys; from nnhal_client import connect; connect(sys.argv[1]).close(); sys.exit(7)"
+
+
+@pytest.fixture(scope="module")
+def conformance(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of the tests that come with nnhal."""
+    path = tmp_path_factory.mktemp("record") / "session.nnrec"
+    run = command(["conformance", str(VECTORS), "--device", "{device}", "--mode", "sync", "--mode", "burst"])
+    done = nnhal("record", "--device", "cpu_ref", "-o", str(path), "--", *run)
+    assert done.returncode == 0, done.stderr
+    assert f"{path}: " in done.stderr
+    return path
+
+
+def test_a_recording_is_shown(conformance: Path) -> None:
+    shown = nnhal("record", "show", str(conformance))
+    assert shown.returncode == 0
+    assert "session.nnrec: cpu_ref" in shown.stdout
+    assert "model 1: RELU; 1 inputs, 1 outputs" in shown.stdout
+    assert "nnhal-conformance" in shown.stdout
+    assert shown.stdout.count("Channel.Burst") >= 5
+    assert "INVALID_ARGUMENT: operation 0 (RELU)" in shown.stdout
+    story = json.loads(nnhal("record", "show", str(conformance), "--json").stdout)
+    assert story["header"]["driver"] == "cpu_ref"
+    assert len([call for call in story["calls"] if call["method"] == "Device.PrepareModelWithConfig"]) == 5
+
+
+def test_the_exit_status_is_that_of_a_command_whose_framework_uses_the_device(tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    done = nnhal("record", "--device", "cpu_acc", "-o", str(path), "--", sys.executable, "-c", CLIENT, "{framework}")
+    assert done.returncode == 7, done.stderr
+    assert Recorded(path).is_complete
+
+
+def test_a_running_device_is_recorded_for_some_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    with recordable_device(tmp_path) as endpoint:
+        named = ("--directory", str(tmp_path), "--device", endpoint.directory.name)
+        done = nnhal("record", *named, "-o", str(path), "--seconds", "0.1", "--json")
+    assert json.loads(done.stdout)["file"] == str(path)
+    assert Recorded(path).is_complete
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--device", "nothing", "-o", "x.nnrec"], "no device is called 'nothing'"),
+        (["--device", "cpu_ref"], "--output"),
+        ([], "expected --device and --output to record, or 'show' and one FILE"),
+        (["show", __file__], "not a recording of a device"),
+    ],
+)
+def test_what_cannot_be_done_is_said(tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = nnhal("record", "--directory", str(tmp_path), *arguments)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_recording_becomes_vectors_that_its_device_passes(conformance: Path, tmp_path: Path) -> None:
+    done = nnhal("record", "show", str(conformance), "--to-vectors", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "5 tests" in done.stdout
+    (file,) = tmp_path.iterdir()
+    vectors = {vector.operations: vector for vector in read_vectors(file)}
+    originals = {vector.operations: vector for vector in read_vectors(VECTORS) if not vector.expect_failure}
+    assert vectors.keys() == originals.keys()
+    for operations, vector in vectors.items():
+        for given, expected in zip(vector.inputs, originals[operations].inputs, strict=True):
+            np.testing.assert_array_equal(given, expected)
+    checked = nnhal("conformance", str(file), "--device", "cpu_acc")
+    assert "5 passed, 0 failed, 0 declined" in checked.stdout
+
+
+def test_a_replay_is_told_in_words_and_as_json_and_its_status_is_for_ci(
+    conformance: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = nnhal("replay", str(conformance), "--device", "cpu_acc")
+    assert same.returncode == 0, same.stdout
+    assert "10 values compared, 0 differences, 0 models declined" in same.stdout
+    write_faulty_driver(tmp_path / "backends", "Wrong", {"RELU": "ABS"})
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path / "backends"))
+    wrong = nnhal("replay", str(conformance), "--device", "Wrong")
+    assert wrong.returncode == 1
+    assert "model 1: output 0: " in wrong.stdout
+    assert "values are wrong" in wrong.stdout
+    assert "from operation 0 (RELU), by comparison with cpu_ref: made there" in wrong.stdout
+    story = json.loads(nnhal("replay", str(conformance), "--device", "cpu_ref", "--sessions", "2", "--json").stdout)
+    assert (story["differences"], story["compared_outputs"]) == ([], 20)

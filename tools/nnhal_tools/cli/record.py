@@ -1,0 +1,166 @@
+"""``nnhal record``: what clients ask of a device, to a file; and such a file for people."""
+
+from __future__ import annotations
+
+import threading
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from google.protobuf.json_format import MessageToDict
+from rich.console import Console
+
+from nnhal.errors import NnhalError
+from nnhal.recording import read_device_recording
+from nnhal.remote.recordings import Omissions, RecordingControl
+from nnhal.v1 import recording_pb2
+from nnhal_tools.cli.operating import DirectoryOption, JsonOption, print_json, print_rows, say
+from nnhal_tools.operate.words import in_bytes
+from nnhal_tools.record.recorded_device import recorded_device
+from nnhal_tools.record.story import COLUMNS, headline, models, rows
+from nnhal_tools.record.vectors import vectors_of
+from nnhal_tools.settings import ClientSettings
+
+_SHOW = "show"
+_LOOK_SECONDS = 0.2
+
+
+class LeftOut(StrEnum):
+    """What a recording may do without."""
+
+    CONTENTS = "contents"
+    WEIGHTS = "weights"
+    NAMES = "names"
+
+
+def record(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND…] | show FILE", help="What to record, or 'show' and a recording."),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="A running device by its name or its DIR, or a driver, which COMMAND's clients meet.")
+    ] = "",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to record to.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Record so long; without COMMAND until Ctrl-C.", min=0)] = None,
+    leave_out: Annotated[
+        list[LeftOut] | None, typer.Option(help="What not to record: may be given several times.")
+    ] = None,
+    max_bytes: Annotated[
+        int, typer.Option(help="Bytes that the file may have; then contents are left out, and calls.", min=0)
+    ] = 4 << 30,
+    to_vectors: Annotated[
+        Path | None, typer.Option("--to-vectors", help="With 'show': write executions as conformance vectors to DIR.")
+    ] = None,
+    directory: DirectoryOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Record every call that clients make of a device, with its arguments, answers and times; or show a recording.
+
+    In COMMAND, {device} stands for the directory of the device, {framework} for that of a framework that uses it, and
+    {directory} for that of both, which NNHAL_DIRECTORY is too. The exit status is COMMAND's.
+
+    A running device must have been started with --allow-recording.
+    """
+    given = list(words or ())
+    if not device:
+        file = _shown_file(given, output)
+        if to_vectors is not None:
+            _write_vectors(file, to_vectors, as_json)
+        else:
+            _show(file, as_json)
+        return
+    if to_vectors is not None:
+        raise ValueError("got --to-vectors with --device, expected it with 'show' and a FILE")
+    if output is None:
+        raise ValueError("--device without --output FILE, expected both")
+    left_out = set(leave_out or ())
+    omissions = Omissions(*(name in left_out for name in LeftOut))
+    root = (directory or ClientSettings().directory).absolute()
+    with recorded_device(device, root, given) as recorded, RecordingControl(recorded.endpoint) as control:
+        control.start(output, omissions, max_bytes)
+        status = recorded.run(given) if given else _wait(control, seconds)
+        _tell(output, _ended(control), as_json)
+    if status:
+        raise typer.Exit(status)
+
+
+def _wait(control: RecordingControl, seconds: float | None) -> int:
+    """Wait until it has taken so long, the user interrupts, or the device has ended."""
+    until = None if seconds is None else time.monotonic() + seconds
+    pause = threading.Event()
+    try:
+        while not control.gone and (until is None or time.monotonic() < until):
+            pause.wait(_LOOK_SECONDS if until is None else min(_LOOK_SECONDS, max(until - time.monotonic(), 0)))
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def _ended(control: RecordingControl) -> recording_pb2.RecordingFigures | None:
+    """End the recording; None if the device has ended before."""
+    try:
+        return control.stop()
+    except NnhalError:
+        if control.gone:
+            return None
+        raise
+
+
+def _tell(output: Path, figures: recording_pb2.RecordingFigures | None, as_json: bool) -> None:
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    if figures is None:
+        console.print(
+            f"{output}: the device has ended; the recording reaches as far as it could be written", markup=False
+        )
+        return
+    if as_json:
+        print_json({"file": str(output), **MessageToDict(figures, preserving_proto_field_name=True)})
+        return
+    missing = [
+        f"{count} {what} are missing"
+        for count, what in ((figures.dropped_calls, "calls"), (figures.dropped_contents, "contents"))
+        if count
+    ]
+    told = [f"{figures.calls} calls, {figures.contents} contents, {in_bytes(figures.bytes)}", *missing]
+    console.print(f"{output}: {'; '.join(told)}{'; ' if figures.failure else ''}{figures.failure}", markup=False)
+
+
+def _shown_file(words: list[str], output: Path | None) -> Path:
+    if len(words) != 2 or words[0] != _SHOW or output is not None:
+        raise ValueError("expected --device and --output to record, or 'show' and one FILE")
+    return Path(words[1])
+
+
+def _write_vectors(file: Path, directory: Path, as_json: bool) -> None:
+    with read_device_recording(file) as recording:
+        lines, left_out = vectors_of(recording, file.stem)
+    directory.mkdir(parents=True, exist_ok=True)
+    target = directory / f"{file.stem}.jsonl"
+    target.write_text("".join(f"{line}\n" for line in lines))
+    reasons = "".join(f"; left out: {count} {reason}" for reason, count in left_out.items())
+    say(f"{target}: {len(lines)} tests{reasons}", as_json, file=str(target), tests=len(lines), left_out=dict(left_out))
+
+
+def _show(file: Path, as_json: bool) -> None:
+    with read_device_recording(file) as recording:
+        if as_json:
+            print_json(
+                {
+                    "header": MessageToDict(recording.header, preserving_proto_field_name=True),
+                    "calls": [
+                        {
+                            **MessageToDict(record.event, preserving_proto_field_name=True),
+                            "started_ns": record.started_ns,
+                            "ended_ns": record.ended_ns,
+                        }
+                        for record in recording.records
+                    ],
+                }
+            )
+            return
+        for line in (*headline(recording), *models(recording)):
+            say(line, as_json=False)
+        print_rows(COLUMNS, rows(recording), "no calls")

@@ -1,0 +1,1 @@
+"""Recordings of what clients ask of a device: made, and shown to people."""

@@ -1,0 +1,117 @@
+"""Conformance vectors out of a recording: each execution with its values is a test of what the device has answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.recording import DeviceRecording, DeviceRecordingError, restored_model
+from nnhal.types import ErrorStatus, Model, Operand
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, fully_specified, is_extension, is_scalar
+from nnhal.v1 import recording_pb2 as wire
+from nnhal_tools.conformance.vectors import vector_of
+from nnhal_tools.conformance.written import vector_line
+
+
+class _UnwritableError(Exception):
+    """An execution cannot be a vector; the message says why."""
+
+
+def vectors_of(recording: DeviceRecording, group: str) -> tuple[list[str], Counter[str]]:
+    """Return tests as lines of a file of vectors, equal executions once; and how many were left out, by the reason.
+
+    Raises OSError if the recording cannot be read.
+    """
+    models: dict[int, wire.RecordedModel] = {}
+    requests: dict[int, wire.RecordedRequest] = {}
+    lines: dict[tuple[object, ...], str] = {}
+    left_out: Counter[str] = Counter()
+    for record in recording.records:
+        event = record.event
+        if event.preparation.prepared_model:
+            models[event.preparation.prepared_model] = event.preparation.model
+        elif event.request.request:
+            requests[event.request.request] = event.request
+        elif event.HasField("execution"):
+            about = event.execution
+            request = requests.get(about.request)
+            if request is None or request.prepared_model not in models:
+                left_out["executions of models that are not in the recording"] += 1
+                continue
+            recorded = models[request.prepared_model]
+            key = (recorded.SerializeToString(), *(content.digest for content in (*about.inputs, *about.outputs)))
+            if key in lines:
+                continue
+            try:
+                if event.status != ErrorStatus.NONE.value or not about.result.output_sufficient_size:
+                    raise _UnwritableError("executions that have failed")
+                lines[key] = _line(f"{group}_{len(lines) + 1}", group, recorded, request, about, recording)
+            except (_UnwritableError, DeviceRecordingError, HalError) as error:
+                left_out[str(error)] += 1
+    return list(lines.values()), left_out
+
+
+def _line(
+    name: str,
+    group: str,
+    recorded: wire.RecordedModel,
+    request: wire.RecordedRequest,
+    about: wire.RecordedExecution,
+    recording: DeviceRecording,
+) -> str:
+    model = restored_model(recorded, recording.content, inline=True)
+    if model.referenced:
+        raise _UnwritableError("executions of models with control flow")
+    codes = [*(one.type for one in model.main.operations), *(one.type for one in model.main.operands)]
+    if any(map(is_extension, codes)):
+        raise _UnwritableError("executions of models with extensions")
+    if not about.inputs or not about.outputs:
+        raise _UnwritableError("executions whose values were left out")
+    inputs = [tuple(argument.dimensions) for argument in request.arguments.inputs]
+    told: Sequence[Dimensions] = [tuple(shape.dimensions) for shape in about.result.output_shapes]
+    outputs = told or [tuple(argument.dimensions) for argument in request.arguments.outputs]
+    known = _with_dimensions(
+        model,
+        {
+            **dict(zip(model.main.input_indexes, inputs, strict=True)),
+            **dict(zip(model.main.output_indexes, outputs, strict=True)),
+        },
+    )
+    vector = vector_of(
+        name,
+        group,
+        known,
+        list(_arrays(known, known.main.input_indexes, about.inputs, recording)),
+        list(_arrays(known, known.main.output_indexes, about.outputs, recording)),
+    )
+    return vector_line(vector)
+
+
+def _with_dimensions(model: Model, dimensions: dict[int, Dimensions]) -> Model:
+    """A model whose inputs and outputs have the dimensions that an execution gave them."""
+
+    def known(number: int, operand: Operand) -> Operand:
+        given = dimensions.get(number, ())
+        return replace(operand, dimensions=given) if given and not is_scalar(operand.type) else operand
+
+    operands = tuple(known(number, operand) for number, operand in enumerate(model.main.operands))
+    return replace(model, main=replace(model.main, operands=operands))
+
+
+def _arrays(
+    model: Model, indexes: Sequence[int], contents: Iterable[wire.RecordedContent], recording: DeviceRecording
+) -> Iterable[Array]:
+    for index, content in zip(indexes, contents, strict=True):
+        operand = model.main.operands[index]
+        if not recording.has(content):
+            raise _UnwritableError("executions whose values lie in buffers, are omitted, or were left out")
+        if not fully_specified(operand.type, operand.dimensions):
+            raise _UnwritableError("executions with values of unknown dimensions")
+        element = ELEMENT_TYPES[operand.type]
+        count = int(np.prod(operand.dimensions))
+        yield np.frombuffer(recording.content(content), element, count).reshape(operand.dimensions)
