@@ -142,7 +142,17 @@ def _cleared(endpoint: Endpoint) -> bool:
     return True
 
 
-def outcome(framework: Framework, file: Path, plan: str, has_deadline: bool, control: FaultControl) -> str:
+class Ending(NamedTuple):
+    """How a run has ended."""
+
+    outcome: str
+    ledger: str = ""
+    """What the ledger says of injected faults; empty if the run failed."""
+    timeline: str = ""
+    """The timeline, as JSON; empty if the run failed."""
+
+
+def ending(framework: Framework, file: Path, plan: str, has_deadline: bool, control: FaultControl) -> Ending:
     """Load the model, run it, and say how that has ended. What hangs then goes on, since closing waits for it."""
     try:
         model = framework.load(file, pins=PLANS[plan])
@@ -156,10 +166,12 @@ def outcome(framework: Framework, file: Path, plan: str, has_deadline: bool, con
                     control.clear()
             values = binding.outputs["y"].copy()
     except HalError as error:
-        return LATE if error.status.name.startswith(LATE) else FAILS
-    if not np.allclose(values, Y, atol=1e-5):
-        return WRONG
-    return FALLS_BACK if report.fell_back else RIGHT
+        return Ending(LATE if error.status.name.startswith(LATE) else FAILS)
+    timeline = Trace()
+    add_run(timeline, report, model.placements, "model")
+    told = " ".join(entry.reason for entry in report.ledger if entry.strategy == "Injected")
+    right = FALLS_BACK if report.fell_back else RIGHT
+    return Ending(right if np.allclose(values, Y, atol=1e-5) else WRONG, told, json.dumps(timeline.as_dict()))
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -172,10 +184,14 @@ def test_the_framework_survives_a_fault(
         control.set({**row.fault, "name": "it", "times": 100})
         expected = getattr(row, plan)
         before = control.injected()
-        ended = outcome(framework, file, plan, "with a deadline" in name, control)
-        assert ended == (RIGHT if expected == UNMET else expected)
-        if row.fault["what"] != "death":
-            assert (control.injected() == before) == (expected == UNMET)
+        ended = ending(framework, file, plan, "with a deadline" in name, control)
+        assert ended.outcome == (RIGHT if expected == UNMET else expected)
+        if row.fault["what"] == "death":  # nobody is left to tell
+            return
+        assert (control.injected() == before) == (expected == UNMET)
+        is_told = expected in (RIGHT, FALLS_BACK, WRONG)
+        assert ("injected fault 'it'" in ended.ledger) == is_told, ended.ledger
+        assert ("injected fault" in ended.timeline) == is_told
 
 
 @pytest.mark.parametrize("plan", PLANS)
