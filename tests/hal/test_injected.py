@@ -6,7 +6,7 @@ from nnhal.injected import injected_fault, injected_faults_in, injected_faults_o
 from nnhal.types import Copy
 
 
-@pytest.mark.parametrize("name", ["lost", "with 'quotes'", 'with "both" \'kinds\'', "back\\slash", "a\nline", ""])
+@pytest.mark.parametrize("name", ["lost", "with 'quotes'", "with \"both\" 'kinds'", "back\\slash", "a\nline", ""])
 def test_a_message_names_a_fault_so_that_it_is_found_again(name: str) -> None:
     message = f"GENERAL_FAILURE: the step on npu0: {injected_fault(name)}: gone; and then {injected_fault('second')}"
     assert injected_faults_in(message) == [name, "second"]
