@@ -1,7 +1,9 @@
 // A client of nnhal in one file: C++17, Linux, and no library besides that of the language.
 //
-//     ./client device DIR      computes on a device process, by each way of executing
-//     ./client framework DIR   has a framework compute the same, on whichever devices it chooses
+//     ./client device DIR [SECONDS]      computes on a device process, by each way of executing
+//     ./client framework DIR [SECONDS]   has a framework compute the same, on whichever devices it chooses
+//
+// No answer may take longer than so many seconds, 30 without them.
 //
 // DIR is the process's endpoint, with its two sockets: gRPC, and the link (docs/link.md). The parts are protobuf, the
 // little of HTTP/2 that gRPC needs, the link, and what the client does with them. They are in one file so that it can
@@ -18,6 +20,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -36,10 +39,10 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-constexpr int kSeconds = 30;  // no answer may take longer
+int seconds = 30;  // no answer may take longer
 
 [[noreturn]] void fail_with_errno(const Bytes& what) {
-  const Bytes reason = errno == EAGAIN ? "nothing for " + std::to_string(kSeconds) + " s" : Bytes(std::strerror(errno));
+  const Bytes reason = errno == EAGAIN ? "nothing for " + std::to_string(seconds) + " s" : Bytes(std::strerror(errno));
   throw Failure(what + ": " + reason);
 }
 
@@ -249,12 +252,17 @@ class HeaderReader {
 
 // ------------------------------------------------------------------------------------- gRPC over HTTP/2 (RFC 9113)
 
+// Also for channels: a device that does not answer is not waited for without end.
+void limit_waiting(const File& connection) {
+  const timeval limit{seconds, 0};
+  ::setsockopt(connection.number(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::setsockopt(connection.number(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
 File connected(const Bytes& path, int type) {
   File connection(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   if (connection.number() < 0) fail_with_errno("no socket");
-  const timeval limit{kSeconds, 0};
-  ::setsockopt(connection.number(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  ::setsockopt(connection.number(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  limit_waiting(connection);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) throw Failure(path + ": too long for the path of a socket");
@@ -648,6 +656,7 @@ std::uint64_t prepare(Rpc& rpc) {
 void run_in_a_burst(Rpc& rpc, Link& link, std::uint64_t model, std::uint64_t pool) {
   const Fields burst = rpc.call("PreparedModelService/ConfigureExecutionBurst", Message().number(1, model));
   const File channel = link.take(burst.number(/*channel_descriptor_id*/ 2));
+  limit_waiting(channel);
   const Message of_pool = Message().number(/*prepared_model*/ 1, model).message(/*request*/ 2, request(pool));
   const std::uint64_t execution =
       rpc.call("PreparedModelService/CreateReusableExecution", of_pool).number(/*execution*/ 1);
@@ -659,7 +668,7 @@ void run_in_a_burst(Rpc& rpc, Link& link, std::uint64_t model, std::uint64_t poo
 // Waits until a fence has signalled: its byte is there to be peeked at, and stays for others who wait.
 void wait_for(const File& fence) {
   pollfd waiting{fence.number(), POLLIN, 0};
-  if (::poll(&waiting, 1, 1000 * kSeconds) <= 0) throw Failure("a fence has not signalled in time");
+  if (::poll(&waiting, 1, 1000 * seconds) <= 0) throw Failure("a fence has not signalled in time");
   char byte;
   if (::recv(fence.number(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 1) throw Failure("a fence is in error");
 }
@@ -739,6 +748,7 @@ void use_framework(const Bytes& directory) {
                            .message(/*pools*/ 4, memory(pool));
   const Fields binding = rpc.call("FrameworkService/Bind", bind);
   const File channel = link.take(binding.number(/*channel_descriptor_id*/ 2));
+  limit_waiting(channel);
 
   shared.fill(7, 8);
   // Without the field the datagram would be empty, which looks like the end of the channel. -1 is no deadline.
@@ -751,9 +761,10 @@ void use_framework(const Bytes& directory) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const Bytes kind = count == 3 ? arguments[1] : "";
-  if (kind != "device" && kind != "framework") {
-    std::fprintf(stderr, "usage: %s device|framework DIR\n", arguments[0]);
+  const Bytes kind = count == 3 || count == 4 ? arguments[1] : "";
+  if (count == 4) seconds = std::atoi(arguments[3]);
+  if ((kind != "device" && kind != "framework") || seconds < 1 || seconds > 3600) {
+    std::fprintf(stderr, "usage: %s device|framework DIR [SECONDS]\n", arguments[0]);
     return 2;
   }
   try {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -209,6 +211,52 @@ def test_faults_that_are_not_valid_are_refused_in_words(
 def test_a_device_that_was_not_allowed_takes_none(tmp_path: Path) -> None:
     with device_process("cpu_ref", tmp_path) as (_, endpoint), FaultControl(endpoint) as control:
         refusal(lambda: control.set(fault("error")), FAILURE, "expected it to be started with --allow-faults")
+
+
+OTHER_USER = 65534
+TESTER_OF_ANOTHER_USER = """
+import os, sys
+from pathlib import Path
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.remote import RemoteDevice
+from nnhal.remote.faults import FaultControl
+endpoint = Endpoint(Path(sys.argv[1]))
+with FaultControl(endpoint) as own, RemoteDevice(endpoint) as device:
+    own.faults()  # whatever is imported on the way, while this user may still read it
+    device.version()
+os.setgroups([])
+os.setuid(int(sys.argv[2]))
+with FaultControl(endpoint) as control:
+    for call in (lambda: control.set({"what": "error"}), control.faults, control.clear, control.injected):
+        try:
+            call()
+        except HalError as error:
+            print(error)
+with RemoteDevice(endpoint) as device:
+    print(device.version())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
+def test_another_user_whose_calls_are_allowed_neither_sets_nor_sees_faults(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_ALLOWED_UIDS", f"[{OTHER_USER}]")
+    with faulty_device(short_path) as device:
+        device.control.set(fault("delay", name="mine", ms=1))
+        directory = device.endpoint.directory
+        for reached in (directory.parent, directory):
+            reached.chmod(0o755)
+        for socket in (device.endpoint.link, device.endpoint.rpc):
+            socket.chmod(0o666)
+        command = [sys.executable, "-c", TESTER_OF_ANOTHER_USER, str(directory), str(OTHER_USER)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+        said = f"faults may be set by user 0 only, who runs the device; the call is of {OTHER_USER}"
+        *refusals, version = done.stdout.splitlines()
+        assert [line.endswith(said) for line in refusals] == [True] * 4, refusals
+        assert version.startswith("nnhal-cpu_ref")
+        assert [state.name for state in device.control.faults()] == ["mine"]
 
 
 @pytest.mark.parametrize(

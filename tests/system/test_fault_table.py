@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import onnx
@@ -24,6 +24,7 @@ from nnhal.remote.faults import FaultControl
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, connect
 from nnhal_client.ndk import Compilation, Execution, NeuralNetworksError
+from nnhal_hosting.faults.document import Fault
 from nnhal_hosting.trace import Trace
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
@@ -83,19 +84,22 @@ ROWS = {
     "NaN in a layer": _row(WRONG, what="values", how="nan", layer="tanh"),
     "memory is refused": _row(FAILS, what="memory"),
     "support is withdrawn": _row(FAILS, what="withdrawn"),
+    "the compilation cache is damaged": _row(RIGHT, what="damaged_cache"),
 }
+ELSEWHERE = {"shrunk_sram"}
+"""Kinds of faults that tests/system/test_shrunk_sram.py has."""
+TOKEN = bytes(range(32))
 
 
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[Testbed]:
-    """Devices that take faults, and a framework."""
+    """Devices that take faults, and a framework that caches."""
     names = ("gpu_acc", DEVICE, "cpu_ref")
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in names))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory), misbehaviour=Misbehaviour(allowed=True)) as bed,
-    ):
-        yield bed
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NNHAL_SERVICE_CACHE_DIRECTORY", f"{directory}/cache")
+        with Testbed(topology, Path(directory), misbehaviour=Misbehaviour(allowed=True)) as bed:
+            yield bed
 
 
 @pytest.fixture(scope="module")
@@ -142,10 +146,22 @@ def _cleared(endpoint: Endpoint) -> bool:
     return True
 
 
-def outcome(framework: Framework, file: Path, plan: str, has_deadline: bool, control: FaultControl) -> str:
+class Ending(NamedTuple):
+    """How a run has ended."""
+
+    outcome: str
+    ledger: str = ""
+    """What the ledger says of injected faults; empty if the run failed."""
+    timeline: str = ""
+    """The timeline, as JSON; empty if the run failed."""
+
+
+def ending(
+    framework: Framework, file: Path, plan: str, has_deadline: bool, control: FaultControl, token: bytes = b""
+) -> Ending:
     """Load the model, run it, and say how that has ended. What hangs then goes on, since closing waits for it."""
     try:
-        model = framework.load(file, pins=PLANS[plan])
+        model = framework.load(file, pins=PLANS[plan], cache_token=token)
         with model.bind(measure_timing=True) as binding:
             binding.fill({"x": X})
             deadline = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 300_000_000 if has_deadline else -1
@@ -156,10 +172,12 @@ def outcome(framework: Framework, file: Path, plan: str, has_deadline: bool, con
                     control.clear()
             values = binding.outputs["y"].copy()
     except HalError as error:
-        return LATE if error.status.name.startswith(LATE) else FAILS
-    if not np.allclose(values, Y, atol=1e-5):
-        return WRONG
-    return FALLS_BACK if report.fell_back else RIGHT
+        return Ending(LATE if error.status.name.startswith(LATE) else FAILS)
+    timeline = Trace()
+    add_run(timeline, report, model.placements, "model")
+    told = " ".join(entry.reason for entry in report.ledger if entry.strategy == "Injected")
+    right = FALLS_BACK if report.fell_back else RIGHT
+    return Ending(right if np.allclose(values, Y, atol=1e-5) else WRONG, told, json.dumps(timeline.as_dict()))
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -168,14 +186,21 @@ def test_the_framework_survives_a_fault(
     framework: Framework, healthy: Endpoint, file: Path, name: str, plan: str
 ) -> None:
     row = ROWS[name]
+    token = TOKEN if row.fault["what"] == "damaged_cache" else b""
+    if token:
+        framework.load(file, pins=PLANS[plan], cache_token=token).unload()
     with FaultControl(healthy) as control:
         control.set({**row.fault, "name": "it", "times": 100})
         expected = getattr(row, plan)
         before = control.injected()
-        ended = outcome(framework, file, plan, "with a deadline" in name, control)
-        assert ended == (RIGHT if expected == UNMET else expected)
-        if row.fault["what"] != "death":
-            assert (control.injected() == before) == (expected == UNMET)
+        ended = ending(framework, file, plan, "with a deadline" in name, control, token)
+        assert ended.outcome == (RIGHT if expected == UNMET else expected)
+        if row.fault["what"] == "death":  # nobody is left to tell
+            return
+        assert (control.injected() == before) == (expected == UNMET)
+        is_told = expected in (RIGHT, FALLS_BACK, WRONG) and not token  # the cache is read when a model is loaded
+        assert ("injected fault 'it'" in ended.ledger) == is_told, ended.ledger
+        assert ("injected fault" in ended.timeline) == is_told
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -198,46 +223,110 @@ def test_ledger_and_timeline_tell_of_an_injected_fault(
     model.unload()
 
 
-def test_the_table_of_the_documentation_is_this_one() -> None:
-    lines = re.findall(r"^\| .* \|$", DOCS.read_text(), re.MULTILINE)
-    missing = [
-        line
-        for name, row in ROWS.items()
-        if (line := f"| {name} | {row.alone} | {row.wired} | {row.fences} |") not in lines
-    ]
-    assert missing == []
+def test_the_tables_of_the_documentation_are_these() -> None:
+    found = re.findall(r"^\| .* \|$", DOCS.read_text(), re.MULTILINE)
+    lines = [f"| {name} | {row.alone} | {row.wired} | {row.fences} |" for name, row in ROWS.items()]
+    lines += [f"| {name} | {row.unfenced} | {row.fenced} |" for name, row in NDK_ROWS.items()]
+    assert [line for line in lines if line not in found] == []
 
 
-CODES: dict[str, tuple[dict[str, Any], str]] = {
-    "error DEVICE_UNAVAILABLE": ({"what": "error", "status": "DEVICE_UNAVAILABLE"}, "UNAVAILABLE_DEVICE"),
-    "error GENERAL_FAILURE": ({"what": "error"}, "OP_FAILED"),
-    "error INVALID_ARGUMENT": ({"what": "error", "status": "INVALID_ARGUMENT"}, "BAD_DATA"),
-    "error RESOURCE_EXHAUSTED": (
-        {"what": "error", "status": "RESOURCE_EXHAUSTED_TRANSIENT"},
-        "RESOURCE_EXHAUSTED_TRANSIENT",
-    ),
-    "delay": ({"what": "delay", "ms": 5}, ""),
-    "death": ({"what": "death"}, "UNAVAILABLE_DEVICE"),
+def test_the_tables_have_every_kind_of_fault() -> None:
+    kinds = get_args(get_args(Fault)[0])
+    every = {word for kind in kinds for word in get_args(kind.model_fields["what"].annotation)}
+    for rows in (ROWS, NDK_ROWS):
+        assert {row.fault["what"] for row in rows.values()} | ELSEWHERE == every
+
+
+class NdkRow(NamedTuple):
+    """A fault, and what a client of the NDK's API gets that has named this device only: a result code, or values."""
+
+    fault: dict[str, Any]
+    unfenced: str
+    fenced: str
+
+
+def _ndk(unfenced: str, fenced: str = "", **fault: Any) -> NdkRow:
+    return NdkRow(fault, unfenced, fenced or unfenced)
+
+
+CODES = {
+    "DEVICE_UNAVAILABLE": "UNAVAILABLE_DEVICE",
+    "GENERAL_FAILURE": "OP_FAILED",
+    "INVALID_ARGUMENT": "BAD_DATA",
 }
-"""Faults, and the result code of a client of the NDK's API that has named this device only; none if it succeeds."""
+"""The codes of statuses that have another name in the NDK."""
+LATE_CODE = "MISSED_DEADLINE_TRANSIENT"
+NDK_ROWS = {
+    **{
+        f"error {status.name}": _ndk(CODES.get(status.name, status.name), what="error", status=status.name)
+        for status in ErrorStatus
+        if status is not ErrorStatus.NONE
+    },
+    "delay": _ndk(RIGHT, what="delay", ms=5),
+    "slow clock": _ndk(RIGHT, what="slow_clock", factor=3),
+    "death in an execution": _ndk("UNAVAILABLE_DEVICE", what="death"),
+    "error of a preparation": _ndk("OP_FAILED", what="error", method="prepare"),
+    "a hang, with a deadline": _ndk(LATE_CODE, what="hang"),
+    "a fence fails": _ndk(UNMET, "UNAVAILABLE_DEVICE", what="fence"),
+    "a fence never signals, with a deadline": _ndk(UNMET, LATE_CODE, what="fence", outcome="never"),
+    "an answer is dropped, with a deadline": _ndk(LATE_CODE, UNMET, what="answer"),
+    "an answer is late": _ndk(RIGHT, UNMET, what="answer", outcome="late", ms=5),
+    "wrong dimensions": _ndk("OP_FAILED", UNMET, what="shapes"),
+    "wrong count of outputs": _ndk("OP_FAILED", UNMET, what="shapes", wrong="count"),
+    "NaN": _ndk(WRONG, what="values", how="nan"),
+    "NaN in a layer": _ndk(WRONG, what="values", how="nan", layer="FLOOR"),
+    "memory is refused": _ndk("OP_FAILED", what="memory"),
+    "support is withdrawn": _ndk("BAD_DATA", what="withdrawn"),
+    "the compilation cache is damaged": _ndk(RIGHT, what="damaged_cache"),
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "way"), [*((name, way) for name in CODES if name != "death" for way in WAYS), ("death", "burst")]
-)
-def test_a_client_of_the_ndk_meets_a_fault(framework: Framework, healthy: Endpoint, name: str, way: str) -> None:
-    fault, code = CODES[name]
-    with Compilation(framework, floor_model(), named(framework, DEVICE)) as compilation:
+def _compiled(framework: Framework, token: bytes) -> Compilation:
+    compilation = Compilation(framework, floor_model(), named(framework, DEVICE))
+    if token:
+        compilation.set_caching(token)
+    return compilation
+
+
+def _ndk_outcome(compilation: Compilation, way: str, control: FaultControl, has_deadline: bool) -> str:
+    """Compute, and say how that has ended."""
+    result = np.zeros(1, np.float32)
+    try:
         compilation.finish()
-        with FaultControl(healthy) as control:
-            control.set(fault)
-        result = np.zeros(1, np.float32)
         with Execution(compilation) as execution:
             execution.set_input(0, np.array([3.7], np.float32))
             execution.set_output(0, result)
+            if has_deadline:
+                execution.set_timeout(300_000_000)
             try:
                 WAYS[way](execution, compilation)
-                ended = ""
-            except NeuralNetworksError as error:
-                ended = error.code.name
-    assert ended == code
+            finally:
+                if has_deadline:
+                    control.clear()
+    except NeuralNetworksError as error:
+        return error.code.name
+    return RIGHT if result == 3 else WRONG
+
+
+@pytest.mark.parametrize("way", ["burst", "fenced"])
+@pytest.mark.parametrize("name", NDK_ROWS)
+def test_a_client_of_the_ndk_meets_a_fault(framework: Framework, healthy: Endpoint, name: str, way: str) -> None:
+    row = NDK_ROWS[name]
+    token = TOKEN if row.fault["what"] == "damaged_cache" else b""
+    with _compiled(framework, token) as first:
+        first.finish()
+    with FaultControl(healthy) as control, _compiled(framework, token) as compilation:
+        control.set(row.fault)
+        before = control.injected()
+        expected = row.fenced if way == "fenced" else row.unfenced
+        ended = _ndk_outcome(compilation, way, control, "with a deadline" in name)
+        assert ended == (RIGHT if expected == UNMET else expected)
+        if row.fault["what"] != "death":
+            assert (control.injected() == before) == (expected == UNMET)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_compute_of_the_ndk_meets_an_error(framework: Framework, healthy: Endpoint, way: str) -> None:
+    with FaultControl(healthy) as control, _compiled(framework, b"") as compilation:
+        control.set({"what": "error", "status": "RESOURCE_EXHAUSTED_TRANSIENT"})
+        assert _ndk_outcome(compilation, way, control, False) == "RESOURCE_EXHAUSTED_TRANSIENT"

@@ -36,9 +36,9 @@ from nnhal_devices.faults.layer_values import LayerFaults, about_layers, with_ou
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of, layers_of
 from nnhal_devices.faults.objections import objection_to
 from nnhal_devices.faults.outcomes import DoneExecution, altered_outcome, altered_result
-from nnhal_devices.faults.served_call import RAN
+from nnhal_devices.faults.served_call import LATER, RAN
 from nnhal_devices.faults.shrunk_sram import ShrinkingSram
-from nnhal_hosting.faults import ValuesFault
+from nnhal_hosting.faults import AnswerFault, ValuesFault
 
 
 def with_faults(driver: Driver, faults: DeviceFaults) -> Driver:
@@ -124,10 +124,13 @@ class FaultyWorkload:
             return _FaultyAsynchronous(bound, self, inputs, outputs)
         return _FaultyBound(bound, self, inputs, outputs)
 
-    def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> ExecutionResult:
-        """Return the result that is told in place of one; ``known`` are the dimensions of the bound outputs."""
+    def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> tuple[ExecutionResult, Sequence[Copy]]:
+        """Return the result that is told in place of one, and notes of the faults.
+
+        ``known`` are the dimensions of the bound outputs.
+        """
         met = self.faults.set.met(Point.RESULT, self.facts)
-        return altered_result(result, known, met, self.facts) if met else result
+        return (altered_result(result, known, met, self.facts), noted(met, now_ns())) if met else (result, ())
 
 
 class _FaultyBound:
@@ -163,7 +166,7 @@ class _FaultyBound:
         if wrong:
             outcome = with_outputs(wrong, outcome, self._outputs)
         outcome = self.altered(outcome, met, took, control)
-        notes += noted(met, ended_ns)
+        notes += noted(met, ended_ns) + self._noted_later()
         return replace(outcome, copies=outcome.copies + notes) if notes else outcome
 
     def _wrong_outputs(self, met: Sequence[ActiveFault], control: Control) -> Mapping[int, Array]:
@@ -178,6 +181,17 @@ class _FaultyBound:
                 "constants are not known any more: prepare it without the cache"
             )
         return LayerFaults(about, workload.model, workload.facts, workload.faults).outputs(self._inputs, control)
+
+    def _noted_later(self) -> tuple[Copy, ...]:
+        """Meet the faults of the answer and of the fence, which act when the run has been told; return their notes."""
+        later = [
+            each
+            for point in (Point.ANSWER, Point.FENCE)
+            for each in self._workload.faults.set.met(point, self._workload.facts)
+        ]
+        LATER.set(later)
+        now = now_ns()
+        return tuple(Copy(False, 0, now, now + int(_late_ns(each)), injected=each.name) for each in later)
 
     def altered(self, outcome: Outcome, met: Sequence[ActiveFault], took_ns: int, control: Control) -> Outcome:
         """Do to an outcome what some faults say; return what it is then. Raises HalError."""
@@ -195,6 +209,10 @@ class _FaultyBound:
 def noted(faults: Sequence[ActiveFault], started_ns: int) -> tuple[Copy, ...]:
     """Notes of faults that were injected from an instant until now, for timeline and ledger."""
     return tuple(Copy(False, 0, started_ns, now_ns(), injected=active.name) for active in faults)
+
+
+def _late_ns(active: ActiveFault) -> float:
+    return active.fault.ms * 1e6 if isinstance(active.fault, AnswerFault) else 0.0
 
 
 def now_ns() -> int:
@@ -219,9 +237,10 @@ class _FaultyAsynchronous(_FaultyBound):
         """Enqueue a run; faults act when the queue has been synced, but values are wrong for what is enqueued next."""
         facts, faults = self._workload.facts, self._workload.faults
         before, after = (faults.set.met(point, facts) for point in (Point.RUN, Point.OUTCOME))
+        later = () if faults.set.is_empty else self._noted_later()
         alters = any(isinstance(active.fault, ValuesFault) for active in after)
         pending = _Done(self._asynchronous.run(control)) if alters else self._asynchronous.enqueue(control)
-        if not before and not after:
+        if not before and not after and not later:
             return pending
 
         def conclude(outcome: Outcome) -> Outcome:
@@ -231,7 +250,7 @@ class _FaultyAsynchronous(_FaultyBound):
             if wrong:
                 outcome = with_outputs(wrong, outcome, self._outputs)
             outcome = self.altered(outcome, after, span.ended_ns - span.started_ns, control)
-            return replace(outcome, copies=outcome.copies + noted((*before, *after), started_ns))
+            return replace(outcome, copies=outcome.copies + noted((*before, *after), started_ns) + later)
 
         if alters:
             return _Done(conclude(pending.result()))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from nnhal.errors import HalError, invalid_argument
 from nnhal.types import ErrorStatus
 from nnhal_devices.faults.model_facts import ModelFacts, ModelLayer
-from nnhal_devices.faults.served_call import CURRENT, ServedCall
+from nnhal_devices.faults.served_call import CURRENT, LATER, ServedCall
 from nnhal_hosting.faults import (
     EXECUTE,
     LAUNCHES,
@@ -250,6 +250,16 @@ class FaultSet:
             number = self._numbers[what] = self._numbers.get(what, 0) + 1
             if f"{what}-{number}" not in taken:
                 return f"{what}-{number}"
+
+
+def later_of(faults: FaultSet, point: Point, facts: ModelFacts | None) -> Sequence[ActiveFault]:
+    """Return the faults that happen to the answer, or the fence, of the execution in this thread.
+
+    The execution has met them, so that it could note them. If there was none, the call meets them now.
+    """
+    met = LATER.get()
+    LATER.set(None)
+    return faults.met(point, facts) if met is None else met
 
 
 def point_of(fault: Fault, method: str) -> Point:

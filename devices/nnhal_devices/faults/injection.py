@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from nnhal.errors import HalError
+from nnhal.injected import injected_fault
 from nnhal_devices.driver import Control
 from nnhal_devices.faults.fault_set import ActiveFault, FaultSet, Point
 from nnhal_devices.faults.model_facts import ModelFacts
@@ -83,7 +84,7 @@ class DeviceFaults:
 def told(active: ActiveFault) -> str:
     """What a client is told of a fault that makes its call fail."""
     message = getattr(active.fault, "message", "")
-    return f"injected fault {active.name!r}{': ' if message else ''}{message}"
+    return f"{injected_fault(active.name)}{': ' if message else ''}{message}"
 
 
 def tell(active: ActiveFault, facts: ModelFacts | None, detail: str) -> None:

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nnhal.fence import Signal
-from nnhal_devices.faults.fault_set import ActiveFault, FaultSet
+from nnhal_devices.faults.fault_set import FaultSet, Point, later_of
 from nnhal_devices.faults.injection import tell
 from nnhal_devices.faults.model_facts import ModelFacts
 from nnhal_hosting.faults import FenceFault
 
 
 class FaultySignal:
-    """The signalling end of a fence that does what a fault says."""
+    """The signalling end of a fence that does what faults say."""
 
-    def __init__(self, signal: Signal, active: ActiveFault, facts: ModelFacts | None, faults: FaultSet) -> None:
-        assert isinstance(active.fault, FenceFault)
+    def __init__(self, signal: Signal, facts: ModelFacts | None, faults: FaultSet) -> None:
         self._signal = signal
-        self._active = active
-        self._fails = active.fault.outcome == "fails"
+        self._facts = facts
         self._faults = faults
-        tell(active, facts, active.fault.outcome)
 
     @property
     def is_cancelled(self) -> bool:
@@ -28,18 +25,19 @@ class FaultySignal:
         return self._signal.is_cancelled
 
     def send(self) -> None:
-        """Fail in place of signalling, or keep the signal back until the fault is removed."""
-        if self._fails:
-            self._signal.fail()
-        else:
-            self._keep(self._signal.send)
+        """Signal, fail in place of that, or keep the signal back until a fault is removed."""
+        self._act(self._signal.send)
 
     def fail(self) -> None:
         """Fail, or keep that back."""
-        if self._fails:
-            self._signal.fail()
-        else:
-            self._keep(self._signal.fail)
+        self._act(self._signal.fail)
 
-    def _keep(self, act: Callable[[], None]) -> None:
-        self._faults.hold(self._active, act)
+    def _act(self, act: Callable[[], None]) -> None:
+        for active in later_of(self._faults, Point.FENCE, self._facts):
+            assert isinstance(active.fault, FenceFault)
+            tell(active, self._facts, active.fault.outcome)
+            if active.fault.outcome == "never":
+                self._faults.hold(active, act)
+                return
+            act = self._signal.fail
+        act()

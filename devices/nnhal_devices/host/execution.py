@@ -17,6 +17,7 @@ from nnhal.types import (
     DEFAULT_LOOP_TIMEOUT_NS,
     NO_DEADLINE,
     NO_SPAN,
+    Copy,
     ExecutionConfig,
     ExecutionResult,
     OutputShape,
@@ -68,8 +69,8 @@ class RunOwner(Protocol):
 class AlteringWorkload(Protocol):
     """A workload that alters what clients are told of a run: one of a device that takes faults."""
 
-    def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> ExecutionResult:
-        """What is told instead; ``known`` are the dimensions of the bound outputs."""
+    def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> tuple[ExecutionResult, Sequence[Copy]]:
+        """What is told instead, and notes of that; ``known`` are the dimensions of the bound outputs."""
         ...
 
 
@@ -182,7 +183,11 @@ class Execution:
                 self.uses.require_alive()
             result, staging = self.run_held(deadline_ns)
             if self._altering is not None:
-                result = self._altering.altered(result, [output.dimensions for output in self._bound_outputs])
+                known = [output.dimensions for output in self._bound_outputs]
+                result, notes = self._altering.altered(result, known)
+                if notes:
+                    staging = Staging() if staging is NO_STAGING else staging
+                    staging.copies.extend(notes)
             return result, staging
         finally:
             self.is_wanted = None

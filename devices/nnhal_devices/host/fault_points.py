@@ -17,7 +17,7 @@ from nnhal.link import Channel
 from nnhal.types import Model
 from nnhal_devices.driver import Support, Supported, Unsupported
 from nnhal_devices.faults.driver import FaultyWorkload
-from nnhal_devices.faults.fault_set import ActiveFault, Point
+from nnhal_devices.faults.fault_set import ActiveFault, Point, later_of
 from nnhal_devices.faults.injection import DeviceFaults, delay, tell
 from nnhal_devices.faults.injection import told as told_of
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of, name_of_operation
@@ -64,10 +64,9 @@ class FaultPoints:
 
     def around_signal(self, execution: Execution, signal: Signal) -> Signal:
         """The signal of a launch, which a fault may have fail or be silent."""
-        facts = facts_of_object(execution)
-        for active in self._faults.set.met(Point.FENCE, facts):
-            signal = cast(Signal, FaultySignal(signal, active, facts, self._faults.set))
-        return signal
+        if self._faults.set.is_empty:
+            return signal
+        return cast(Signal, FaultySignal(signal, facts_of_object(execution), self._faults.set))
 
     def withdraw(self, model: Model, answers: Sequence[Support]) -> Sequence[Support]:
         """A driver's answers without the operations that a fault has taken from it."""
@@ -93,9 +92,9 @@ class FaultPoints:
         except HalError:  # the servicer refuses it
             client = None
         if client is None:
-            CURRENT.set(ServedCall(method, is_wanted=context.is_active))
+            ServedCall(method, is_wanted=context.is_active).begin()
         else:
-            CURRENT.set(_served(method, client, context.is_active))
+            _served(method, client, context.is_active).begin()
         self._faults.inject(Point.CALL, _facts_of_request(client, request))
         if client is None:
             return
@@ -159,7 +158,7 @@ def on_channel(
 
     def send_or_not(message: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
         """Send an answer, unless a fault drops it."""
-        for active in faults.set.met(Point.ANSWER, RAN.get()):
+        for active in later_of(faults.set, Point.ANSWER, RAN.get()):
             assert isinstance(active.fault, AnswerFault)
             tell(active, RAN.get(), active.fault.outcome)
             if active.fault.outcome == "dropped":
@@ -170,7 +169,7 @@ def on_channel(
     channel.send = send_or_not  # type: ignore[method-assign]  # of this channel only
 
     def exchange_of_call() -> Work | None:
-        CURRENT.set(call)
+        call.begin()
         try:
             work = exchange()
         finally:
@@ -191,7 +190,7 @@ class _WorkOfCall:
 
     def run(self) -> None:
         """Do it."""
-        CURRENT.set(self._served)
+        self._served.begin()
         try:
             self._work.run()
         finally:

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from nnhal.codec import copies_from_wire, request_to_wire, span_from_wire
 from nnhal.errors import DeadObjectError, HalError, TransportError, general_failure
 from nnhal.fence import Fence
+from nnhal.injected import injected_faults_of
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.remote.answers import checked_result, request_dimensions, require_span, require_staging
 from nnhal.remote.calls import Calls
@@ -186,8 +187,12 @@ def checked_outcome(answer: wire.BurstAnswer, outputs: Sequence[Dimensions], pla
 
     ``outputs`` are the dimensions that model and request give; ``place`` names the device in messages.
     """
-    result, staging = checked_result(answer.result, outputs, place), answer.staging
+    staging = answer.staging
     span, copies = span_from_wire(answer.span), copies_from_wire(staging.copies)
+    try:
+        result = checked_result(answer.result, outputs, place)
+    except HalError as error:
+        raise HalError(error.status, error.message + injected_faults_of(copies)) from error
     require_staging(staging.bytes, staging.duration_ns, copies, place)
     require_span(span, place)
     return BurstOutcome(result, staging.bytes, staging.duration_ns, span, copies)

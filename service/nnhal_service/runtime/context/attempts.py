@@ -90,7 +90,9 @@ class Attempts:
         fell_back = bound.engine.fell_back
         failed = bound.engine.failed_devices if fell_back else ()
         if self._measure:
-            ledger = self._ledgers.of(bound.prepared, bound.values, bound.lengths(), reports, bound.engine.ran_whole)
+            ledger = self._ledgers.of(
+                bound.prepared, bound.values, bound.lengths(), reports, bound.engine.ran_whole, bound.engine.injected
+            )
             report = RunReport(
                 duration, socket_bytes, tuple(reports), tuple(outputs), ledger, instant, fell_back, failed
             )

@@ -95,6 +95,7 @@ class BoundPlan:
             self._replace_memory()
         engine, steps = self.engine, self._steps
         engine.fell_back = engine.ran_whole = False
+        engine.injected = ()
         try:
             if steps is None:
                 steps = self.bind()
@@ -124,6 +125,7 @@ class BoundPlan:
         if self._has_buffers and (not has_its_buffers or any(step.part.prepared.gone for step in self._bound)):
             return None
         self.engine.fell_back = self.engine.ran_whole = False
+        self.engine.injected = ()
         try:
             exchange.start(deadline_ns, cancellation)
         except CancelledRunError:

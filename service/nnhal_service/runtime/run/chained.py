@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from nnhal.errors import HalError, NnhalError, TransportError
 from nnhal.fence import Fence, FenceError, FenceState
+from nnhal.injected import injected_faults_of
 from nnhal.remote import RemoteLauncher
 from nnhal.reports import StepReport
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
@@ -112,7 +113,7 @@ class Chained:
         except FenceError as error:
             self.settle(launched)
             raise self._cause(len(launched)) or TransportError(
-                f"a step failed, and no device says why: {error}"
+                f"a step failed, and no device says why: {error}{self._injected(len(launched))}"
             ) from error
         except BaseException:
             self.settle(launched)
@@ -192,6 +193,11 @@ class Chained:
             return None
         first = ended.index(False)
         return HalError(infos[first].status, f"the step on {self._steps[first][0].device}: {infos[first].message}")
+
+    def _injected(self, launched: int) -> str:
+        """The faults that launched steps have noted, for a message."""
+        infos = [self._launchers[step.device].info(step.execution) for step, _ in self._steps[:launched]]
+        return injected_faults_of(copy for info in infos for copy in info.copies)
 
     def _report(self, number: int) -> StepReport:
         step, _ = self._steps[number]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, without_frames
+from nnhal.injected import injected_faults_in
 from nnhal.reports import StepReport
 from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape
 from nnhal_hosting.logs import get_logger
@@ -23,7 +24,7 @@ from nnhal_service.runtime.plan.parts import Part
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, StoppableBurst, require_wanted
 from nnhal_service.runtime.run.deadlines import has_passed
-from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError
+from nnhal_service.runtime.run.reports import InjectedFailure, OutputReport, OutputTooSmallError
 from nnhal_service.runtime.run.steps import step_report
 from nnhal_service.runtime.run.walk import LoopTimeoutError, loop_timeout, walk
 
@@ -64,6 +65,8 @@ class Engine:
         self.fell_back = False
         self.ran_whole = False
         self.failed_devices: tuple[str, ...] = ()
+        self.injected: tuple[InjectedFailure, ...] = ()
+        """The injected faults for which steps of the last run were run elsewhere, or again."""
 
     @property
     def socket_bytes(self) -> int:
@@ -99,6 +102,7 @@ class Engine:
         """
         self._begin(error, cancellation)
         if done is None:
+            self._note_injected(error)
             return self._follow(self._order(), [], deadline_ns, None)
         ended = {report.step for report in done}
         remaining = [number for number in range(len(self._plan.steps)) if number not in ended]
@@ -131,6 +135,7 @@ class Engine:
         self._cancellation = cancellation
         self.fell_back = self.ran_whole = False
         self.failed_devices = ()
+        self.injected = ()
 
     def _order(self) -> Iterable[int]:
         control_flow = self._plan.walk
@@ -173,6 +178,7 @@ class Engine:
         if not self._parts.may_replace(step.device):
             raise failed
         self._note_fallback("a step runs on the fallback device", failed, deadline_ns, step=number, device=step.device)
+        self._note_injected(failed, number, step.device)
         if step.device not in self.failed_devices:
             self.failed_devices += (step.device,)
         return self._run_step(self._parts.on_fallback(number), number, False, deadline_ns)
@@ -191,6 +197,7 @@ class Engine:
     def _whole(self, deadline_ns: int, error: NnhalError) -> StepReport:
         """Run the whole model on the fallback device."""
         self._note_fallback("the whole model runs on the fallback device", error, deadline_ns)
+        self._note_injected(error)
         self._values.reset()
         self._outputs.clear()
         self.ran_whole = True
@@ -268,6 +275,9 @@ class Engine:
         self.fell_back = True
         log = _log.warning if self._plan.fallback == Fallback.WARN else _log.info
         log(what, reason=str(reason), **details)
+
+    def _note_injected(self, reason: NnhalError, step: int = 0, device: str = "") -> None:
+        self.injected += tuple(InjectedFailure(name, step, device) for name in injected_faults_in(str(reason)))
 
 
 def _of_both(first: NnhalError, further: NnhalError) -> NnhalError:

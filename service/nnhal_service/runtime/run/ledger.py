@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from nnhal.injected import injected_fault
 from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport, wire_bytes_of
 from nnhal_service.fallback import CLIENT, Edge, PassedValue, PassedValues, Side, connect
 from nnhal_service.partition import Plan, whole
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.sketch import passed_values
+from nnhal_service.runtime.run.reports import InjectedFailure
 
 UNPLANNED = "Unplanned"
 """The strategy of an entry for bytes that a device copied beyond the plan."""
@@ -31,8 +33,9 @@ class Ledgers:
         lengths: Mapping[int, int],
         reports: Sequence[StepReport],
         as_one: bool,
+        failures: Sequence[InjectedFailure] = (),
     ) -> tuple[LedgerEntry, ...]:
-        """Return what ``ledger_of`` does."""
+        """Return what ``ledger_of`` does, and an entry for each of the ``failures``."""
         copied = [
             (report.step, report.device, report.copied_bytes, report.copies and _noted(report)) for report in reports
         ]
@@ -40,7 +43,7 @@ class Ledgers:
         if known != self._known:
             self._last = ledger_of(prepared, values, lengths, reports, as_one)
             self._known = known
-        return self._last
+        return (*self._last, *map(_of_failure, failures)) if failures else self._last
 
 
 def ledger_of(
@@ -130,8 +133,18 @@ def _injected(reports: Sequence[StepReport]) -> Iterator[LedgerEntry]:
         step, device = report.step, report.device
         for copy in report.copies:
             if copy.injected:
-                reason = f"{device} had the injected fault {copy.injected!r} in step {step}"
+                reason = f"{device} had the {injected_fault(copy.injected)} in step {step}"
                 yield LedgerEntry("", step, step, device, device, INJECTED, 0, 0, reason)
+
+
+def _of_failure(failure: InjectedFailure) -> LedgerEntry:
+    """An entry of no bytes for an injected fault for which a step was run elsewhere, or again."""
+    fault, step, device = failure
+    what = f"had the {injected_fault(fault)}"
+    reason = (
+        f"{device} {what} in step {step}, which failed by it" if device else f"a device {what}, by which a step failed"
+    )
+    return LedgerEntry("", step, step, device, device, INJECTED, 0, 0, reason)
 
 
 def _times(step: int | None, ran: Mapping[int, int]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from nnhal.errors import HalError
 from nnhal.reports import LedgerEntry, StepReport
@@ -20,6 +20,16 @@ class OutputReport:
     name: str
     dimensions: Dimensions
     sufficient: bool
+
+
+class InjectedFailure(NamedTuple):
+    """A fault that was injected on purpose, and for which a step was run elsewhere, or again."""
+
+    fault: str
+    step: int
+    """In the plan; the first if that is not known."""
+    device: str
+    """That of the step; empty if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,27 @@
+"""Faults that were injected on purpose, as messages name them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+from nnhal.types import Copy
+
+_NAMED = re.compile(r"""injected fault ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+
+
+def injected_fault(name: str) -> str:
+    """Return how messages name a fault."""
+    return f"injected fault {name!r}"
+
+
+def injected_faults_in(message: str) -> list[str]:
+    """Return the names of the faults that a message names."""
+    return [str(ast.literal_eval(name)) for name in _NAMED.findall(message)]
+
+
+def injected_faults_of(copies: Iterable[Copy]) -> str:
+    """Return what a message says of the faults that an execution has noted, in brackets; empty if there are none."""
+    told = ", ".join(injected_fault(copy.injected) for copy in copies if copy.injected)
+    return f" ({told})" if told else ""
