@@ -79,6 +79,11 @@ class ValidModel:
             kept.support = answers
         return answers
 
+    @property
+    def knows_support(self) -> bool:
+        """Whether the driver's answers are kept."""
+        return self._kept is not None and self._kept.support is not None
+
     def require_consistency(self) -> None:
         """Refuse dimensions and parameters that contradict one another, unless it is known that they do not.
 
