@@ -148,14 +148,4 @@ def _is_known(operand: Operand) -> bool:
 
 def _with_dimensions(graph: Subgraph, index: int, dimensions: Sequence[Dimensions] | None) -> Operand:
     operand = graph.operands[index]
-    if dimensions is None or dimensions[index] == operand.dimensions:
-        return operand
-    return Operand(
-        operand.type,
-        dimensions[index],
-        operand.scale,
-        operand.zero_point,
-        operand.lifetime,
-        operand.location,
-        operand.extra_params,
-    )
+    return operand if dimensions is None else operand.with_dimensions(dimensions[index])
