@@ -114,13 +114,13 @@ class ModelBuilder:
         merged = combine(operand.dimensions, dimensions)
         if merged is None:
             invalid_argument(f"{place} gives {describe(dimensions)}, the model has {describe(operand.dimensions)}")
-        self.operands[index] = replace(operand, dimensions=merged)
+        self.operands[index] = operand.with_dimensions(merged)
 
     def complete(self, index: int, dimensions: tuple[int, ...]) -> None:
         """Complete the dimensions of an operand by others that it has too, unless they contradict its own."""
         merged = combine(self.operands[index].dimensions, dimensions)
         if merged is not None:
-            self.operands[index] = replace(self.operands[index], dimensions=merged)
+            self.operands[index] = self.operands[index].with_dimensions(merged)
 
     def subgraph_reference(self, number: int) -> int:
         """Add an operand that refers to a subgraph, by its position in ``build``'s ``referenced``."""

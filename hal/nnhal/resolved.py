@@ -33,6 +33,8 @@ class ResolvedModel:
     model: Model
     constants: tuple[Mapping[int, Array], ...]
     names: Mapping[int, str] = field(default_factory=dict)
+    propagated: dict[int, tuple[Dimensions, ...]] = field(init=False, default_factory=dict, repr=False)
+    """What ``propagate_dimensions`` has found, by subgraph: it looks at each operation once."""
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
@@ -81,6 +83,13 @@ def propagate_dimensions(resolved: ResolvedModel, subgraph: int = 0) -> tuple[Di
 
     Raises INVALID_ARGUMENT if operands contradict one another, or an operation cannot take its parameters.
     """
+    found = resolved.propagated.get(subgraph)
+    if found is None:
+        found = resolved.propagated[subgraph] = _propagated(resolved, subgraph)
+    return found
+
+
+def _propagated(resolved: ResolvedModel, subgraph: int) -> tuple[Dimensions, ...]:
     graph = resolved.subgraphs[subgraph]
     known = [operand.dimensions for operand in graph.operands]
     for index, operation in enumerate(graph.operations):
@@ -148,14 +157,4 @@ def _is_known(operand: Operand) -> bool:
 
 def _with_dimensions(graph: Subgraph, index: int, dimensions: Sequence[Dimensions] | None) -> Operand:
     operand = graph.operands[index]
-    if dimensions is None or dimensions[index] == operand.dimensions:
-        return operand
-    return Operand(
-        operand.type,
-        dimensions[index],
-        operand.scale,
-        operand.zero_point,
-        operand.lifetime,
-        operand.location,
-        operand.extra_params,
-    )
+    return operand if dimensions is None else operand.with_dimensions(dimensions[index])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -78,3 +80,11 @@ def test_an_operation_of_an_extension_says_nothing_about_dimensions() -> None:
     extension = Operation(0x0007_0001, (0, 1), (3,))
     model = with_main(with_operand(model, 3, dimensions=()), operations=(extension,))
     assert propagate_dimensions(ResolvedModel(model, inline_constants(model)))[3] == ()
+
+
+def test_a_model_that_is_made_of_another_one_has_dimensions_of_its_own() -> None:
+    model = addition_model()
+    first = ResolvedModel(model, inline_constants(model))
+    assert propagate_dimensions(first)[3] == (ELEMENTS,)
+    second = replace(first, model=with_operand(model, 3, dimensions=(ELEMENTS + 1,)))
+    refusal(lambda: propagate_dimensions(second), INVALID, "the model says")

@@ -81,7 +81,7 @@ class Trial:
 _DECLINED = Trial(is_declined=True)
 
 
-class _Nobody:
+class Nobody:
     """A session without buffers, which never ends."""
 
     is_over = False
@@ -98,7 +98,7 @@ def attempt(device: HostedDevice, model: ValidModel, vector: Vector) -> Trial:
     assert len(assessed.operation_ns) == len(assessed.support), "the cost model failed"
     if _bytes(model.model) > _LARGE:
         return _DECLINED
-    prepared = device.launch(model, Preparation(), _Nobody())()
+    prepared = device.launch(model, Preparation(), Nobody())()
     arguments = _Arguments(vector)
     try:
         validate_request(model.model, arguments.request)

@@ -20,8 +20,9 @@ from nnhal_devices.cpu_acc.costs import ROOFLINE
 from nnhal_devices.cpu_acc.folding import folds
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import lower
-from nnhal_devices.cpu_acc.messages import has_branches
+from nnhal_devices.cpu_acc.messages import has_branches, is_one_run
 from nnhal_devices.cpu_acc.optimised import NO_GRAPH
+from nnhal_devices.cpu_acc.runs import declared
 from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session, restore_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
@@ -55,6 +56,10 @@ class CpuAcc:
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
         return supported_operations(model)
+
+    def foreseen_support(self, model: ResolvedModel) -> Sequence[Support] | None:
+        """Of a model that is one RUN, that its operands are those of the message; the session says all else."""
+        return [*declared(model).values()] if is_one_run(model.model) else None
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload:
         """Lower and compile a model. The preference changes nothing, since there is one way to run a model."""

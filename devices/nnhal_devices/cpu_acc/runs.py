@@ -38,16 +38,22 @@ _known: Remembered[str] = Remembered(4096)
 """Why ONNX Runtime refuses a message in an opset; empty if it does not."""
 
 
-def supported(model: ResolvedModel) -> dict[int, Support]:
-    """Whether ONNX Runtime supports each operation of the extension, by the operation's number."""
+def declared(model: ResolvedModel) -> dict[int, Support]:
+    """Whether the operands of each operation of the extension are those of its message, by the operation's number."""
     runs = {n: o for n, o in enumerate(model.model.main.operations) if is_run(model.model, o)}
     try:
-        opset = opsets_of(model).get("", 0) if runs else 0
-        answers = {number: _declared(model, operation) for number, operation in runs.items()}
+        opsets_of(model)
+        return {number: _declared(model, operation) for number, operation in runs.items()}
     except MessageError as error:
         return dict.fromkeys(runs, Unsupported("OP", str(error), "a message for ONNX Runtime"))
-    left = {n: message_of(model, runs[n]) for n, answer in answers.items() if isinstance(answer, Supported)}
-    for number, objection in _objections(left, opset).items():
+
+
+def supported(model: ResolvedModel) -> dict[int, Support]:
+    """Whether ONNX Runtime supports each operation of the extension, by the operation's number."""
+    answers = declared(model)
+    operations = model.model.main.operations
+    left = {n: message_of(model, operations[n]) for n, answer in answers.items() if isinstance(answer, Supported)}
+    for number, objection in _objections(left, opsets_of(model).get("", 0) if left else 0).items():
         if objection:
             answers[number] = Unsupported("OP", objection, "what ONNX Runtime takes")
     return answers

@@ -28,6 +28,7 @@ from nnhal.types.layout import Dimensions, is_extension
 from nnhal_devices.driver import (
     Driver,
     PrepareOptions,
+    RefusingDriver,
     RestoringDriver,
     Support,
     Supported,
@@ -229,19 +230,36 @@ class HostedDevice:
         return workload
 
     def _compiled(self, model: ValidModel, options: PrepareOptions) -> Workload:
-        self._require_support(model)
+        foreseen = self._foreseen(model)
+        self._require(model, self._support(model) if foreseen is None else foreseen)
         require_ahead(options.deadline_ns)
-        workload = self.driver.prepare(model.resolved, options)
+        try:
+            workload = self.driver.prepare(model.resolved, options)
+        except Exception:
+            if foreseen is not None:
+                self._require_support(model)  # which says it in the words of an operation that is not supported
+            raise
         self.counters.add_preparation(is_restored=False)
         return workload
 
     def _support(self, model: ValidModel) -> Sequence[Support]:
-        answers = model.support(self._ask)  # which may be kept, as what takes their place may not
+        return self._told(model, model.support(self._ask))  # which may be kept, as what takes their place may not
+
+    def _told(self, model: ValidModel, answers: Sequence[Support]) -> Sequence[Support]:
         return answers if self.withdraw is None else self.withdraw(model.model, answers)
 
+    def _foreseen(self, model: ValidModel) -> Sequence[Support] | None:
+        """Return what the driver can say of a model before it compiles it; None if it must be asked in full."""
+        if not isinstance(self.driver, RefusingDriver) or model.knows_support:
+            return None
+        answers = self.driver.foreseen_support(model.resolved)
+        return None if answers is None else self._told(model, self._checked(model.model, answers))
+
     def _ask(self, resolved: ResolvedModel) -> Sequence[Support]:
-        model = resolved.model
-        answers = self.driver.supported_operations(resolved)
+        return self._checked(resolved.model, self.driver.supported_operations(resolved))
+
+    def _checked(self, model: Model, answers: Sequence[Support]) -> Sequence[Support]:
+        """Return the driver's answers, with operations refused of extensions that it does not have."""
         if len(answers) != len(model.main.operations):
             raise HalError(
                 ErrorStatus.GENERAL_FAILURE,
@@ -259,7 +277,10 @@ class HostedDevice:
             return ()
 
     def _require_support(self, model: ValidModel) -> None:
-        for index, answer in enumerate(self._support(model)):
+        self._require(model, self._support(model))
+
+    def _require(self, model: ValidModel, answers: Sequence[Support]) -> None:
+        for index, answer in enumerate(answers):
             if isinstance(answer, Unsupported):
                 place = describe_operation(model.model.main.operations[index], index)
                 invalid_argument(

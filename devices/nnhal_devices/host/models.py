@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from nnhal.codec.memory import Resolve, memory_from_wire
 from nnhal.memory import CopyBudget, cannot_change, read_pools, validate_pool
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model, OperandLifeTime
+from nnhal.types.layout import Dimensions
 from nnhal.v1 import model_pb2
 from nnhal.validation import validate_dimensions, validate_model
 from nnhal_devices.driver import Support
@@ -43,8 +44,8 @@ class _Kept:
     model: Model
     size: int
     support: tuple[Support, ...] | None = None
-    is_consistent: bool = False
-    """Whether its dimensions agree, with constants that cannot change any more."""
+    propagated: Mapping[int, tuple[Dimensions, ...]] | None = None
+    """Its dimensions by subgraph, if they agree with constants that cannot change any more."""
 
 
 class ValidModel:
@@ -66,7 +67,10 @@ class ValidModel:
     @cached_property
     def resolved(self) -> ResolvedModel:
         """The model with its constants. Raises GENERAL_FAILURE if a pool cannot be read."""
-        return resolve(self.model, self._copies)
+        found = resolve(self.model, self._copies)
+        if self._kept is not None and self._kept.propagated is not None:
+            found.propagated.update(self._kept.propagated)
+        return found
 
     def support(self, ask: Callable[[ResolvedModel], Sequence[Support]]) -> Sequence[Support]:
         """The driver's answers; ``ask`` is called for them unless they are kept. Raises as ``ask`` and ``resolved``."""
@@ -79,18 +83,23 @@ class ValidModel:
             kept.support = answers
         return answers
 
+    @property
+    def knows_support(self) -> bool:
+        """Whether the driver's answers are kept."""
+        return self._kept is not None and self._kept.support is not None
+
     def require_consistency(self) -> None:
         """Refuse dimensions and parameters that contradict one another, unless it is known that they do not.
 
         Raises INVALID_ARGUMENT, and as ``resolved``.
         """
         kept = self._kept
-        if kept is not None and kept.is_consistent:
+        if kept is not None and kept.propagated is not None:
             return
         is_final = self._is_final
         validate_dimensions(self.resolved)
         if kept is not None and is_final:
-            kept.is_consistent = True
+            kept.propagated = self.resolved.propagated
 
     @property
     def _is_final(self) -> bool:

@@ -27,10 +27,12 @@ def fold_constants(graph: OnnxGraph, limits: ImportLimits = DEFAULT_LIMITS) -> O
     DequantizeLinear stays, for operations that can use the integers. So do nodes that exceed the limits, for the
     devices to compute.
     """
-    own = [*graph.constants.values(), *(array for node in graph.nodes if (array := _value_of(node)) is not None)]
+    given = {node.outputs[0]: array for node in graph.nodes if (array := _value_of(node)) is not None}
+    own = [*graph.constants.values(), *given.values()]
     budget = FoldingBudget(limits, sum(array.nbytes for array in own), sum(array.size for array in own))
     constants = _Constants(graph, budget)
-    kept = tuple(node for node in graph.nodes if not constants.compute(graph, node))
+    constants.values.update(given)
+    kept = tuple(node for node in graph.nodes if node.outputs[0] not in given and not constants.compute(graph, node))
     return replace(graph, nodes=kept, constants=constants.values)
 
 
@@ -45,10 +47,6 @@ class _Constants:
 
     def compute(self, graph: OnnxGraph, node: OnnxNode) -> bool:
         """Compute a node if all of its inputs are known and the budget allows it. Return whether it was computed."""
-        value = _value_of(node)
-        if value is not None:
-            self.values[node.outputs[0]] = value
-            return True
         inputs = _known_inputs(graph, node, self.values)
         if inputs is None:
             return False
@@ -94,7 +92,8 @@ def remove_identities(graph: OnnxGraph) -> OnnxGraph:
     renamed: dict[str, str] = {}
     kept = []
     for node in graph.nodes:
-        node = replace(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
+        if not renamed.keys().isdisjoint(node.inputs):
+            node = replace(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
         if _is_identity(graph, node) and not any(uses[name] for name in node.outputs[1:]):
             renamed[node.outputs[0]] = node.inputs[0]
         else:

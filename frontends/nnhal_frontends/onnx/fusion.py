@@ -97,7 +97,8 @@ def _apply(graph: OnnxGraph, rule: FusionRule) -> OnnxGraph:
                 made.update(merged.constants)
                 del nodes[first.outputs[0]]
                 break
-        producers.update((name, node) for name in node.outputs)
+        for name in node.outputs:
+            producers[name] = node
         nodes[node.outputs[0]] = node
     return replace(graph, nodes=tuple(nodes.values()))
 

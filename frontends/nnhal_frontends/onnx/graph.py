@@ -36,12 +36,8 @@ class TensorInfo(NamedTuple):
     """A name for each axis, empty if it has none. Unknown dimensions of the same name are equal."""
     proto: onnx.TypeProto | None = None
     """The type as declared by the model."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the model declares a dimension of 0."""
-        dims = () if self.proto is None else self.proto.tensor_type.shape.dim
-        return any(dim.HasField("dim_value") and not dim.dim_value for dim in dims)
+    is_empty: bool = False
+    """Whether the model declares a dimension of 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +275,8 @@ def _node(proto: onnx.NodeProto, index: int) -> OnnxNode:
 
 def all_inputs(proto: onnx.NodeProto) -> tuple[str, ...]:
     """Return a node's inputs, followed by what its subgraphs read from the graph."""
+    if not any(True for _ in _subgraphs(proto)):
+        return tuple(proto.input)
     captured = names_read([onnx.NodeProto(attribute=proto.attribute)])
     return (*proto.input, *(name for name in captured if name not in proto.input))
 
@@ -315,12 +313,14 @@ def _tensor(value: onnx.ValueInfoProto) -> TensorInfo:
     kind = value.type.tensor_type
     if value.type.WhichOneof("value") != "tensor_type":
         return TensorInfo(np.dtype(object), None, (), value.type)
-    symbols = tuple(dim.dim_param for dim in kind.shape.dim)
+    dims, shape = kind.shape.dim, _shape(kind)
+    symbols = tuple([dim.dim_param for dim in dims])
+    is_empty = shape is not None and 0 in shape and any(d.HasField("dim_value") and not d.dim_value for d in dims)
     element_type = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
-    return TensorInfo(element_type, _shape(kind), symbols, value.type)
+    return TensorInfo(element_type, shape, symbols, value.type, is_empty)
 
 
 def _shape(kind: onnx.TypeProto.Tensor) -> Dimensions | None:
     if not kind.HasField("shape"):
         return None
-    return tuple(dim.dim_value for dim in kind.shape.dim)
+    return tuple([dim.dim_value for dim in kind.shape.dim])

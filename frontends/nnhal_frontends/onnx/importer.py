@@ -94,8 +94,9 @@ def prepare_graph(
     """
     if leave is not None:
         known = CONVERTERS if graph.opset >= MIN_OPSET else ()
-        left = {*leave, *contradicting(set_aside(graph, leave, known))}
-        graph = set_aside(graph, left, known)
+        aside = set_aside(graph, leave, known)
+        found = contradicting(aside)
+        graph = set_aside(graph, {*leave, *found}, known) if found else aside
     graph = fuse_shapes(fold_quantization(fuse(graph), _RULES, limits))
     return with_own_outputs(graph)
 

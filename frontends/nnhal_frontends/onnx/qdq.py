@@ -43,6 +43,8 @@ _MOVE_DATA = frozenset(
 )
 _MOVE_REALS = frozenset({"Pad", "Relu"})
 """Of these, and of Pad, those for which the 0 of integers is not that of the reals which they stand for."""
+_ENDS = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""What says that a tensor is quantised. Without them a graph has nothing quantised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ def fold_quantization(
     graph: OnnxGraph, rules: Mapping[str, QuantizationRule], limits: ImportLimits = DEFAULT_LIMITS
 ) -> OnnxGraph:
     """Return the graph with nodes in quantised form if ``rules``, by operator, allow it."""
+    if not any(node.op_type in _ENDS for node in graph.nodes):
+        return graph.without_unused()
     graph = _spread(_record(graph))
     graph = _move_dequantization(graph)
     graph = _fold(graph, rules)
@@ -148,7 +152,7 @@ def _take_over(
 def _quantizations(graph: OnnxGraph) -> Iterator[tuple[OnnxNode, str, OnnxQuantization]]:
     """Yield each node that gives a tensor a quantisation, the tensor, and the quantisation."""
     for node in graph.nodes:
-        if node.op_type in ("DequantizeLinear", "QuantizeLinear"):
+        if node.op_type in _ENDS:
             name = node.inputs[0] if node.op_type == "DequantizeLinear" else node.outputs[0]
             found = _quantization_of(graph, node, name)
             if found is not None:
@@ -225,9 +229,11 @@ def _fold(graph: OnnxGraph, rules: Mapping[str, QuantizationRule]) -> OnnxGraph:
     renamed: dict[str, str] = {}
     nodes: dict[str, OnnxNode] = {}
     for original in graph.nodes:
-        node = replace(original, inputs=tuple(renamed.get(name, name) for name in original.inputs))
-        if node.outputs[0] in renamed:
+        if original.outputs[0] in renamed:
             continue
+        node = original
+        if not renamed.keys().isdisjoint(node.inputs):
+            node = replace(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
         if node.outputs[0] in sources:
             sources[node.outputs[0]] = node
         if node.op_type == "QuantizeLinear" and node.inputs[0] in sources:

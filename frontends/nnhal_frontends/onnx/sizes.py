@@ -28,8 +28,8 @@ def resolve_reshapes(graph: OnnxGraph) -> OnnxGraph:
     known: dict[str, tuple[Size, ...]] = {}
     constants, tensors = dict(graph.constants), dict(graph.tensors)
     nodes = []
+    current = replace(graph, tensors=tensors)  # it sees what is found
     for node in graph.nodes:
-        current = replace(graph, tensors=tensors)
         values = _sizes_of(current, node, known)
         if values is not None and len(values) <= LONGEST_SIZES:
             known[node.outputs[0]] = values

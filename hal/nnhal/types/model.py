@@ -35,6 +35,14 @@ class Operand:
     extra_params: ChannelQuant | bytes | None = None
     """A ChannelQuant for per-channel types, bytes for extension types."""
 
+    def with_dimensions(self, dimensions: tuple[int, ...]) -> Operand:
+        """Return the operand with other dimensions."""
+        if dimensions == self.dimensions:
+            return self
+        return Operand(
+            self.type, dimensions, self.scale, self.zero_point, self.lifetime, self.location, self.extra_params
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:

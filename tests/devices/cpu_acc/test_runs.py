@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import onnxruntime
 import pytest
@@ -21,9 +22,10 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal_devices.cpu_acc import runs
+from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.runs import supported
-from nnhal_devices.driver import SUPPORTED, Unsupported
+from nnhal_devices.driver import SUPPORTED, DriverOptions, Unsupported
 from nnhal_devices.remembered import Remembered
 
 F32 = OperandType.TENSOR_FLOAT32
@@ -89,3 +91,19 @@ def test_messages_that_name_other_opsets_are_asked_about_apart(sessions: list[in
     answers = supported(chain([message("Erf"), message("Gelu", 1, "com.microsoft"), message("Tanh")]))
     assert answers == dict.fromkeys(range(3), SUPPORTED)
     assert sorted(sessions) == [1, 2]
+
+
+def test_of_a_model_that_is_one_message_no_session_is_made_to_foresee_its_support(sessions: list[int]) -> None:
+    model, driver = chain([message("Erf")]), CpuAcc(DriverOptions())
+    assert driver.foreseen_support(model) == [SUPPORTED]
+    assert driver.foreseen_support(chain([message("Erf"), message("Tanh")])) is None
+    assert sessions == []
+
+
+def test_operands_that_are_not_those_of_the_message_are_foreseen() -> None:
+    broken = chain([message("Erf")])
+    operands = (replace(broken.model.main.operands[0], dimensions=(3,)), *broken.model.main.operands[1:])
+    model = replace(broken, model=replace(broken.model, main=replace(broken.model.main, operands=operands)))
+    (answer,) = CpuAcc(DriverOptions()).foreseen_support(model) or ()
+    assert isinstance(answer, Unsupported)
+    assert answer.code == "SHAPE"

@@ -32,12 +32,12 @@ from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Argument, BoundWorkload, DriverOptions, PrepareOptions
 from nnhal_devices.host import cache
 from nnhal_devices.host.cache import CacheFiles, EntryLengths, read_header, save
-from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.models import ValidModel, resolve
 from nnhal_devices.host.settings import DeviceSettings
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.caching import OTHER_TOKEN, Entry, convolutional_network, entry_in
+from tests.support.device_trials import Nobody
 from tests.support.models import Recipe
 from tests.support.refusals import FAILURE, refusal
 
@@ -419,15 +419,6 @@ def test_a_driver_is_given_what_it_compiled(tmp_path: Path, monkeypatch: pytest.
     device.launch(ValidModel.of(addition_model()), Preparation(cache=opened(entry)), Nobody())()
     device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody())()
     assert given == [b"", b"compiled"]
-
-
-class Nobody:
-    """A session without buffers."""
-
-    is_over = False
-
-    def buffer(self, token: int) -> DeviceBuffer:
-        raise AssertionError(token)
 
 
 @pytest.fixture

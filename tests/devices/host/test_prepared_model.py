@@ -4,28 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from nnhal.errors import invalid_argument
 from nnhal.types import MAX_LOOP_TIMEOUT_NS, DataLocation, ErrorStatus, ExecutionConfig, RequestArgument
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import DriverOptions
-from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.models import ValidModel
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.settings import DeviceSettings
 from tests.support.additions import addition_in_ashmem, addition_model
+from tests.support.device_trials import Nobody
 from tests.support.refusals import INVALID, refusal
 
 PLAIN = ExecutionConfig()
-
-
-class Nobody:
-    """A session without buffers."""
-
-    is_over = False
-
-    def buffer(self, token: int) -> DeviceBuffer:
-        invalid_argument(f"device buffer {token} does not exist")
 
 
 @pytest.fixture
