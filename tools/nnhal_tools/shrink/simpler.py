@@ -60,7 +60,7 @@ def with_shorter_tensors(case: Case) -> Iterator[Case]:
 
 
 def with_plainer_values(case: Case) -> Iterator[Case]:
-    """Make zeros of values, all or a part of them, and round floats. Of integers and of scalars, make ones too."""
+    """Make zeros or ones of values, all or a part of them, and round floats."""
     for operand, array in case.values.items():
         described = case.operands[operand]
         if is_scalar(described.type):
@@ -81,10 +81,9 @@ def with_plainer_values(case: Case) -> Iterator[Case]:
         if array.dtype.kind == "i" and not (described.scale or described.extra_params) and np.abs(array).max() > 1:
             yield case.with_values({operand: np.clip(array, -1, 1)})
         if array.dtype.kind == "f":
-            for decimals in _DECIMALS:
-                rounded = np.round(array, decimals)
-                if not np.array_equal(rounded, array, equal_nan=True):
-                    yield case.with_values({operand: rounded})
+            for plain in (np.sign(array), *(np.round(array, decimals) for decimals in _DECIMALS)):
+                if not np.array_equal(plain, array, equal_nan=True):
+                    yield case.with_values({operand: plain})
 
 
 def _shortened(case: Case, places: tuple[tuple[int, int], ...], kept: slice) -> Case:
