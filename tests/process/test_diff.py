@@ -19,7 +19,7 @@ from nnhal_tools.up import single_device
 from tests.support.faulty_drivers import write_faulty_driver
 from tests.support.onnx_models import onnx_model, random
 from tests.support.processes import device_process
-from tests.support.tflite_files import TfliteFile, int8
+from tests.support.tflite_files import TfliteFile, booleans, floats, int8
 
 pytestmark = pytest.mark.slow
 
@@ -106,6 +106,23 @@ def test_the_layer_that_makes_the_error_is_reduced_to_a_vector(network: Path, du
         with single_device(device, "test") as remote:
             (result,) = VectorRunner(remote, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)]).run(vector)
             assert result.verdict is verdict
+
+
+def test_a_layer_of_control_flow_is_reduced_to_what_its_branch_does_wrong(tmp_path: Path) -> None:
+    file = TfliteFile()
+    branches = []
+    for code in ("LOGISTIC", "TANH"):
+        given = file.input("x", floats(2, 8))
+        branches.append(file.subgraph(*file.operator(code, [given], {"y": floats(2, 8)})))
+    inputs = [file.input("wanted", booleans()), file.input("x", floats(2, 8))]
+    options = ("IfOptions", {"ThenSubgraphIndex": branches[0], "ElseSubgraphIndex": branches[1]})
+    path = tmp_path / "choice.tflite"
+    path.write_bytes(file.build(*file.operator("IF", inputs, {"y": floats(2, 8)}, options)))
+    sample = {"wanted": np.array(True), "x": random(2, 8)}
+    report = diff_model(DiffRequest(path, "cpu_ref", "Wrong", [sample], shrink=True))
+    assert report.reduced is not None
+    assert report.reduced.operations == ("LOGISTIC",)
+    assert report.reduced.dimensions == ((1, 1),)
 
 
 def test_a_layer_that_cannot_be_reduced_is_left_out_for_the_next(network: Path) -> None:

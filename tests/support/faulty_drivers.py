@@ -52,7 +52,17 @@ class Faulty:
             if operation.type.name == {refused!r}:
                 general_failure("out of descriptors")
             operations.append(operation)
-        changed = replace(model.model, main=replace(main, operations=tuple(operations)))
+        branches = tuple(
+            replace(
+                graph,
+                operations=tuple(
+                    replace(inner, type=OperationType[{instead!r}.get(inner.type.name, inner.type.name)])
+                    for inner in graph.operations
+                ),
+            )
+            for graph in model.model.referenced
+        )
+        changed = replace(model.model, main=replace(main, operations=tuple(operations)), referenced=branches)
         return self._reference.prepare(ResolvedModel(changed, model.constants, model.names), options)
 
 

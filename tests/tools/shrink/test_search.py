@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
-from nnhal.types import ChannelQuant, Operand, OperandType, Operation, OperationType
-from nnhal_tools.shrink import Case, shrink
+from nnhal.types import (
+    ChannelQuant,
+    DataLocation,
+    Operand,
+    OperandLifeTime,
+    OperandType,
+    Operation,
+    OperationType,
+    Subgraph,
+)
+from nnhal_tools.shrink import Branch, Case, shrink
 
 FLOAT, INT32 = OperandType.TENSOR_FLOAT32, OperandType.INT32
+INPUT, OUTPUT = OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT
+TEMPORARY = OperandLifeTime.TEMPORARY_VARIABLE
 
 
 @dataclass
@@ -32,7 +44,15 @@ class Rule:
 
 
 def kinds(case: Case) -> list[str]:
-    return [OperationType(operation.type).name for operation in case.operations]
+    return kinds_of(case.operations)
+
+
+def has_any(case: Case, words: set[str]) -> bool:
+    return not words.isdisjoint(kinds(case))
+
+
+def kinds_of(operations: Sequence[Operation]) -> list[str]:
+    return [OperationType(operation.type).name for operation in operations]
 
 
 @pytest.fixture
@@ -146,6 +166,75 @@ def test_dimensions_that_only_an_execution_tells_stay_open() -> None:
     assert found is not None
     assert found.case.has_open_dimensions
     assert found.case.given[0].shape == (1, 1)
+
+
+@pytest.mark.parametrize("word", ["TANH", "EXP"])
+def test_a_branch_takes_the_place_of_the_operation_that_runs_it(word: str) -> None:
+    """The second branch adds a constant before."""
+    graph = Operand(OperandType.SUBGRAPH, lifetime=OperandLifeTime.SUBGRAPH)
+    tensor = Operand(FLOAT, (2, 3))
+    given, result = (replace(tensor, lifetime=lifetime) for lifetime in (INPUT, OUTPUT))
+    plain = Subgraph((given, result), (Operation(OperationType.TANH, (0,), (1,)),), (0,), (1,))
+    adding = Subgraph(
+        (given, Operand(FLOAT, (3,)), Operand(INT32), replace(tensor, lifetime=TEMPORARY), result),
+        (Operation(OperationType.ADD, (0, 1, 2), (3,)), Operation(OperationType.EXP, (3,), (4,))),
+        (0,),
+        (4,),
+    )
+    constants: dict[int, Array] = {1: np.ones(3, np.float32), 2: np.array(0, np.int32)}
+    operands = (
+        Operand(OperandType.TENSOR_BOOL8, (1,)),
+        *(replace(graph, location=DataLocation(offset=branch)) for branch in range(2)),
+        tensor,
+        tensor,
+    )
+    case = Case(
+        operands,
+        (Operation(OperationType.IF, (0, 1, 2, 3), (4,)),),
+        (0, 3),
+        (4,),
+        {0: np.ones(1, np.uint8), 3: np.ones((2, 3), np.float32)},
+        branches=(Branch(plain, {}), Branch(adding, constants)),
+    )
+
+    def fails(form: Case) -> bool:
+        return word in [*kinds(form), *(kind for branch in form.branches for kind in kinds_of(branch.graph.operations))]
+
+    found = shrink(case, Rule(fails))
+    assert found is not None
+    assert kinds(found.case) == [word]
+    assert found.case.branches == ()
+    assert found.case.given[0].tolist() == [[0.0]]
+
+
+def test_a_loop_becomes_one_turn_of_it() -> None:
+    graph = Operand(OperandType.SUBGRAPH, lifetime=OperandLifeTime.SUBGRAPH)
+    tensor, truth = Operand(FLOAT, (2,)), Operand(OperandType.TENSOR_BOOL8, (1,))
+    given, result = (replace(tensor, lifetime=lifetime) for lifetime in (INPUT, OUTPUT))
+    limit, axis, keep = Operand(FLOAT, (1,)), Operand(OperandType.TENSOR_INT32, (1,)), Operand(OperandType.BOOL)
+    condition = Subgraph(
+        (given, axis, keep, replace(limit, lifetime=TEMPORARY), limit, replace(truth, lifetime=OUTPUT)),
+        (
+            Operation(OperationType.REDUCE_MAX, (0, 1, 2), (3,)),
+            Operation(OperationType.LESS, (3, 4), (5,)),
+        ),
+        (0,),
+        (5,),
+    )
+    tested: dict[int, Array] = {1: np.zeros(1, np.int32), 2: np.ones((), np.uint8), 4: np.ones(1, np.float32)}
+    body = Subgraph((given, result), (Operation(OperationType.EXP, (0,), (1,)),), (0,), (1,))
+    case = Case(
+        (*(replace(graph, location=DataLocation(offset=branch)) for branch in range(2)), tensor, tensor),
+        (Operation(OperationType.WHILE, (0, 1, 2), (3,)),),
+        (2,),
+        (3,),
+        {2: np.zeros(2, np.float32)},
+        branches=(Branch(condition, tested), Branch(body, {})),
+    )
+    for word in ("EXP", "LESS"):
+        found = shrink(case, Rule(partial(has_any, words={"WHILE", word})))
+        assert found is not None
+        assert kinds(found.case) == [word]
 
 
 def test_the_search_ends_and_says_that_it_was_ended(chain: Case) -> None:

@@ -157,4 +157,4 @@ def _show(console: Console, results: Sequence[TestResult]) -> None:
         console.print(f"… and {len(failures) - _SHOWN} more failures")
     total = Counter(result.verdict for result in results)
     summary = ", ".join(f"{total[verdict]} {verdict.value}" for verdict in Verdict)
-    console.print(f"{len(results)} tests: {summary}")
+    console.print(f"{counted(len(results), 'test')}: {summary}")

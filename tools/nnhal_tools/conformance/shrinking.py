@@ -18,7 +18,7 @@ from nnhal_tools.conformance.runner import VALUES, TestResult, Verdict
 from nnhal_tools.conformance.surviving import SurvivingRunner
 from nnhal_tools.conformance.vectors import Vector, vector_of
 from nnhal_tools.hal_runner import run_on
-from nnhal_tools.shrink import Case, shrink
+from nnhal_tools.shrink import Branch, Case, shrink
 from nnhal_tools.up import RenewableDevice
 
 REFERENCE = "cpu_ref"
@@ -87,7 +87,7 @@ def reduction_words(reduction: Reduction) -> str:
     inputs = [main.operands[index] for index in main.input_indexes]
     described = [f"{type_name(operand.type)} {describe(operand.dimensions)}" for operand in inputs]
     counted = [(words, len(list(same))) for words, same in groupby(described)]
-    given = ", ".join(words if count == 1 else f"{count} times {words}" for words, count in counted)
+    given = ", ".join(words if count == 1 else f"{count} times {words}" for words, count in counted) or "constants"
     tries = f"{reduction.tries} tries" + ("" if reduction.is_least else ", the search ended there")
     return f"{place}: {' + '.join(vector.operations)} of {given}: {reduction.reason} ({tries})"
 
@@ -103,8 +103,6 @@ class _Judge:
 
     def problem(self) -> str:
         """Say why nothing can be said of smaller forms of the test; empty if something can."""
-        if self.test.model.referenced:
-            return "it runs other subgraphs"
         if self.test.multinomial_tolerance and self.result.failure == VALUES:
             return "its outputs are random"
         if self.test.expect_failure:
@@ -177,13 +175,15 @@ def _case(vector: Vector) -> Case:
         else operand
         for number, operand in enumerate(main.operands)
     )
+    main_constants, *constants = inline_constants(vector.model)
     outputs = zip(main.output_indexes, vector.outputs, strict=True)
     return Case(
         operands,
         main.operations,
         tuple(given),
         main.output_indexes,
-        {**inline_constants(vector.model)[0], **given},
+        {**main_constants, **given},
         vector.model.relax_computation_float32_to_float16,
         frozenset(number for number, expected in outputs if not expected.compared),
+        tuple(Branch(graph, values) for graph, values in zip(vector.model.referenced, constants, strict=True)),
     )

@@ -18,7 +18,7 @@ from nnhal_tools.diff.figures import Distance
 from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.report import MADE, DiffReport, Reduced
 from nnhal_tools.diff.subject import ComparedLayer, Subject, Values
-from nnhal_tools.shrink import Case, Shrunk, shrink
+from nnhal_tools.shrink import Branch, Case, Shrunk, shrink
 
 _GROUP = "nnhal diff"
 
@@ -99,13 +99,15 @@ def _inexpressible(subject: Subject, layer: ComparedLayer) -> str:
         node = subject.model.main.operations[number]
         if is_extension(node.type):
             return f"conformance vectors have operations of the HAL only, got {subject.kind(number)}"
-        if any(subject.operand(operand).lifetime == OperandLifeTime.SUBGRAPH for operand in node.inputs):
-            return f"it runs other subgraphs, got {subject.kind(number)}"
+        refers = any(subject.operand(operand).lifetime == OperandLifeTime.SUBGRAPH for operand in node.inputs)
+        if refers and any(is_extension(inner.type) for graph in subject.model.referenced for inner in graph.operations):
+            return f"conformance vectors have operations of the HAL only, and {subject.kind(number)} runs others"
     return ""
 
 
 def _case(subject: Subject, layer: ComparedLayer, sample: Values) -> Case:
     main = subject.model.main
+    constants, *branches = subject.imported.resolved().constants
     return Case(
         tuple(
             replace(operand, dimensions=known) for operand, known in zip(main.operands, subject.dimensions, strict=True)
@@ -113,8 +115,9 @@ def _case(subject: Subject, layer: ComparedLayer, sample: Values) -> Case:
         tuple(main.operations[number] for number in layer.operations),
         layer.inputs,
         layer.outputs,
-        {**subject.imported.resolved().constants[0], **{operand: sample[operand] for operand in layer.inputs}},
+        {**constants, **{operand: sample[operand] for operand in layer.inputs}},
         subject.model.relax_computation_float32_to_float16,
+        branches=tuple(Branch(graph, values) for graph, values in zip(subject.model.referenced, branches, strict=True)),
     ).ending_at(layer.outputs)
 
 

@@ -17,8 +17,16 @@ _ALIGNMENT = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Branch:
+    """A subgraph that operations of control flow refer to, with its constants."""
+
+    graph: Subgraph
+    values: Mapping[int, Array]
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """A main subgraph, without references to others."""
+    """A main subgraph, and the subgraphs that it refers to."""
 
     operands: tuple[Operand, ...]
     operations: tuple[Operation, ...]
@@ -29,6 +37,8 @@ class Case:
     relaxed: bool = False
     uncompared: frozenset[int] = frozenset()
     """Outputs of which only the dimensions are compared."""
+    branches: tuple[Branch, ...] = ()
+    """The subgraphs that operations refer to, by their index."""
 
     @property
     def computed(self) -> tuple[int, ...]:
@@ -48,20 +58,17 @@ class Case:
             **dict.fromkeys(self.outputs, OperandLifeTime.SUBGRAPH_OUTPUT),
             **dict.fromkeys(self.inputs, OperandLifeTime.SUBGRAPH_INPUT),
         }
-        operands = []
-        for number, operand in enumerate(self.operands):
-            if number in roles:
-                operands.append(replace(operand, lifetime=roles[number], location=DataLocation()))
-            elif number in self.values:
-                raw = self.values[number].tobytes()
-                content.extend(bytes(-len(content) % _ALIGNMENT))
-                location = DataLocation(0, len(content), len(raw))
-                content.extend(raw)
-                operands.append(replace(operand, lifetime=OperandLifeTime.CONSTANT_COPY, location=location))
-            else:
-                operands.append(operand)
-        main = Subgraph(tuple(operands), self.operations, self.inputs, self.outputs)
-        return Model(main, (), bytes(content), (), self.relaxed)
+        operands = tuple(
+            replace(operand, lifetime=roles[number], location=DataLocation()) if number in roles else operand
+            for number, operand in enumerate(self.operands)
+        )
+        constants = {number: array for number, array in self.values.items() if number not in roles}
+        main = Subgraph(_with_constants(operands, constants, content), self.operations, self.inputs, self.outputs)
+        branches = tuple(
+            replace(branch.graph, operands=_with_constants(branch.graph.operands, branch.values, content))
+            for branch in self.branches
+        )
+        return Model(main, branches, bytes(content), (), self.relaxed)
 
     def with_values(self, changed: Mapping[int, Array]) -> Case:
         """Return the case with other values for some operands, and their dimensions."""
@@ -96,6 +103,30 @@ class Case:
         changed = replace(self, operations=operations, inputs=(*self.inputs, *results))
         return changed.with_values(results).ending_at(self.outputs)
 
+    def inlined(self, operation: Operation, branch: int, inputs: Sequence[int], outputs: Sequence[int]) -> Case:
+        """Return the case with the operations of a subgraph in place of an operation that refers to it.
+
+        ``inputs`` and ``outputs`` are operands in place of the subgraph's, all of them or the first ones.
+        """
+        graph, values = self.branches[branch].graph, self.branches[branch].values
+        index = {
+            **dict(zip(graph.input_indexes, inputs, strict=False)),
+            **dict(zip(graph.output_indexes, outputs, strict=False)),
+        }
+        added = [number for number in range(len(graph.operands)) if number not in index]
+        index.update({number: len(self.operands) + place for place, number in enumerate(added)})
+        nodes = [
+            replace(node, inputs=tuple(index[n] for n in node.inputs), outputs=tuple(index[n] for n in node.outputs))
+            for node in graph.operations
+        ]
+        place = next(place for place, other in enumerate(self.operations) if other is operation)
+        return replace(
+            self,
+            operands=(*self.operands, *(graph.operands[number] for number in added)),
+            operations=(*self.operations[:place], *nodes, *self.operations[place + 1 :]),
+            values={**self.values, **{index[number]: array for number, array in values.items()}},
+        )
+
     def settled(self) -> Case:
         """Return the case with the dimensions that follow from its inputs and constants, unknown ones where none do.
 
@@ -124,4 +155,19 @@ class Case:
             outputs=moved(self.outputs),
             values={index[number]: np.asarray(array) for number, array in self.values.items() if number in index},
             uncompared=frozenset(moved(sorted(self.uncompared))),
+            branches=self.branches if any(self.operands[n].lifetime == OperandLifeTime.SUBGRAPH for n in used) else (),
         )
+
+
+def _with_constants(
+    operands: Sequence[Operand], values: Mapping[int, Array], content: bytearray
+) -> tuple[Operand, ...]:
+    """Append constants to the operand values of a model, and return the operands with their places."""
+    found = list(operands)
+    for number, array in values.items():
+        raw = array.tobytes()
+        content.extend(bytes(-len(content) % _ALIGNMENT))
+        location = DataLocation(0, len(content), len(raw))
+        content.extend(raw)
+        found[number] = replace(found[number], lifetime=OperandLifeTime.CONSTANT_COPY, location=location)
+    return tuple(found)

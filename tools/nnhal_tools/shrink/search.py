@@ -9,7 +9,12 @@ from typing import Protocol
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal_tools.shrink.case import Case
-from nnhal_tools.shrink.simpler import with_fewer_operations, with_plainer_values, with_shorter_tensors
+from nnhal_tools.shrink.simpler import (
+    with_fewer_operations,
+    with_plainer_values,
+    with_shorter_tensors,
+    without_control_flow,
+)
 
 MOST_TRIES = 500
 
@@ -49,6 +54,7 @@ def shrink(case: Case, judge: Judge, most_tries: int = MOST_TRIES) -> Shrunk | N
     while found is not before and not search.is_over:
         before = found
         for simpler in (
+            without_control_flow,
             lambda each: with_fewer_operations(each, judge.inner_values),
             with_shorter_tensors,
             with_plainer_values,

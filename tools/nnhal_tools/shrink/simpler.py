@@ -10,7 +10,7 @@ from math import comb
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.types import ChannelQuant
+from nnhal.types import ChannelQuant, OperationType
 from nnhal.types.layout import is_scalar
 from nnhal_tools.shrink.case import Case
 
@@ -21,6 +21,30 @@ _MOST_GROUPS = 500
 _BLOCKS = (1, 2, 4, 8)
 _PLAIN_SCALARS = (0, 1)
 _DECIMALS = (0, 2)
+
+
+def without_control_flow(case: Case) -> Iterator[Case]:
+    """Put the operations of a subgraph in the place of an operation that runs it: a branch, or one turn of a loop."""
+    for operation in case.operations:
+        if operation.type == OperationType.IF:
+            _, *branches = operation.inputs[:3]
+            for branch in branches:
+                inner = case.inlined(operation, _index(case, branch), operation.inputs[3:], operation.outputs)
+                yield inner.ending_at(inner.outputs)
+        elif operation.type == OperationType.WHILE:
+            condition, body, *given = operation.inputs
+            inner = case.inlined(operation, _index(case, body), given, operation.outputs)
+            yield inner.ending_at(inner.outputs)
+            tested = case.inlined(operation, _index(case, condition), given, ())
+            place = next(place for place, other in enumerate(case.operations) if other is operation)
+            turns = len(case.branches[_index(case, condition)].graph.operations)
+            if turns:
+                yield tested.ending_at(tested.operations[place + turns - 1].outputs)
+
+
+def _index(case: Case, operand: int) -> int:
+    """Return the index of the subgraph that an operand refers to."""
+    return case.operands[operand].location.offset
 
 
 def with_fewer_operations(case: Case, inner_values: Callable[[Case], Mapping[int, Array]]) -> Iterator[Case]:
@@ -60,7 +84,7 @@ def with_shorter_tensors(case: Case) -> Iterator[Case]:
 
 
 def with_plainer_values(case: Case) -> Iterator[Case]:
-    """Make zeros of values, all or a part of them, and round floats. Of integers and of scalars, make ones too."""
+    """Make zeros or ones of values, all or a part of them, and round floats."""
     for operand, array in case.values.items():
         described = case.operands[operand]
         if is_scalar(described.type):
@@ -81,10 +105,9 @@ def with_plainer_values(case: Case) -> Iterator[Case]:
         if array.dtype.kind == "i" and not (described.scale or described.extra_params) and np.abs(array).max() > 1:
             yield case.with_values({operand: np.clip(array, -1, 1)})
         if array.dtype.kind == "f":
-            for decimals in _DECIMALS:
-                rounded = np.round(array, decimals)
-                if not np.array_equal(rounded, array, equal_nan=True):
-                    yield case.with_values({operand: rounded})
+            for plain in (np.sign(array), *(np.round(array, decimals) for decimals in _DECIMALS)):
+                if not np.array_equal(plain, array, equal_nan=True):
+                    yield case.with_values({operand: plain})
 
 
 def _shortened(case: Case, places: tuple[tuple[int, int], ...], kept: slice) -> Case:
