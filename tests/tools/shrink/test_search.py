@@ -1,4 +1,4 @@
-"""Which simpler form of a failing case is found."""
+"""Which simpler form of what fails is found: of a case, and of anything that has parts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from nnhal.types import (
     OperationType,
     Subgraph,
 )
-from nnhal_tools.shrink import Branch, Case, shrink
+from nnhal_tools.shrink import Branch, Case, Search, shrink
 
+Numbers = tuple[int, ...]
 FLOAT, INT32 = OperandType.TENSOR_FLOAT32, OperandType.INT32
 INPUT, OUTPUT = OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT
 TEMPORARY = OperandLifeTime.TEMPORARY_VARIABLE
@@ -251,3 +252,35 @@ def test_a_case_that_does_not_fail_is_not_shrunk(chain: Case) -> None:
 def test_an_invalid_case_is_refused(layer: Case) -> None:
     with pytest.raises(HalError, match="FULLY_CONNECTED"):
         shrink(layer.with_values({2: np.zeros(7, np.int32)}), Rule(bool))
+
+
+def fewest(search: Search[Numbers], parts: Numbers) -> Numbers:
+    return search.fewest(parts, parts, tuple)
+
+
+@pytest.mark.parametrize("needed", [{0}, {999}, {17, 900}, {1, 2, 3, 500}])
+def test_only_the_parts_that_it_takes_are_left(needed: set[int]) -> None:
+    search: Search[Numbers] = Search(lambda form: needed <= set(form))
+    assert search.least(tuple(range(1000)), [lambda form: fewest(search, form)]) == tuple(sorted(needed))
+    assert search.tries < 100
+
+
+def test_a_single_part_is_left_as_it_is() -> None:
+    search: Search[Numbers] = Search(lambda _: True)
+    assert fewest(search, (7,)) == (7,)
+    assert fewest(search, (7, 8)) in {(7,), (8,)}
+
+
+def test_no_more_forms_are_tried_than_allowed() -> None:
+    tried: list[Numbers] = []
+
+    def fails(form: Numbers) -> bool:
+        tried.append(form)
+        return 1 in form
+
+    search: Search[Numbers] = Search(fails, most_tries=4)
+    left = search.least(tuple(range(1000)), [lambda form: fewest(search, form)])
+    assert 1 in left
+    assert len(left) < 1000
+    assert (len(tried), search.is_over) == (4, True)
+    assert not search.try_form((1,))

@@ -13,7 +13,9 @@ from nnhal.endpoint import Endpoint
 from nnhal_tools.stress.client import StressClient
 from nnhal_tools.stress.messages import Message, ProgressEvent, decode
 from nnhal_tools.stress.report import StressReport
+from nnhal_tools.stress.script import Act, ClientScript
 
+SCRIPT = ClientScript(4, 1, ((Act("execute", 2),), (Act("getters", 3),)))
 CRASHING = """
 import faulthandler, os, signal
 def falls():
@@ -32,7 +34,7 @@ def run_to_end(client: StressClient) -> None:
 @pytest.mark.slow
 def test_a_session_that_makes_no_progress_is_found_and_killed(short_path: Path) -> None:
     report = StressReport("none", 1)
-    client = StressClient(Endpoint(short_path), 1, report)
+    client = StressClient(Endpoint(short_path), SCRIPT, report)
     client.mind(hang_seconds=-1.0)
     run_to_end(client)
     assert [finding.text for finding in report.findings] == ["no progress for -1 s"]
@@ -43,9 +45,9 @@ def test_a_session_that_makes_no_progress_is_found_and_killed(short_path: Path) 
 @pytest.mark.slow
 def test_a_session_whose_process_fails_is_found(short_path: Path) -> None:
     report = StressReport("none", 1)
-    run_to_end(StressClient(Endpoint(short_path), 1, report))
+    run_to_end(StressClient(Endpoint(short_path), SCRIPT, report))
     (finding,) = report.findings
-    assert finding.seed == 1
+    assert (finding.client, finding.seed) == (4, 1)
     assert finding.text.startswith("the session's process ended with status 1; it printed:\n")
     assert "DeadObjectError: no link at" in finding.text
 
@@ -59,7 +61,7 @@ def test_where_the_process_of_a_session_has_crashed_is_told(
     program.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(program))
     report = StressReport("none", 1)
-    run_to_end(StressClient(Endpoint(short_path), 1, report))
+    run_to_end(StressClient(Endpoint(short_path), SCRIPT, report))
     (finding,) = report.findings
     assert finding.text.startswith("the session's process was killed by SIGSEGV; it printed:\nFatal Python error")
     assert "in falls" in finding.text

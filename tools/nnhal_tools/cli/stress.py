@@ -9,43 +9,53 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
 
-from nnhal_tools.stress import StressReport, run_stress
-from nnhal_tools.stress.report import CLOSED, CUT_OFF
-from nnhal_tools.terminal import output_console, show_table
+from nnhal_tools.given_model import require_writable
+from nnhal_tools.stress import StressReport, StressScript, draw_clients, reduce_script, run_script, run_stress
+from nnhal_tools.stress.script_file import read_script, write_script
+from nnhal_tools.stress.supervisor import Watch
+from nnhal_tools.stress.tables import show_reduced, show_report
+from nnhal_tools.terminal import output_console
 from nnhal_tools.up import opened_device
 
 _NAME = "nnhal-stress"
-_COLUMNS = {
-    "ok": ("NONE",),
-    "IA": ("INVALID_ARGUMENT",),
-    "GF": ("GENERAL_FAILURE",),
-    "MD": ("MISSED_DEADLINE_TRANSIENT", "MISSED_DEADLINE_PERSISTENT"),
-    "RE": ("RESOURCE_EXHAUSTED_TRANSIENT", "RESOURCE_EXHAUSTED_PERSISTENT"),
-    "cut": (CUT_OFF, CLOSED),
-    "bad": ("VIOLATION",),
-}
-_CAPTION = (
-    "IA INVALID_ARGUMENT, GF GENERAL_FAILURE, MD MISSED_DEADLINE, RE RESOURCE_EXHAUSTED, "
-    "cut: the session ended meanwhile, bad: violations"
-)
-_SHOWN = 20
-"""Violations that are printed; --json has them all."""
+_SECONDS, _SESSIONS, _SEED = 60.0, 4, 1
+_TRIES, _TRIES_OF_SHRINKING = 1, 3
 
 
 def stress(
     device: Annotated[
         str, typer.Argument(help="A driver, which gets a process of its own, or a running device's DIR.")
     ],
-    seconds: Annotated[float, typer.Option(help="For how long.", min=1)] = 60,
+    seconds: Annotated[float | None, typer.Option(help="For how long.", min=1, show_default=f"{_SECONDS:.0f}")] = None,
     sessions: Annotated[
-        int, typer.Option(help="Sessions at a time, each a process with two or three threads.", min=1)
-    ] = 4,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same choices.")] = 1,
+        int | None,
+        typer.Option(
+            help="Sessions at a time, each a process with two or three threads.", min=1, show_default=str(_SESSIONS)
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="The same seed gives each client the same sequence of actions.", show_default=str(_SEED)),
+    ] = None,
+    script: Annotated[Path | None, typer.Option(help="Do what the script in FILE says instead.")] = None,
+    tries: Annotated[
+        int | None,
+        typer.Option(
+            help="How often a script is run, since its clients interleave differently each time.",
+            min=1,
+            show_default=f"{_TRIES}, with --shrink {_TRIES_OF_SHRINKING}",
+        ),
+    ] = None,
+    shrink: Annotated[
+        Path | None,
+        typer.Option(help="End at the first violation, and write the least script that still shows it to FILE."),
+    ] = None,
+    save_script: Annotated[
+        Path | None, typer.Option(help="Write what each client has begun to do to FILE, for --script.")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the whole report to FILE.")] = None,
 ) -> None:
     """Call every method of the HAL at random, with valid and invalid arguments, from sessions that may be killed.
@@ -54,13 +64,76 @@ def stress(
     must hold nothing of the sessions. No other client may use the device meanwhile. Exit status 1 on any violation or
     leftover, or if nothing was done.
     """
-    with opened_device(device, _NAME) as remote, _progress(seconds) as show:
-        report = run_stress(remote, device, seconds, sessions, seed, show)
+    require_writable((shrink, save_script, json_file))
+    _require_one_source(script, {"--seconds": seconds, "--sessions": sessions, "--seed": seed}, tries, shrink)
+    over: Watch = (lambda report: bool(report.findings)) if shrink else lambda _: False
+    tries = tries or (_TRIES_OF_SHRINKING if shrink else _TRIES)
+    if script:
+        given = read_script(script)
+        reports = _run_script(device, given, tries, over)
+        clients, at_a_time = iter(given.clients), given.sessions
+    else:
+        seconds, at_a_time, seed = seconds or _SECONDS, sessions or _SESSIONS, _SEED if seed is None else seed
+        with opened_device(device, _NAME) as remote, _progress(seconds) as show:
+            reports = [run_stress(remote, device, seconds, at_a_time, seed, show, over)]
+        clients = draw_clients(seed)
+    report = next((each for each in reports if not each.passed), reports[-1])
+    done = report.script(at_a_time, clients)
+    if save_script:
+        write_script(save_script, done)
+    console = output_console()
+    show_report(console, report)
+    story = {**report.as_dict(), "runs": len(reports), "failed_runs": sum(not each.passed for each in reports)}
+    if len(reports) > 1:
+        console.print(f"the script was run {len(reports)} times, {story['failed_runs']} of them failed")
+    if shrink and report.kinds:
+        story["shrunk"] = _shrink(console, device, done, report, tries, shrink)
     if json_file:
-        json_file.write_text(json.dumps(report.as_dict(), indent=1))
-    _show(output_console(), report)
+        json_file.write_text(json.dumps(story, indent=1))
     if not report.passed:
         raise typer.Exit(1)
+
+
+def _require_one_source(script: Path | None, drawn: dict[str, object], tries: int | None, shrink: Path | None) -> None:
+    """Raise BadParameter if an option has no meaning beside others."""
+    given = [name for name, value in drawn.items() if value is not None]
+    if script and given:
+        raise typer.BadParameter(f"got {' and '.join(given)} beside --script, which says all that clients do")
+    if tries is not None and not script and not shrink:
+        raise typer.BadParameter("got --tries, expected --script or --shrink with it: only scripts are run again")
+
+
+def _run_script(device: str, script: StressScript, tries: int, over: Watch) -> list[StressReport]:
+    """Run a script so often, or until ``over`` says that a report is enough."""
+    reports: list[StressReport] = []
+    with Console(stderr=True).status("") as status:
+        while len(reports) < tries and not (reports and over(reports[-1])):
+            status.update(f"run {len(reports) + 1} of {tries}")
+            with opened_device(device, _NAME) as remote:
+                reports.append(run_script(remote, device, script, over=over))
+    return reports
+
+
+def _shrink(
+    console: Console, device: str, script: StressScript, report: StressReport, tries: int, file: Path
+) -> dict[str, object] | None:
+    """Write the least script to a file, which has the least one so far at any time. Returns the outcome for JSON."""
+    runs = 0
+
+    def run(tried: StressScript, over: Watch) -> StressReport:
+        nonlocal runs
+        runs += 1
+        status.update(f"run {runs}: {len(tried.clients)} clients, {tried.actions} actions")
+        with opened_device(device, _NAME) as remote:
+            return run_script(remote, device, tried, over=over)
+
+    with Console(stderr=True).status("") as status:
+        reduced = reduce_script(script, report, run, tries, lambda found: write_script(file, found))
+    if reduced is None:
+        console.print(f"not shrunk: the violation did not come again in {tries} runs; more --tries may show it")
+        return None
+    show_reduced(console, reduced)
+    return reduced.as_dict()
 
 
 @contextmanager
@@ -76,31 +149,3 @@ def _progress(seconds: float) -> Iterator[Callable[[StressReport, float], None]]
             progress.update(task, completed=elapsed, description=text)
 
         yield show
-
-
-def _show(console: Console, report: StressReport) -> None:
-    table = Table(
-        Column("action", no_wrap=True),
-        *(Column(name, justify="right") for name in _COLUMNS),
-        box=SIMPLE,
-        caption=_CAPTION,
-    )
-    for action, counter in sorted(report.outcomes.items()):
-        counts = (sum(counter[outcome] for outcome in outcomes) for outcomes in _COLUMNS.values())
-        table.add_row(action, *(str(count or "") for count in counts))
-    show_table(table, console)
-    endings = ", ".join(f"{count} {ending}" for ending, count in sorted(report.endings.items()))
-    console.print(
-        f"{report.actions} actions in {report.seconds:.0f} s, {report.succeeded:.0%} of them succeeded; "
-        f"{report.endings.total()} sessions: {endings}; {report.resident_growth_bytes >> 20} MiB growth in RAM",
-        soft_wrap=True,
-    )
-    for finding in report.findings[:_SHOWN]:
-        console.print(f"violation: {finding}", markup=False, soft_wrap=True)
-    if len(report.findings) > _SHOWN:
-        console.print(f"… and {len(report.findings) - _SHOWN} more violations")
-    for leftover in report.leftovers:
-        console.print(f"left: {leftover}", markup=False, soft_wrap=True)
-    if report.did_nothing and not report.findings:
-        console.print(f"nothing was done: no action ended within {report.seconds:.0f} s; give it more --seconds")
-    console.print(f"{len(report.findings)} violations, {len(report.leftovers)} leftovers")

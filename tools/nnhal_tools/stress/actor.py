@@ -42,7 +42,6 @@ class Actor:
         device: RemoteDevice,
         specimens: Sequence[Specimen],
         addition: Specimen,
-        random: Random,
         tell: Callable[[str], None],
         synchronous: bool = False,
     ) -> None:
@@ -52,7 +51,8 @@ class Actor:
         """
         self.device = device
         self.synchronous = synchronous
-        self.random = random
+        self.random = Random(0)
+        """Chooses objects and arguments; each action has its own."""
         self.specimens = specimens
         self.addition = addition
         self.prepared: list[PreparedSpecimen] = []

@@ -8,22 +8,23 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from random import Random
 
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import ended_in_words
-from nnhal_tools.stress.messages import Message, ProgressEvent, SessionEnding, decode
+from nnhal_tools.stress.messages import Message, ProgressEvent, decode
 from nnhal_tools.stress.report import CUT_OFF, StressFinding, StressReport
+from nnhal_tools.stress.script import ENDINGS, ClientScript, SessionEnding
 
-_THREADS = (2, 3)
-_KILLED = 0.5
-"""The share of sessions that are killed."""
-_LIFE_SECONDS = (0.02, 5.0)
-"""Range of the time from a session's readiness to its kill."""
-_STEPS = (20, 400)
 _PRINTED_BYTES = 16_000
 """How much a violation tells of what a process printed before it ended."""
+_ENDED = {
+    SessionEnding.RELEASE: "release",
+    SessionEnding.KILL: "killed",
+    SessionEnding.CLOSE: "close",
+    SessionEnding.EXIT: "exit",
+}
+"""What a report calls the endings."""
 
 
 @dataclass
@@ -37,40 +38,35 @@ class _Doing:
 
 
 class StressClient:
-    """One session's process. All its choices follow from its seed."""
+    """One session's process, which does what its script says."""
 
-    def __init__(self, endpoint: Endpoint, seed: int, report: StressReport) -> None:
+    def __init__(self, endpoint: Endpoint, script: ClientScript, report: StressReport) -> None:
         """Start the process. Raises OSError."""
-        random = Random(seed)
-        self.seed = seed
         self.killed = False
         self.is_ready = False
-        """Whether its threads are at work."""
+        """Whether its threads are at work, or wait for ``start``."""
+        self._script = script
         self._report = report
-        self._life = random.uniform(*_LIFE_SECONDS) if random.random() < _KILLED else None
-        self._ending = random.choice(
-            (SessionEnding.RELEASE, SessionEnding.RELEASE, SessionEnding.CLOSE, SessionEnding.EXIT)
-        )
-        self._kill_at: float | None = None
+        self._begun = [0] * len(script.threads)
+        report.begun.append(self._begun)
         self._doing: dict[int, _Doing] = {}
+        self._ending = SessionEnding.RELEASE
         self._over = False
         self._partial = b""
-        self._printed = Descriptor(os.memfd_create("nnhal-stress-printed", os.MFD_CLOEXEC))
+        self._printed = _memory("nnhal-stress-printed")
+        content = _memory("nnhal-stress-script")
+        os.pwrite(content.fileno(), script.encode(), 0)
         self.reader, writer = os.pipe2(os.O_CLOEXEC)
+        wait, start = map(Descriptor, os.pipe2(os.O_CLOEXEC))
+        self._start: Descriptor | None = start
         try:
-            arguments = {
-                "--seed": seed,
-                "--pipe": writer,
-                "--steps": random.randint(*_STEPS),
-                "--threads": random.choice(_THREADS),
-                "--ending": self._ending.value,
-            }
+            arguments = {"--script": content.fileno(), "--pipe": writer, "--start": wait.fileno()}
             words = [str(word) for pair in arguments.items() for word in pair]
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "nnhal_tools.stress.session", str(endpoint.directory), *words],
                 stdin=subprocess.DEVNULL,
                 stderr=self._printed.fileno(),
-                pass_fds=[writer],
+                pass_fds=list(arguments.values()),
             )
         except BaseException:
             os.close(self.reader)
@@ -78,6 +74,12 @@ class StressClient:
         finally:
             os.close(writer)
         self.heard_at = time.monotonic()
+
+    def start(self) -> None:
+        """Let its threads begin as soon as it is ready."""
+        if self._start is not None:
+            self._start.close()
+            self._start = None
 
     def read(self) -> bool:
         """Read its messages. Returns False once the process has ended."""
@@ -89,10 +91,8 @@ class StressClient:
         return bool(chunk)
 
     def mind(self, hang_seconds: float) -> None:
-        """Kill the process if its time has come, or if it makes no progress, which is a violation."""
+        """Kill the process if it makes no progress, which is a violation."""
         now = time.monotonic()
-        if self._kill_at is not None and now >= self._kill_at:
-            self.kill()
         busy = [doing.heard_at for doing in self._doing.values() if doing.action]
         if now - min(busy, default=self.heard_at) > hang_seconds and not self.killed:
             self._find_all(f"no progress for {hang_seconds:.0f} s")
@@ -100,21 +100,21 @@ class StressClient:
 
     def stop(self) -> None:
         """Ask the process to end. One that is not ready yet is killed."""
-        self._kill_at = None
         if self.is_ready:
             self._process.send_signal(signal.SIGTERM)
+            self.start()
         else:
             self.kill()
 
     def kill(self) -> None:
         """Kill the process."""
         self.killed = True
-        self._kill_at = None
         self._process.kill()
 
     def end(self) -> None:
         """Note how the process ended."""
         os.close(self.reader)
+        self.start()
         status = self._process.wait()
         for doing in self._doing.values():
             if doing.action:
@@ -122,17 +122,15 @@ class StressClient:
         asked_too_late = self._over and status == -signal.SIGTERM  # its signal handlers were gone already
         if not self.killed and not (self._over and status == 0) and not asked_too_late:
             self._find_all(f"the session's process {ended_in_words(status)}{self._last_words()}")
-        self._report.endings["killed" if self.killed else self._ending.value] += 1
+        self._report.endings["killed" if self.killed else _ENDED[self._ending]] += 1
 
     def _take(self, message: Message) -> None:
         doing = self._doing.setdefault(message.thread, _Doing())
         doing.heard_at = time.monotonic()
         if message.event is ProgressEvent.READY:
             self.is_ready = True
-            if self._life is not None:
-                self._kill_at = time.monotonic() + self._life
         elif message.event is ProgressEvent.BEGIN:
-            self._doing[message.thread] = _Doing(message.text, message.step)
+            self._begin(message)
         elif message.event is ProgressEvent.NOTE:
             doing.note = message.text
         elif message.event is ProgressEvent.END:
@@ -142,6 +140,14 @@ class StressClient:
             self._find(message.thread, doing, message.text)
         elif message.event is ProgressEvent.OVER:
             self._over = True
+
+    def _begin(self, message: Message) -> None:
+        self._doing[message.thread] = _Doing(message.text, message.step)
+        if message.step < len(self._script.threads[message.thread]):  # after them comes the end
+            self._begun[message.thread] = message.step + 1
+        if message.text in ENDINGS:
+            self._ending = ENDINGS[message.text]
+            self.killed = self._ending is SessionEnding.KILL
 
     def _last_words(self) -> str:
         """What the process has printed: of a crash, where each thread was."""
@@ -155,4 +161,9 @@ class StressClient:
             self._find(number, doing, text)
 
     def _find(self, thread: int, doing: _Doing, text: str) -> None:
-        self._report.findings.append(StressFinding(self.seed, thread, doing.step, doing.action, doing.note, text))
+        where = (self._script.client, self._script.seed, thread, doing.step)
+        self._report.findings.append(StressFinding(*where, doing.action, doing.note, text))
+
+
+def _memory(name: str) -> Descriptor:
+    return Descriptor(os.memfd_create(name, os.MFD_CLOEXEC))

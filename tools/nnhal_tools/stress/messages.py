@@ -15,17 +15,6 @@ MAX_CHARACTERS = 1000
 """Limit of any text: a line must be shorter than PIPE_BUF, even if every character takes several bytes."""
 
 
-class SessionEnding(Enum):
-    """How a session ends if it is not killed."""
-
-    RELEASE = "release"
-    """Everything is waited for and released."""
-    CLOSE = "close"
-    """The link is closed while calls are under way."""
-    EXIT = "exit"
-    """The process ends without closing anything."""
-
-
 class ProgressEvent(Enum):
     """Kinds of messages."""
 
@@ -39,7 +28,10 @@ class ProgressEvent(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One event of a thread. The text of BEGIN is an action, of NOTE its arguments, of END its outcome."""
+    """One event of a thread. The text of BEGIN is an action, of NOTE its arguments, of END its outcome.
+
+    A step is the number of the action in the thread's script; after the last one comes the end.
+    """
 
     event: ProgressEvent
     thread: int = 0

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from nnhal_tools.stress.script import ClientScript, StressScript
 
 CUT_OFF = "CUT OFF"
 """The outcome of an action during which its session's process ended."""
 CLOSED = "CLOSED"
 """The outcome of an action during which its session was closed."""
+NO_CLIENT = -1
+"""In place of the number of a client: the violation is the supervisor's own finding."""
+_VALUES = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|'[^']*'|[-+]?[0-9]+(?:\.[0-9]+)?")
+_MOST_OF_A_KIND = 200
 
 
 @dataclass(frozen=True)
 class StressFinding:
-    """A violation, with what is needed to reproduce it."""
+    """A violation, with what is needed to find it in the script of the run."""
 
+    client: int
+    """Number of the client; ``NO_CLIENT`` if the supervisor found it after the clients had ended."""
     seed: int
-    """Seed of the session."""
+    """Seed of the client."""
     thread: int
     """Number of the thread."""
     step: int
-    """Number of the step."""
+    """Number of the action in the thread's script."""
     action: str
     """Name of the action."""
     arguments: str
@@ -28,9 +38,22 @@ class StressFinding:
     text: str
     """What was got and what was expected."""
 
+    @property
+    def kind(self) -> str:
+        """What two runs have in common that show the same violation: its words, without any values."""
+        return kind_of(self.text)
+
     def __str__(self) -> str:
-        where = f"session seed {self.seed}, thread {self.thread}, step {self.step}"
-        return f"{where}: {self.action} [{self.arguments}]: {self.text}"
+        where = f"client {self.client}, thread {self.thread}, action {self.step}: "
+        return f"{where if self.client != NO_CLIENT else ''}{self.action} [{self.arguments}]: {self.text}"
+
+
+def kind_of(text: str) -> str:
+    """The words of a violation or a leftover, without values."""
+    before = ""
+    while before != text:
+        before, text = text, _VALUES.sub("", text)
+    return " ".join(text.split())[:_MOST_OF_A_KIND]
 
 
 @dataclass
@@ -40,7 +63,7 @@ class StressReport:
     device: str
     """Name of the device."""
     seed: int
-    """Seed of the run."""
+    """Seed of the run; of one that replays a script, 0."""
     seconds: float = 0.0
     """Length of the run."""
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
@@ -53,6 +76,8 @@ class StressReport:
     """What the device still held afterwards."""
     resident_growth_bytes: int = 0
     """Growth of its memory in RAM after the warm-up."""
+    begun: list[Sequence[int]] = field(default_factory=list)
+    """How many actions of each thread each client has begun; clients are in the order in which they were started."""
 
     @property
     def actions(self) -> int:
@@ -74,6 +99,17 @@ class StressReport:
         """Whether something was done, and there are neither violations nor leftovers."""
         return not (self.did_nothing or self.findings or self.leftovers)
 
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of what was found, without repetitions, in the order of their discovery."""
+        texts = [finding.text for finding in self.findings] + self.leftovers
+        return list(dict.fromkeys(map(kind_of, texts)))
+
+    def script(self, sessions: int, clients: Iterable[ClientScript]) -> StressScript:
+        """What was done, as a script of so many clients at a time. ``clients`` are those of the run, perhaps more."""
+        started = zip(clients, self.begun, strict=False)
+        return StressScript(sessions, tuple(client.cut(begun) for client, begun in started))
+
     def count(self, action: str, outcome: str) -> None:
         """Count an action that has ended."""
         self.outcomes.setdefault(action, Counter())[outcome] += 1
@@ -88,7 +124,7 @@ class StressReport:
             "succeeded": self.succeeded,
             "outcomes": {action: dict(counter) for action, counter in sorted(self.outcomes.items())},
             "sessions": dict(self.endings),
-            "violations": [vars(finding) for finding in self.findings],
+            "violations": [asdict(finding) for finding in self.findings],
             "leftovers": self.leftovers,
             "resident_growth_bytes": self.resident_growth_bytes,
         }

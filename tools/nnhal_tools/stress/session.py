@@ -1,6 +1,6 @@
-"""``python -m nnhal_tools.stress.session …``: one session with a device, whose threads make all calls of the HAL.
+"""``python -m nnhal_tools.stress.session …``: one session with a device, whose threads act as a script says.
 
-The same seed makes the same choices; only the order of the threads differs from run to run.
+The same script makes the same choices; only the order of the threads differs from run to run.
 """
 
 from __future__ import annotations
@@ -9,59 +9,54 @@ import argparse
 import faulthandler
 import os
 import signal
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from typing import Literal
 
 from nnhal.endpoint import Endpoint
-from nnhal.errors import HalError, NnhalError
+from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.remote import RemoteDevice
 from nnhal_tools.stress.actions import ACTIONS, SHARED_ACTIONS
 from nnhal_tools.stress.actor import Actor, Unavailable
-from nnhal_tools.stress.messages import MAX_CHARACTERS, Message, ProgressEvent, SessionEnding, Writer
+from nnhal_tools.stress.messages import MAX_CHARACTERS, Message, ProgressEvent, Writer
 from nnhal_tools.stress.outcomes import Violation
 from nnhal_tools.stress.report import CLOSED
+from nnhal_tools.stress.script import ENDINGS, Act, ClientScript, SessionEnding, decode_client
 from nnhal_tools.stress.shared import SharedObjects, share
 from nnhal_tools.stress.specimens import Specimen, addition_for, create_specimens
-
-_OWN = 0.85
-"""Probability that a thread uses objects of its own."""
 
 
 class StressSession:
     """A device, and the threads that share it."""
 
-    def __init__(self, device: RemoteDevice, writer: Writer, steps: int) -> None:
+    def __init__(self, device: RemoteDevice, writer: Writer, script: ClientScript) -> None:
         self.device = device
         self.writer = writer
-        self.steps = steps
+        self.script = script
         self.stopping = threading.Event()
         self.closing = threading.Event()
 
-    def start(self, seed: int, threads: int) -> list[threading.Thread]:
-        """Start the threads. Raises HalError."""
-        random = Random(seed)
+    def prepare(self) -> list[threading.Thread]:
+        """Create what the threads share, and return the threads, which are still to be started. Raises HalError."""
+        random = Random(self.script.seed)
         specimens = create_specimens(random)
         shared = share(self.device, addition_for(self.device, specimens), random)
-        started = []
-        for number in range(threads):
-            arguments = (number, Random(f"{seed}/{number}"), specimens, shared)
-            started.append(threading.Thread(target=self._work, args=arguments, name=f"stress-{number}", daemon=True))
-        for thread in started:
-            thread.start()
-        return started
+        return [
+            threading.Thread(target=self._work, args=(number, specimens, shared), name=f"stress-{number}", daemon=True)
+            for number in range(len(self.script.threads))
+        ]
 
-    def _work(self, number: int, random: Random, specimens: Sequence[Specimen], shared: SharedObjects) -> None:
-        actor = Actor(
-            self.device, specimens, shared.plan.specimen, random, lambda text: worker.note(text), shared.synchronous
-        )
+    def _work(self, number: int, specimens: Sequence[Specimen], shared: SharedObjects) -> None:
+        actor = Actor(self.device, specimens, shared.plan.specimen, lambda text: worker.note(text), shared.synchronous)
         worker = _Worker(self, number, actor, shared)
         step = 0
-        while step < self.steps and not self.stopping.is_set():
-            if not worker.step(step):
+        for act in self.script.threads[number]:
+            if self.stopping.is_set():
+                break
+            if not worker.step(step, act):
                 return
             step += 1
         worker.finish(step)
@@ -81,20 +76,34 @@ class _Worker:
         """Report the arguments of the present action."""
         self._send(ProgressEvent.NOTE, text)
 
-    def step(self, number: int) -> bool:
-        """Do one random action. Returns False if the session has ended meanwhile."""
+    def step(self, number: int, act: Act) -> bool:
+        """Do an action. Returns False if the session has ended meanwhile."""
         self._step = number
-        actor = self._actor
-        if actor.random.random() < _OWN:
-            name = actor.random.choices(list(ACTIONS), [weight for weight, _ in ACTIONS.values()])[0]
+        actor, name = self._actor, act.action
+        actor.random = Random(act.seed)
+        if name in ENDINGS:
+            return self._end(ENDINGS[name])
+        if name in ACTIONS:
             return self._do(name, lambda: ACTIONS[name][1](actor).name)
-        name = actor.random.choices(list(SHARED_ACTIONS), [weight for weight, _ in SHARED_ACTIONS.values()])[0]
         return self._do(name, lambda: SHARED_ACTIONS[name][1](actor, self._shared).name)
 
     def finish(self, number: int) -> None:
         """Wait for all launches and release all objects."""
         self._step = number
         self._do("end", self._release_all)
+
+    def _end(self, ending: SessionEnding) -> Literal[False]:
+        """End the session while other threads are at work."""
+        self._send(ProgressEvent.BEGIN, ending.value)
+        if ending is SessionEnding.KILL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if ending is SessionEnding.EXIT:
+            self._send(ProgressEvent.OVER, "")
+            os._exit(0)
+        self._session.closing.set()
+        self._session.device.close()
+        self._send(ProgressEvent.END, CLOSED)
+        return False
 
     def _release_all(self) -> str:
         actor = self._actor
@@ -126,6 +135,8 @@ class _Worker:
     def _report(self, error: Exception) -> None:
         if isinstance(error, Violation):
             text = str(error)
+        elif isinstance(error, DeadObjectError):
+            text = "the device is gone: its process has ended, or it has closed the session"
         elif isinstance(error, HalError):
             text = f"a call that must not fail: {error}"
         else:
@@ -137,35 +148,33 @@ class _Worker:
 
 
 def main() -> None:
-    """Run a session until its steps are done or SIGTERM arrives."""
+    """Run a session until its script is done or SIGTERM arrives.
+
+    It begins once the supervisor lets it, which it tells by closing a pipe.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("endpoint", type=Path)
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--script", type=int, required=True)
     parser.add_argument("--pipe", type=int, required=True)
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--threads", type=int, default=3)
-    parser.add_argument("--ending", type=SessionEnding, default=SessionEnding.RELEASE)
+    parser.add_argument("--start", type=int, required=True)
     arguments = parser.parse_args()
     faulthandler.enable()  # a crash of the client's own says where
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end if the supervisor is gone
     writer = Writer(arguments.pipe)
-    with RemoteDevice(Endpoint(arguments.endpoint), f"nnhal-stress-{arguments.seed}") as device:
-        session = StressSession(device, writer, arguments.steps)
+    with os.fdopen(arguments.script, "rb") as file:
+        script = decode_client(file.read())
+    with RemoteDevice(Endpoint(arguments.endpoint), f"nnhal-stress-{script.client}") as device:
+        session = StressSession(device, writer, script)
         signal.signal(signal.SIGTERM, lambda *_: session.stopping.set())
         try:
-            threads = session.start(arguments.seed, arguments.threads)
+            threads = session.prepare()
         except NnhalError as error:
             writer.send(Message(ProgressEvent.VIOLATION, text=f"the shared objects cannot be created: {error}"))
             threads = []
         writer.send(Message(ProgressEvent.READY))
-        if threads and arguments.ending is not SessionEnding.RELEASE:
-            threads[0].join()
-            if arguments.ending is SessionEnding.EXIT:
-                writer.send(Message(ProgressEvent.OVER))
-                sys.stdout.flush()
-                os._exit(0)
-            session.closing.set()
-            device.close()
+        os.read(arguments.start, 1)
+        for thread in threads:
+            thread.start()
         for thread in threads:
             thread.join()
     writer.send(Message(ProgressEvent.OVER))

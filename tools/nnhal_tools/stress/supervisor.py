@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import selectors
 import time
 from collections.abc import Callable, Iterator
@@ -12,10 +13,12 @@ from nnhal.errors import NnhalError
 from nnhal.remote import RemoteDevice
 from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.client import StressClient
-from nnhal_tools.stress.holdings import holdings_of, leftovers, resident_bytes
+from nnhal_tools.stress.drawing import draw_clients
+from nnhal_tools.stress.holdings import Holdings, holdings_of, leftovers, resident_bytes
 from nnhal_tools.stress.outcomes import Violation
 from nnhal_tools.stress.plan import RequestPlan
-from nnhal_tools.stress.report import StressFinding, StressReport
+from nnhal_tools.stress.report import NO_CLIENT, StressFinding, StressReport
+from nnhal_tools.stress.script import ClientScript, StressScript
 from nnhal_tools.stress.specimens import addition_for, create_specimens
 
 HANG_SECONDS = 60.0
@@ -28,18 +31,23 @@ RESIDENT_GROWTH_BYTES = 48 << 20
 _TICK_SECONDS = 0.02
 
 
+Progress = Callable[[StressReport, float], None]
+Watch = Callable[[StressReport], bool]
+
+
 def run_stress(
     device: RemoteDevice,
     name: str,
     seconds: float,
     sessions: int,
     seed: int,
-    progress: Callable[[StressReport, float], None] = lambda *_: None,
+    progress: Progress = lambda *_: None,
+    over: Watch = lambda _: False,
 ) -> StressReport:
     """Run ``sessions`` at a time for ``seconds``. Some are killed; each is replaced when it ends.
 
-    ``device`` is a session of the caller's; no other client may use the device meanwhile. Raises OSError if the /proc
-    entries of the device's process may not be read.
+    ``device`` is a session of the caller's; no other client may use the device meanwhile. The run ends early when
+    ``over`` says so of its report. Raises OSError if the /proc entries of the device's process may not be read.
     """
     report = StressReport(name, seed)
     started = time.monotonic()
@@ -47,15 +55,13 @@ def run_stress(
     if report.findings:
         return report
     before = holdings_of(device)
-    seeds = _seeds(seed)
+    clients = draw_clients(seed)
 
     def phase(length: float) -> bool:
         """Run and clean up. Returns False if the device no longer answers or holds leftovers."""
-        _Phase(device, sessions, seeds, report).run(length, lambda: progress(report, time.monotonic() - started))
-        if _answers(device, report):
-            report.leftovers = leftovers(device, before, _CLEAN_SECONDS)
-            return not report.leftovers
-        return False
+        run = _Phase(device, sessions, clients, report, over)
+        run.run(length, lambda: progress(report, time.monotonic() - started))
+        return not over(report) and _is_clean(device, report, before)
 
     if phase(_WARM_UP * seconds):
         resident = resident_bytes(device)
@@ -68,42 +74,81 @@ def run_stress(
     return report
 
 
+def run_script(
+    device: RemoteDevice,
+    name: str,
+    script: StressScript,
+    progress: Progress = lambda *_: None,
+    over: Watch = lambda _: False,
+) -> StressReport:
+    """Do what a script says, once. The growth of the device's memory is not judged. Otherwise as ``run_stress``."""
+    report = StressReport(name, seed=0)
+    started = time.monotonic()
+    _execute_once(device, report, "a first execution")
+    if not report.findings:
+        before = holdings_of(device)
+        run = _Phase(device, script.sessions, iter(script.clients), report, over)
+        run.run(math.inf, lambda: progress(report, time.monotonic() - started))
+        if not over(report) and _is_clean(device, report, before):
+            _execute_once(device, report, "a last execution")
+    report.seconds = time.monotonic() - started
+    return report
+
+
 class _Phase:
     """Runs sessions for some time, and then ends them."""
 
-    def __init__(self, device: RemoteDevice, sessions: int, seeds: Iterator[int], report: StressReport) -> None:
+    def __init__(
+        self,
+        device: RemoteDevice,
+        sessions: int,
+        clients: Iterator[ClientScript],
+        report: StressReport,
+        over: Watch,
+    ) -> None:
         self._device = device
         self._sessions = sessions
-        self._seeds = seeds
+        self._scripts = clients
         self._report = report
+        self._over = over
         self._selector = selectors.DefaultSelector()
         self._clients: set[StressClient] = set()
+        self._are_started = False
 
     def run(self, seconds: float, tick: Callable[[], None]) -> None:
-        """Run for some time after the first session is ready, or until the device dies.
+        """Run for some time after the first sessions have begun, or until there are no more, or the device dies.
 
-        On a busy machine sessions may take longer to start than they are to run.
+        The first sessions begin together, since one that ends before another begins does not disturb it. On a busy
+        machine sessions may take longer to start than they are to run.
         """
-        until, is_ready = time.monotonic() + HANG_SECONDS, False
+        until = time.monotonic() + HANG_SECONDS
         with self._selector:
             try:
-                while time.monotonic() < until and not self._device.gone:
-                    while len(self._clients) < self._sessions:
-                        self._start()
+                self._fill()
+                while self._clients and time.monotonic() < until and not self._device.gone:
                     self._listen()
                     tick()
-                    if not is_ready and any(client.is_ready for client in self._clients):
-                        until, is_ready = time.monotonic() + seconds, True
+                    if self._over(self._report):
+                        return
+                    if not self._are_started and all(client.is_ready for client in self._clients):
+                        until, self._are_started = time.monotonic() + seconds, True
+                        for client in self._clients:
+                            client.start()
+                    self._fill()
                 self._end(tick)
             finally:
                 for client in self._clients:
                     client.kill()
                     client.end()
 
-    def _start(self) -> None:
-        client = StressClient(self._device.endpoint, next(self._seeds), self._report)
-        self._clients.add(client)
-        self._selector.register(client.reader, selectors.EVENT_READ, client)
+    def _fill(self) -> None:
+        """Start clients as long as there are fewer than there should be. Those after the first ones begin at once."""
+        for script in itertools.islice(self._scripts, self._sessions - len(self._clients)):
+            client = StressClient(self._device.endpoint, script, self._report)
+            self._clients.add(client)
+            self._selector.register(client.reader, selectors.EVENT_READ, client)
+            if self._are_started:
+                client.start()
 
     def _listen(self) -> None:
         for key, _ in self._selector.select(_TICK_SECONDS):
@@ -124,9 +169,12 @@ class _Phase:
             tick()
 
 
-def _seeds(seed: int) -> Iterator[int]:
-    random = Random(seed)
-    return (random.getrandbits(48) for _ in itertools.count())
+def _is_clean(device: RemoteDevice, report: StressReport, before: Holdings) -> bool:
+    """Whether the device answers, and holds no more than before. Both are reported."""
+    if not _answers(device, report):
+        return False
+    report.leftovers = leftovers(device, before, _CLEAN_SECONDS)
+    return not report.leftovers
 
 
 def _answers(device: RemoteDevice, report: StressReport) -> bool:
@@ -134,7 +182,7 @@ def _answers(device: RemoteDevice, report: StressReport) -> bool:
     try:
         device.identity(_CLEAN_SECONDS)
     except NnhalError as error:
-        report.findings.append(StressFinding(report.seed, 0, 0, "after the last session", "", str(error)))
+        report.findings.append(StressFinding(NO_CLIENT, report.seed, 0, 0, "after the last session", "", str(error)))
         return False
     return True
 
@@ -149,4 +197,4 @@ def _execute_once(device: RemoteDevice, report: StressReport, what: str) -> None
         plan.verify(prepared.remote.execute(plan.request, plan.config))
         prepared.remote.release()
     except (NnhalError, Violation) as error:
-        report.findings.append(StressFinding(report.seed, 0, 0, what, "an addition", str(error)))
+        report.findings.append(StressFinding(NO_CLIENT, report.seed, 0, 0, what, "an addition", str(error)))
