@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nnhal_tools.diff.hal_runner import run_on
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
@@ -29,6 +28,7 @@ from nnhal.types import (
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner
 from nnhal_tools.conformance.vectors import read_vectors
+from nnhal_tools.hal_runner import run_on
 from nnhal_tools.replay import ReplayPace, ReplayReport, ReplayRequest, replay_recording
 from tests.support.additions import TENSOR_BYTES, addition_in_ashmem, addition_model, additions_in_a_cycle
 from tests.support.faulty import METHODS_OF_WAYS, execution_in
