@@ -9,7 +9,7 @@ from functools import partial
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import Pool
 from nnhal.types import ExecutionConfig, ExecutionResult, Memory, Request
-from nnhal_devices.host.execution import Execution, Wanted
+from nnhal_devices.host.execution import BURST, Execution, Wanted
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.staging import Staging, UsedPool, kind_of
 
@@ -60,7 +60,7 @@ class Burst:
             invalid_argument("the execution is of another prepared model than the burst")
         self._enter()
         try:
-            return execution.run(deadline_ns, is_wanted)
+            return execution.run(deadline_ns, is_wanted, BURST)
         finally:
             self._busy.release()
 

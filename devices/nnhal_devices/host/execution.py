@@ -168,12 +168,12 @@ class Execution:
         return [*self._staged_inputs, *self._staged_outputs]
 
     def run(
-        self, deadline_ns: int, is_wanted: Wanted | None = None, asked_over: str = BURST
+        self, deadline_ns: int, is_wanted: Wanted | None = None, asked_over: str = ""
     ) -> tuple[ExecutionResult, Staging]:
         """Run it once. Raises HalError: GENERAL_FAILURE if it is running already.
 
         It is ended when ``is_wanted`` returns False, which other threads ask now and then. ``asked_over`` names the
-        channel, if the call does not come over gRPC: for those who record it.
+        channel, for those who record it; empty for a call of gRPC.
         """
         if not self._busy.acquire(False):
             general_failure("the execution runs already; one at a time is allowed")

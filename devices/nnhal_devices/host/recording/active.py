@@ -25,13 +25,14 @@ from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import SUCCESS
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.recording.executions import RecordingExecution, RecordingPreparedModel
-from nnhal_devices.host.recording.notes import NoteLimits, Notes, RunNote
+from nnhal_devices.host.recording.notes import NoteLimits, Notes, PlainRun, RunNote
 from nnhal_devices.host.recording.requests import RequestForm, recorded_request
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
 _PAUSE_SECONDS = 0.05
 _BATCH = 4096
+_SUCCESS = result_to_wire(SUCCESS)
 Events = list[wire.RecordedEvent]
 
 
@@ -275,62 +276,65 @@ class ActiveRecording:
 
     def _write_batch(self) -> bool:
         """Write the oldest notes, and return whether there were any."""
-        notes = self.notes.take(_BATCH)
+        notes, plain = self.notes.take(_BATCH), self.notes.take_plain(_BATCH)
         events: Events = []
-        batch = _RunBatch(self)
         for note in notes:
             if isinstance(note, RunNote):
-                events += batch.events(note)
+                events += self._run(note)
                 self.notes.written(note.inputs)
                 self.notes.written(note.outputs)
             else:
                 events += note()
-        batch.finish()
+        events += self._plain_runs(plain)
         if events:
+            calls = sum(map(_calls_in, events))
             if self._writer.events(events):
-                self._calls += sum(map(_calls_in, events))
+                self._calls += calls
             else:
-                self._full_calls += len(notes)
-        return bool(notes)
+                self._full_calls += calls
+        return bool(notes or plain)
 
-
-class _RunBatch:
-    """Executions of one batch: equal ones, of which nothing but their times is recorded, become one event."""
-
-    def __init__(self, recording: ActiveRecording) -> None:
-        self._recording = recording
-        self._open: dict[tuple[int, str], tuple[wire.RecordedEvent, list[int], RunNote]] = {}
-        self._last: dict[tuple[int, str], int] = {}
-
-    def events(self, note: RunNote) -> Events:
-        """Return the events of an execution; none if it was added to an earlier one."""
-        is_plain = note.answer is SUCCESS and note.deadline_ns == NO_DEADLINE and not note.inputs and not note.outputs
-        key = (id(note.execution), note.method)
-        if is_plain and key in self._open:
-            self._open[key][1].extend((note.started_ns - self._last[key], note.ended_ns - note.started_ns))
-            self._last[key] = note.started_ns
-            return []
-        recording, execution = self._recording, note.execution
-        found = recording.request(execution, "PreparedModel.CreateReusableExecution", note.started_ns, note.started_ns)
-        event = recording.event(note.method, execution.client, note.started_ns, note.ended_ns)
-        event.execution.request = recording.number_of(execution)
+    def _run(self, note: RunNote) -> Events:
+        """Return the events of an execution, with those of what it needs."""
+        events, event = self._execution(note.execution, note.method, note.started_ns, note.ended_ns)
         if note.deadline_ns != NO_DEADLINE:
             event.execution.deadline_in_ns = note.deadline_ns - note.started_ns
-        event.execution.inputs.extend(map(recording.content, note.inputs))
-        event.execution.outputs.extend(map(recording.content, note.outputs))
+        event.execution.inputs.extend(map(self.content, note.inputs))
+        event.execution.outputs.extend(map(self.content, note.outputs))
         if isinstance(note.answer, ExecutionResult):
             event.execution.result.CopyFrom(result_to_wire(note.answer))
         else:
-            recording.fail(event, note.answer)
-        if is_plain:
-            self._open[key] = (event, [], note)  # which keeps the execution, and so its id
-            self._last[key] = note.started_ns
-        return [*found, event]
+            self.fail(event, note.answer)
+        return [*events, event]
 
-    def finish(self) -> None:
-        """Give the events the times of those that were added."""
-        for event, again, _ in self._open.values():
-            event.again_ns.extend(again)
+    def _plain_runs(self, runs: Sequence[PlainRun]) -> Events:
+        """Return the events of executions that are equal but for their times: one event for each request."""
+        found: Events = []
+        events: dict[tuple[int, str], wire.RecordedEvent] = {}
+        again: dict[tuple[int, str], list[int]] = {}
+        last: dict[tuple[int, str], int] = {}
+        for execution, method, started_ns, ended_ns in runs:
+            key = id(execution), method
+            if key in last:
+                again[key] += (started_ns - last[key], ended_ns - started_ns)
+            else:
+                before, event = self._execution(execution, method, started_ns, ended_ns)
+                event.execution.result.CopyFrom(_SUCCESS)
+                found += [*before, event]
+                events[key], again[key] = event, []
+            last[key] = started_ns
+        for key, event in events.items():
+            event.again_ns.extend(again[key])
+        return found
+
+    def _execution(
+        self, execution: RecordingExecution, method: str, started_ns: int, ended_ns: int
+    ) -> tuple[Events, wire.RecordedEvent]:
+        """Return the event of an execution, and those of what it needs."""
+        before = self.request(execution, "PreparedModel.CreateReusableExecution", started_ns, started_ns)
+        event = self.event(method, execution.client, started_ns, ended_ns)
+        event.execution.request = self.number_of(execution)
+        return before, event
 
 
 def _calls_in(event: wire.RecordedEvent) -> int:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from math import prod
+from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import TYPE_CHECKING, cast
 
 from nnhal.arrays import Bytes
 from nnhal.errors import HalError
-from nnhal.types import ExecutionConfig, ExecutionResult, Request, RequestArgument
+from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult, Request, RequestArgument
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, fully_specified, is_extension
 from nnhal_devices.host.bound_arguments import BoundArguments
 from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.execution import BURST, LAUNCH_CHANNEL, Conclude, Execution, Wanted
+from nnhal_devices.host.execution import BURST, LAUNCH_CHANNEL, SUCCESS, Conclude, Execution, Wanted
 from nnhal_devices.host.prepared_model import PoolOpener, PreparedModel
 from nnhal_devices.host.recording.notes import RunNote, Values
 from nnhal_devices.host.recording.requests import form_of
@@ -102,19 +103,24 @@ class RecordingExecution(Execution):
         return self.uses.buffers if self.uses is not None else []
 
     def run(
-        self, deadline_ns: int, is_wanted: Wanted | None = None, asked_over: str = BURST
+        self, deadline_ns: int, is_wanted: Wanted | None = None, asked_over: str = ""
     ) -> tuple[ExecutionResult, Staging]:
         """Run it once, and record that. Raises as any execution."""
         active = self._recorder.active
         if active is None:
-            return super().run(deadline_ns, is_wanted, asked_over)
-        method, started_ns = _method(asked_over), now_ns()
+            return Execution.run(self, deadline_ns, is_wanted, asked_over)
+        started_ns = clock_gettime_ns(CLOCK_BOOTTIME)
         try:
-            done = super().run(deadline_ns, is_wanted, asked_over)
+            done = Execution.run(self, deadline_ns, is_wanted, asked_over)
         except HalError as error:
-            self._note(active, method, started_ns, deadline_ns, HalError(error.status, error.message))
+            failure = HalError(error.status, error.message)
+            self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, failure)
             raise
-        self._note(active, method, started_ns, deadline_ns, done[0])
+        # The common case, of which every tenth of a microsecond counts: a run on a channel, without its values.
+        if done[0] is SUCCESS and asked_over and deadline_ns == NO_DEADLINE and not self._values:
+            active.notes.add_plain((self, asked_over, started_ns, clock_gettime_ns(CLOCK_BOOTTIME)))
+        else:
+            self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, done[0])
         return done
 
     def run_held(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:

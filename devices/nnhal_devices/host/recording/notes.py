@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from nnhal.arrays import Bytes
 from nnhal.errors import HalError
@@ -15,6 +15,7 @@ from nnhal.v1 import recording_pb2 as wire
 if TYPE_CHECKING:
     from nnhal_devices.host.recording.executions import RecordingExecution
 
+T = TypeVar("T")
 Values = Sequence[Bytes | int | None]
 """The values of arguments: bytes, a size if the bytes were left out, or None for an argument without any of its own."""
 
@@ -43,12 +44,18 @@ Note = RunNote | Callable[[], Sequence[wire.RecordedEvent]]
 """An execution, or what makes events of any other call."""
 
 
+PlainRun = tuple["RecordingExecution", str, int, int]
+"""An execution that has succeeded, without its values: the channel that it came over, its beginning, and its end."""
+
+
 class Notes:
     """A queue that does not grow beyond its limits: what comes too fast is dropped, and counted."""
 
     def __init__(self, limits: NoteLimits) -> None:
         self._limits = limits
+        self._most = limits.notes
         self._waiting: deque[Note] = deque()
+        self._plain: deque[PlainRun] = deque()
         self._lock = Lock()
         self._value_bytes = 0
         self.dropped_calls = 0
@@ -56,13 +63,20 @@ class Notes:
 
     def add(self, note: Note) -> None:
         """Note a call, unless too many wait."""
-        if len(self._waiting) < self._limits.notes:
+        if len(self._waiting) < self._most:
             self._waiting.append(note)
             return
         self.dropped_calls += 1
         if isinstance(note, RunNote):
             self.written(note.inputs)
             self.written(note.outputs)
+
+    def add_plain(self, run: PlainRun) -> None:
+        """Note an execution, unless too many wait."""
+        if len(self._plain) < self._most:
+            self._plain.append(run)
+        else:
+            self.dropped_calls += 1
 
     def has_room(self, size: int) -> bool:
         """Reserve room for values of so many bytes, and return whether there is."""
@@ -85,5 +99,12 @@ class Notes:
 
     def take(self, most: int) -> list[Note]:
         """Take the notes that wait, the oldest first, and ``most`` at the most."""
-        waiting = self._waiting
-        return [waiting.popleft() for _ in range(min(most, len(waiting)))]
+        return _taken(self._waiting, most)
+
+    def take_plain(self, most: int) -> list[PlainRun]:
+        """Take executions that wait, the oldest first, and ``most`` at the most."""
+        return _taken(self._plain, most)
+
+
+def _taken(waiting: deque[T], most: int) -> list[T]:
+    return [waiting.popleft() for _ in range(min(most, len(waiting)))]
