@@ -63,6 +63,23 @@ def test_a_device_with_few_outputs_shows_a_few_at_a_time() -> None:
     assert found.samples[0].keys() == {OUTPUT, *range(9)}
 
 
+def test_no_run_asks_for_many_values_before_one_has_shown_fewer() -> None:
+    """A compiler may take long until it finds that it cannot keep so many outputs."""
+    asked: list[int] = []
+
+    class Asked(FusingPiece):
+        def run(self, shown: Sequence[int]) -> list[Mapping[int, Array]]:
+            asked.append(len(shown))
+            return super().run(shown)
+
+    found = observe(Asked(), range(40), first=8)
+    assert (asked, found.fused) == ([0, 8, 16, 16], [])
+    asked.clear()
+    found = observe(Asked(most=10), range(40), first=8)
+    assert (max(asked), found.fused) == (16, [])
+    assert found.samples[0].keys() == {OUTPUT, *range(40)}
+
+
 def test_the_search_is_bounded() -> None:
     piece = FusingPiece(fused=range(2000))
     found = observe(piece, range(1000))

@@ -9,7 +9,7 @@ from itertools import groupby
 from nnhal.arrays import Array
 from nnhal.errors import DeadObjectError, NnhalError, general_failure
 from nnhal.remote import RemoteDevice
-from nnhal.types import Model
+from nnhal.types import DeviceType, Model
 from nnhal_tools.diff.observing import observe
 from nnhal_tools.diff.side import SideValues
 from nnhal_tools.diff.subject import Subject, Values
@@ -17,6 +17,8 @@ from nnhal_tools.hal_runner import run_on
 
 HELPER = "cpu_ref"
 """The driver that computes what a device declines."""
+_FIRST_SHOWN = 8
+"""Inner values that are asked of an accelerator first: its working memory may not hold all of them."""
 _SHOWN_REASONS = 3
 
 
@@ -68,7 +70,7 @@ class DeviceSide:
                 for operand in self._subject.model.main.operations[number].outputs
                 if operand in self._subject.computed and operand not in outputs
             ]
-            found = observe(piece, inner)
+            found = observe(piece, inner, None if piece.device.device_type() == DeviceType.CPU else _FIRST_SHOWN)
             fused += found.fused
             repeats &= found.repeats
             for values, more in zip(known, found.samples, strict=True):

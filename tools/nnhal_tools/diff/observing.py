@@ -49,11 +49,18 @@ class Observed:
     """Whether the untouched model gives the same bits when it runs again."""
 
 
-def observe(piece: Piece, inner: Sequence[int]) -> Observed:
-    """Return the outputs of a piece and as many of its inner values as are exact."""
+def observe(piece: Piece, inner: Sequence[int], first: int | None = None) -> Observed:
+    """Return the outputs of a piece and as many of its inner values as are exact.
+
+    All of them are asked for at once, or ``first`` of them, and twice as many each time that it works: a compiler may
+    take long until it finds that it cannot keep so many outputs.
+    """
     found = Observed([dict(values) for values in piece.run(())])
-    if inner:
-        _Search(piece, [dict(values) for values in found.samples], found).probe(list(inner))
+    search = _Search(piece, [dict(values) for values in found.samples], found)
+    left, size = list(inner), first or len(inner)
+    while left:
+        whole = search.probe(left[:size])
+        left, size = left[size:], 2 * size if whole else max(1, size // 2)
     return found
 
 
@@ -65,18 +72,22 @@ class _Search:
     found: Observed
     _ran_again: bool = False
 
-    def probe(self, inner: list[int]) -> None:
-        """Show values together; those that cannot be are shown in halves, and the last ones at a cut."""
+    def probe(self, inner: list[int]) -> bool:
+        """Show values together; those that cannot be are shown in halves, and the last ones at a cut.
+
+        Returns whether they could be shown together.
+        """
         if self.found.runs >= MOST_PROBES:
             self.found.fused += inner
         elif self._takes(inner):
-            return
+            return True
         elif len(inner) > 1:
             half = len(inner) // 2
             self.probe(inner[:half])
             self.probe(inner[half:])
         elif not self._takes(inner, is_cut=True):
             self.found.fused += inner
+        return False
 
     def _takes(self, inner: Sequence[int], is_cut: bool = False) -> bool:
         """Take values of a run if its outputs are those of the untouched piece, and return whether they are."""
