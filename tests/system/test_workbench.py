@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/workbench.md"
 _SHOWN = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_COMMAND = "exec {interpreter} -c 'from nnhal_tools.cli import main; main()' \"$@\""
+_NNHAL = "-c 'from nnhal_tools.cli import main; main()'"
 _SEPARATOR = "---- the next command ----"
 
 
@@ -47,8 +47,9 @@ def test_each_command_of_the_story_prints_what_the_page_shows(tmp_path: Path) ->
         (tmp_path / folder).symlink_to(ROOT / folder)
     programs = tmp_path / "programs"
     programs.mkdir()
-    (programs / "nnhal").write_text(f"#!/bin/sh\n{_COMMAND.format(interpreter=sys.executable)}\n")
-    (programs / "nnhal").chmod(0o755)
+    for name, arguments in (("python", ""), ("nnhal", _NNHAL)):
+        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments} "$@"\n')
+        (programs / name).chmod(0o755)
     script = f"\necho '{_SEPARATOR}'\n".join(command for command, _ in shown)
     variables = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
     done = subprocess.run(
