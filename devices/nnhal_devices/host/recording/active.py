@@ -13,8 +13,8 @@ from nnhal.arrays import Bytes
 from nnhal.codec import config_to_wire, result_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
-from nnhal.recording import VERSION, WEIGHT_BYTES, RecordingWriter, recorded_model
-from nnhal.types import NO_DEADLINE, ExecutionResult
+from nnhal.recording import INVALID_DEADLINE, VERSION, WEIGHT_BYTES, RecordingWriter, recorded_model
+from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import recording_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -205,6 +205,7 @@ class ActiveRecording:
         self,
         prepared: RecordingPreparedModel,
         form: RequestForm,
+        config: ExecutionConfig,
         error: HalError,
         method: str,
         started_ns: int,
@@ -215,6 +216,7 @@ class ActiveRecording:
         event = self.event(method, prepared.client, started_ns, ended_ns)
         event.request.CopyFrom(recorded_request(form, self.number_of))
         event.request.prepared_model = self.number_of(prepared)
+        event.request.config.CopyFrom(config_to_wire(config))
         self.fail(event, error)
         return [*events, event]
 
@@ -298,7 +300,7 @@ class ActiveRecording:
         """Return the events of an execution, with those of what it needs."""
         events, event = self._execution(note.execution, note.method, note.started_ns, note.ended_ns)
         if note.deadline_ns != NO_DEADLINE:
-            event.execution.deadline_in_ns = note.deadline_ns - note.started_ns
+            event.execution.deadline_in_ns = deadline_in_ns(note.deadline_ns, note.started_ns)
         event.execution.inputs.extend(map(self.content, note.inputs))
         event.execution.outputs.extend(map(self.content, note.outputs))
         if isinstance(note.answer, ExecutionResult):
@@ -335,6 +337,11 @@ class ActiveRecording:
         event = self.event(method, execution.client, started_ns, ended_ns)
         event.execution.request = self.number_of(execution)
         return before, event
+
+
+def deadline_in_ns(deadline_ns: int, started_ns: int) -> int:
+    """The nanoseconds from a call to its deadline, as recordings have them."""
+    return INVALID_DEADLINE if deadline_ns < NO_DEADLINE else deadline_ns - started_ns
 
 
 def _calls_in(event: wire.RecordedEvent) -> int:
