@@ -53,7 +53,14 @@ def target_of(client: ClientSession | None, request: Any) -> object | None:
 
 
 def tell(active: ActiveRecording, call: Call, answer: Any, error: HalError | None) -> None:
-    """Note a call that has been answered, or has failed with an error."""
+    """Note a call that has been answered, or has failed with an error. Whatever goes wrong here ends the recording."""
+    try:
+        _tell(active, call, answer, error)
+    except Exception as problem:
+        active.give_up(problem)
+
+
+def _tell(active: ActiveRecording, call: Call, answer: Any, error: HalError | None) -> None:
     ended_ns = now_ns()
     about = _ABOUT.get(call.method)
     fill = _nothing if about is None or call.client is None else about(active, AnsweredCall(call, answer, error))

@@ -203,7 +203,7 @@ class RecordingExecution(Execution):
             return size
         try:
             return used.pool.read(argument.location.offset, size)
-        except HalError:  # the file has been truncated, which the run says
+        except (HalError, MemoryError):  # of a truncated file, the run itself tells
             active.notes.give_back(size)
             return size
 
