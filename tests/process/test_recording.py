@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -229,6 +230,23 @@ def test_a_recording_of_a_device_that_dies_reaches_up_to_there(tmp_path: Path) -
     with read_device_recording(path) as read:
         assert read.end is None
         assert "Device.PrepareModelWithConfig" in [record.event.method for record in read.records]
+
+
+def test_a_file_that_cannot_be_written_ends_the_recording_with_the_reason_and_nothing_else(tmp_path: Path) -> None:
+    with (
+        device_process("cpu_ref", tmp_path, "--allow-recording") as (child, endpoint),
+        RecordingControl(endpoint) as control,
+        RemoteDevice(endpoint, "a client") as remote,
+    ):
+        control.start(tmp_path / "a.nnrec")
+        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (100, 100))  # as a full disk
+        prepared = remote.prepare_model(addition_model())
+        wait_until(lambda: control.figures().failure != "", "the recording fails")
+        addition = addition_in_ashmem()
+        addition.check(lambda: prepared.execute(addition.request), 1, 2)
+        figures = control.stop()
+    assert figures.failure == "the file cannot be written: File too large"
+    assert figures.dropped_calls > 0
 
 
 def test_a_recording_ends_with_the_session_that_has_begun_it(device: Endpoint, tmp_path: Path) -> None:

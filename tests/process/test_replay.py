@@ -16,6 +16,7 @@ from nnhal.memory import create_ashmem, open_pool
 from nnhal.remote import RemoteDevice
 from nnhal.remote.recordings import Omissions
 from nnhal.types import (
+    Ashmem,
     BufferRole,
     DataLocation,
     ErrorStatus,
@@ -235,3 +236,32 @@ def test_what_was_left_out_is_not_compared_and_said(device: Endpoint, tmp_path: 
     assert report.differences == []
     assert report.compared_outputs == (0 if omissions.contents else 1)
     assert any(note.startswith("left out: ") for note in report.notes)
+
+
+def test_empty_values_are_recorded_as_empty(device: Endpoint, tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    recipe, code, index = Recipe(), OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
+    value = recipe.input(code, (4,))
+    begin, size = recipe.input(index, (1,)), recipe.input(index, (1,))
+    model = recipe.build(recipe.operation(OperationType.SLICE, [value, begin, size], Operand(code, (0,)))).model
+    with recording(device, path) as recorded, RemoteDevice(device, "a client") as remote:
+        (result,) = run_on(remote, model, [[INPUT, np.array([1], np.int32), np.array([0], np.int32)]])
+    assert result[0].size == 0
+    (execution,) = (one.event.execution for one in recorded.records() if one.event.HasField("execution"))
+    assert [content.size for content in execution.outputs] == [0]
+    report = replayed(path, device)
+    assert (report.differences, report.compared_outputs) == ([], 1)
+
+
+def test_requests_with_memory_that_was_not_valid_are_left_out(device: Endpoint, tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    with recording(device, path), RemoteDevice(device, "a client") as remote:
+        prepared = remote.prepare_model(addition_model())
+        request = addition_in_ashmem().request
+        (pool,) = request.pools
+        assert isinstance(pool, Ashmem)
+        short = replace(request, pools=(replace(pool, size=1 << 20),))
+        refusal(lambda: prepared.execute(short), INVALID, "the file behind it has")
+    report = replayed(path, device)
+    assert report.differences == []
+    assert report.left_out == {"requests with memory that was not valid": 1}

@@ -1,11 +1,12 @@
 """Recordings of what clients ask of a device: their file (docs/recording.md), written by devices and read by tools."""
 
-from nnhal.recording.file_form import MAX_CONTENT_BYTES, VERSION, DeviceRecordingError
+from nnhal.recording.file_form import INVALID_DEADLINE, MAX_CONTENT_BYTES, VERSION, DeviceRecordingError
 from nnhal.recording.models import WEIGHT_BYTES, recorded_model, refused_model, restored_model
 from nnhal.recording.reading import DeviceRecording, Record, read_device_recording
 from nnhal.recording.writing import RecordingWriter
 
 __all__ = [
+    "INVALID_DEADLINE",
     "MAX_CONTENT_BYTES",
     "VERSION",
     "WEIGHT_BYTES",

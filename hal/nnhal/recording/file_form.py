@@ -18,6 +18,9 @@ MAX_CONTENT_BYTES = (1 << 32) - (1 << 20)
 MAX_EVENTS_BYTES = 256 << 20
 """Bytes of one record of events before compression, models without their constants included."""
 
+INVALID_DEADLINE = -(1 << 63)
+"""The nanoseconds to a deadline that was no instant: a number below -1."""
+
 
 class RecordKind(IntEnum):
     """What a record holds."""

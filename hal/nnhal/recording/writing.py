@@ -27,6 +27,7 @@ class RecordingWriter:
         self._room = max_bytes - _END_BYTES if max_bytes else None
         self._lock = threading.Lock()
         self._known: dict[bytes, bool] = {}
+        self._is_closed = False
         self.bytes = 0
         """Bytes that were written."""
         self.contents = 0
@@ -66,8 +67,15 @@ class RecordingWriter:
             self._room = None
             self._record(RecordKind.END, wire.RecordingEnd(figures=figures).SerializeToString())
 
+    def close(self) -> None:
+        """Write no more, whatever comes from other threads: the file may be closed now."""
+        with self._lock:
+            self._is_closed = True
+
     def _record(self, kind: RecordKind, payload: bytes) -> bool:
         needed = RECORD.size + len(payload)
+        if self._is_closed:
+            return False
         if self._room is not None and self.bytes + needed > self._room:
             return False
         self._put(RECORD.pack(kind, len(payload), zlib.crc32(payload)) + payload)

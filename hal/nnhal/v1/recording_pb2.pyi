@@ -546,6 +546,9 @@ class RecordedPreparation(_message.Message):
     DEADLINE_IN_NS_FIELD_NUMBER: _builtins.int
     IS_FROM_CACHE_FIELD_NUMBER: _builtins.int
     IS_EARLIER_FIELD_NUMBER: _builtins.int
+    COMPILATION_HINTS_FIELD_NUMBER: _builtins.int
+    EXTENSION_NAME_TO_PREFIX_FIELD_NUMBER: _builtins.int
+    HAS_CACHE_FIELD_NUMBER: _builtins.int
     prepared_model: _builtins.int
     """The number of the prepared model in the recording, from 1 on; 0 if it failed."""
     preference: _types_pb2.ExecutionPreference.ValueType
@@ -553,14 +556,24 @@ class RecordedPreparation(_message.Message):
     priority: _types_pb2.Priority.ValueType
     """A Priority."""
     deadline_in_ns: _builtins.int
-    """Nanoseconds from the call to its deadline; unset without one."""
+    """Nanoseconds from the call to its deadline; unset without one; the least int64 if it was invalid, below -1."""
     is_from_cache: _builtins.bool
     """Whether it was prepared from a cache."""
     is_earlier: _builtins.bool
     """Whether it was prepared before the recording began."""
+    has_cache: _builtins.bool
+    """Whether it was given files or a token to be cached by, which are not recorded."""
     @_builtins.property
     def model(self) -> Global___RecordedModel:
         """The model; unset if it could not be read."""
+
+    @_builtins.property
+    def compilation_hints(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TokenValuePair]:
+        """Hints, in the form that their extensions define."""
+
+    @_builtins.property
+    def extension_name_to_prefix(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ExtensionNameAndPrefix]:
+        """The extensions that the hints belong to."""
 
     def __init__(
         self,
@@ -572,10 +585,13 @@ class RecordedPreparation(_message.Message):
         deadline_in_ns: _builtins.int | None = ...,
         is_from_cache: _builtins.bool = ...,
         is_earlier: _builtins.bool = ...,
+        compilation_hints: _abc.Iterable[_types_pb2.TokenValuePair] | None = ...,
+        extension_name_to_prefix: _abc.Iterable[_types_pb2.ExtensionNameAndPrefix] | None = ...,
+        has_cache: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_in_ns", b"_deadline_in_ns", "deadline_in_ns", b"deadline_in_ns", "model", b"model"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_in_ns", b"_deadline_in_ns", "deadline_in_ns", b"deadline_in_ns", "is_earlier", b"is_earlier", "is_from_cache", b"is_from_cache", "model", b"model", "preference", b"preference", "prepared_model", b"prepared_model", "priority", b"priority"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_in_ns", b"_deadline_in_ns", "compilation_hints", b"compilation_hints", "deadline_in_ns", b"deadline_in_ns", "extension_name_to_prefix", b"extension_name_to_prefix", "has_cache", b"has_cache", "is_earlier", b"is_earlier", "is_from_cache", b"is_from_cache", "model", b"model", "preference", b"preference", "prepared_model", b"prepared_model", "priority", b"priority"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_in_ns: _TypeAlias = _typing.Literal["deadline_in_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_in_ns: _TypeAlias = _typing.Literal["_deadline_in_ns", b"_deadline_in_ns"]  # noqa: Y015
@@ -635,11 +651,11 @@ class RecordedRequest(_message.Message):
 
     @_builtins.property
     def pool_kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The kinds of the pools: ashmem, mmap_fd, hardware_buffer_blob, and token for a buffer."""
+        """The kinds of the pools: ashmem, mmap_fd, hardware_buffer_blob, hardware_buffer for an image, and token for a buffer."""
 
     @_builtins.property
     def pool_bytes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The sizes of the pools in bytes; 0 for a buffer."""
+        """The sizes of the pools in bytes; 0 for a buffer, and for memory that was not valid."""
 
     @_builtins.property
     def config(self) -> _request_pb2.ExecutionConfig:
@@ -677,7 +693,7 @@ class RecordedExecution(_message.Message):
     request: _builtins.int
     """The request, by its number."""
     deadline_in_ns: _builtins.int
-    """Nanoseconds from the beginning to its deadline; unset without one."""
+    """Nanoseconds from the beginning to its deadline; unset without one; the least int64 if it was invalid, below -1."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecordedContent]:
         """The values of inputs, one for each; without a digest for one in a buffer, and for one that is omitted."""

@@ -139,3 +139,14 @@ def test_a_content_is_not_decompressed_beyond_its_size(tmp_path: Path) -> None:
         file.write(RECORD.pack(RecordKind.CONTENT, len(payload), zlib.crc32(payload)) + payload)
     with read_device_recording(path) as recording, pytest.raises(DeviceRecordingError, match="damaged at byte"):
         recording.content(wire.RecordedContent(digest=digest, size=10))
+
+
+def test_nothing_is_written_once_it_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    with path.open("wb") as file:
+        writer = RecordingWriter(file.fileno(), wire.RecordingHeader(version=1))
+        writer.close()
+        size = path.stat().st_size
+        assert writer.content(VALUES).is_left_out
+        assert not writer.events(events(1))
+        assert path.stat().st_size == size

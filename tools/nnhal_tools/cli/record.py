@@ -60,7 +60,7 @@ def record(
     """Record every call that clients make of a device, with its arguments, answers and times; or show a recording.
 
     In COMMAND, {device} stands for the directory of the device, {framework} for that of a framework that uses it, and
-    {directory} for that of both, which NNHAL_DIRECTORY is too. The exit status is COMMAND's.
+    {directory} for that of both, which NNHAL_DIRECTORY is too. The exit status is COMMAND's; 1 if the recording failed.
 
     A running device must have been started with --allow-recording.
     """
@@ -82,7 +82,10 @@ def record(
     with recorded_device(device, root, given) as recorded, RecordingControl(recorded.endpoint) as control:
         control.start(output, omissions, max_bytes)
         status = recorded.run(given) if given else _wait(control, seconds)
-        _tell(output, _ended(control), as_json)
+        figures = _ended(control)
+        _tell(output, figures, as_json)
+    if figures is None or figures.failure:
+        raise typer.Exit(status or 1)
     if status:
         raise typer.Exit(status)
 

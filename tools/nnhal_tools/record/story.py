@@ -85,7 +85,7 @@ def rows(recording: DeviceRecording) -> Iterator[tuple[str, ...]]:
         event = record.event
         status = ErrorStatus(event.status)
         yield (
-            f"{record.started_ns / _NS:.6f}",
+            f"{record.started_ns / _NS:.6f}" if record.started_ns >= 0 else "before",
             str(event.session or ""),
             event.method,
             _what(event, requests),

@@ -106,12 +106,12 @@ class RequestMemory:
 
 def _new_pool(kind: str, size: int) -> tuple[Memory, Pool]:
     if size <= 0:
-        raise UnplayableError("a pool whose size is not recorded")
+        raise UnplayableError("requests with memory that was not valid")
     if kind == "mmap_fd":
         with TemporaryDirectory(prefix="nnhal-") as directory:
             file = create_file(Path(directory) / "pool", size)
         return file, FilePool(file, writable=True)
     if kind not in _MAKERS:
-        raise UnplayableError(f"a pool of kind {kind!r}, expected {', '.join((*_MAKERS, 'mmap_fd', _TOKEN))}")
+        raise UnplayableError(f"requests with memory of kind {kind!r}, which is not made here")
     memory = _MAKERS[kind](size)
     return memory, open_pool(memory, writable=True)

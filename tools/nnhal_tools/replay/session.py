@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
 from nnhal.arrays import Bytes
+from nnhal.codec.model import extension_names_from_wire
+from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError
 from nnhal.memory import create_ashmem, open_pool
-from nnhal.recording import DeviceRecording, DeviceRecordingError, Record, restored_model
+from nnhal.recording import INVALID_DEADLINE, DeviceRecording, DeviceRecordingError, Record, restored_model
 from nnhal.remote import RemoteBurst, RemoteDevice, RemoteExecution, RemotePreparedModel
 from nnhal.remote.buffer import RemoteBuffer
 from nnhal.types import (
@@ -123,6 +125,8 @@ class PlayedSession:
                     self._release(number, record)
         except (UnplayableError, DeviceRecordingError) as error:
             self._found.leave_out(str(error))
+        except HalError:  # of decoding: what a device answers has been looked at before
+            self._found.leave_out("calls whose arguments cannot be made again")
 
     def close(self) -> None:
         """Leave the device."""
@@ -132,13 +136,20 @@ class PlayedSession:
         about = record.event.preparation
         if about.is_from_cache and not about.prepared_model:
             raise UnplayableError("preparations from a cache that failed")
+        if about.has_cache and record.event.status:
+            raise UnplayableError("preparations for a cache that failed")
         model = self._model(about.model)
         deadline_ns = _deadline(about.deadline_in_ns if about.HasField("deadline_in_ns") else None)
-        preference, priority = ExecutionPreference(about.preference), Priority(about.priority)
+        # As they were, valid or not.
+        preference, priority = cast(ExecutionPreference, about.preference), cast(Priority, about.priority)
         if about.prepared_model and not self._is_supported(about.prepared_model, model):
             return
+        hints = hints_from_wire(about.compilation_hints)
+        names = extension_names_from_wire(about.extension_name_to_prefix)
         prepared = self._attempt(
-            record, lambda: self._device.prepare_model(model, preference, priority, deadline_ns), about.prepared_model
+            record,
+            lambda: self._device.prepare_model(model, preference, priority, deadline_ns, hints, names),
+            about.prepared_model,
         )
         if prepared is not None and about.prepared_model:
             self._models[about.prepared_model] = _PlayedModel(model, prepared)
@@ -374,6 +385,8 @@ def _last_uses(records: Sequence[Record], numbers: Sequence[int]) -> dict[int, i
 
 
 def _deadline(in_ns: int | None) -> int:
+    if in_ns == INVALID_DEADLINE:
+        return NO_DEADLINE - 1
     return NO_DEADLINE if in_ns is None else time.clock_gettime_ns(time.CLOCK_BOOTTIME) + in_ns
 
 

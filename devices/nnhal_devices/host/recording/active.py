@@ -6,6 +6,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -13,8 +14,8 @@ from nnhal.arrays import Bytes
 from nnhal.codec import config_to_wire, result_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
-from nnhal.recording import VERSION, WEIGHT_BYTES, RecordingWriter, recorded_model
-from nnhal.types import NO_DEADLINE, ExecutionResult
+from nnhal.recording import INVALID_DEADLINE, VERSION, WEIGHT_BYTES, RecordingWriter, recorded_model
+from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import recording_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -85,9 +86,24 @@ class ActiveRecording:
         )
 
     def end(self) -> None:
-        """Write what has been noted, and end the file."""
+        """Have what has been noted be written, and the file be ended."""
         self._ending.set()
+
+    def wait(self) -> None:
+        """Wait until the file is complete, after ``end``."""
         self._thread.join()
+
+    def give_up(self, error: Exception) -> None:
+        """Record no more, since something went wrong with the recording: whatever is recorded goes on."""
+        self.notes.stop()
+        if self._failure:
+            return
+        if isinstance(error, OSError):
+            self._failure = f"the file cannot be written: {error.strerror}"
+            _log.warning("a recording failed", reason=self._failure)
+        else:
+            self._failure = "the recording failed; the log of the device has the reason"
+            _log.error("a recording failed", exc_info=error)
 
     def event(self, method: str, client: ClientSession | None, started_ns: int, ended_ns: int) -> wire.RecordedEvent:
         """Return the event of a call that went well, whose session is known from now on or was before."""
@@ -148,10 +164,12 @@ class ActiveRecording:
     def meet(self, buffer: DeviceBuffer, client: ClientSession) -> None:
         """Note a buffer that was allocated before the recording began, with what it holds, unless it has been met.
 
-        Called in the thread that is about to use it. Raises HalError if the device's memory cannot be read.
+        Called in the thread that is about to use it.
         """
         if self.is_new(buffer):
-            held, models = buffer.values(), client.all(PreparedModel)
+            held, models = None, client.all(PreparedModel)
+            with suppress(HalError, MemoryError):  # the recording does without
+                held = buffer.values()
             self.notes.add(lambda: self._earlier_buffer(buffer, held, models, client))
 
     def is_new(self, buffer: DeviceBuffer) -> bool:
@@ -205,6 +223,7 @@ class ActiveRecording:
         self,
         prepared: RecordingPreparedModel,
         form: RequestForm,
+        config: ExecutionConfig,
         error: HalError,
         method: str,
         started_ns: int,
@@ -215,6 +234,7 @@ class ActiveRecording:
         event = self.event(method, prepared.client, started_ns, ended_ns)
         event.request.CopyFrom(recorded_request(form, self.number_of))
         event.request.prepared_model = self.number_of(prepared)
+        event.request.config.CopyFrom(config_to_wire(config))
         self.fail(event, error)
         return [*events, event]
 
@@ -264,14 +284,13 @@ class ActiveRecording:
                 is_last = self._ending.wait(_PAUSE_SECONDS)
                 while self._write_batch():
                     pass
-            self._writer.end(self.figures)
-        except OSError as error:
-            self._failure = f"the file cannot be written: {error.strerror}"
-            _log.warning("a recording ended", reason=self._failure)
-        except Exception:
-            self._failure = "the recording failed; the log of the device has the reason"
-            _log.exception("a recording failed")
+            if not self._failure:
+                self._writer.end(self.figures)
+        except Exception as error:
+            self.give_up(error)
         finally:
+            self.notes.stop()
+            self._writer.close()
             self._file.close()
 
     def _write_batch(self) -> bool:
@@ -298,7 +317,7 @@ class ActiveRecording:
         """Return the events of an execution, with those of what it needs."""
         events, event = self._execution(note.execution, note.method, note.started_ns, note.ended_ns)
         if note.deadline_ns != NO_DEADLINE:
-            event.execution.deadline_in_ns = note.deadline_ns - note.started_ns
+            event.execution.deadline_in_ns = deadline_in_ns(note.deadline_ns, note.started_ns)
         event.execution.inputs.extend(map(self.content, note.inputs))
         event.execution.outputs.extend(map(self.content, note.outputs))
         if isinstance(note.answer, ExecutionResult):
@@ -335,6 +354,11 @@ class ActiveRecording:
         event = self.event(method, execution.client, started_ns, ended_ns)
         event.execution.request = self.number_of(execution)
         return before, event
+
+
+def deadline_in_ns(deadline_ns: int, started_ns: int) -> int:
+    """The nanoseconds from a call to its deadline, as recordings have them."""
+    return INVALID_DEADLINE if deadline_ns < NO_DEADLINE else deadline_ns - started_ns
 
 
 def _calls_in(event: wire.RecordedEvent) -> int:

@@ -17,7 +17,7 @@ from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.prepared_model import PreparedModel
-from nnhal_devices.host.recording.active import ActiveRecording, Events
+from nnhal_devices.host.recording.active import ActiveRecording, Events, deadline_in_ns
 
 
 class Call(NamedTuple):
@@ -53,7 +53,14 @@ def target_of(client: ClientSession | None, request: Any) -> object | None:
 
 
 def tell(active: ActiveRecording, call: Call, answer: Any, error: HalError | None) -> None:
-    """Note a call that has been answered, or has failed with an error."""
+    """Note a call that has been answered, or has failed with an error. Whatever goes wrong here ends the recording."""
+    try:
+        _tell(active, call, answer, error)
+    except Exception as problem:
+        active.give_up(problem)
+
+
+def _tell(active: ActiveRecording, call: Call, answer: Any, error: HalError | None) -> None:
     ended_ns = now_ns()
     about = _ABOUT.get(call.method)
     fill = _nothing if about is None or call.client is None else about(active, AnsweredCall(call, answer, error))
@@ -81,9 +88,15 @@ def _preparation(active: ActiveRecording, answered: AnsweredCall) -> Fill:
     about = wire.RecordedPreparation(is_from_cache=isinstance(request, device_pb2.PrepareModelFromCacheRequest))
     if not about.is_from_cache:
         about.preference, about.priority = config.preference, config.priority
+    if isinstance(request, device_pb2.PrepareModelWithConfigRequest):
+        about.compilation_hints.extend(config.compilation_hints)
+        about.extension_name_to_prefix.extend(config.extension_name_to_prefix)
+        about.has_cache = bool(config.model_cache or config.data_cache or any(config.cache_token))
+    else:
+        about.has_cache = bool(request.model_cache or request.data_cache or any(request.token))
     deadline_ns = nanoseconds(config, "deadline_ns")
     if deadline_ns != NO_DEADLINE:
-        about.deadline_in_ns = deadline_ns - call.started_ns
+        about.deadline_in_ns = deadline_in_ns(deadline_ns, call.started_ns)
     prepared = None if error is not None else call.client.find(answer.prepared_model, PreparedModel)
     if prepared is not None:
         about.model.CopyFrom(recorded_model(prepared.model, active.constant))

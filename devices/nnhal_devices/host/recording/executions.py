@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from nnhal.arrays import Bytes
 from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult, Request, RequestArgument
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, fully_specified, is_extension
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_extension
 from nnhal_devices.host.bound_arguments import BoundArguments
 from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.clock import now_ns
@@ -19,7 +19,7 @@ from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import BURST, LAUNCH_CHANNEL, SUCCESS, Conclude, Execution, Wanted
 from nnhal_devices.host.prepared_model import PoolOpener, PreparedModel
 from nnhal_devices.host.recording.notes import RunNote, Values
-from nnhal_devices.host.recording.requests import form_of
+from nnhal_devices.host.recording.requests import form_of, form_of_refused
 from nnhal_devices.host.recording.served_method import SERVED
 from nnhal_devices.host.staging import Staging, UsedPool
 
@@ -57,8 +57,8 @@ class RecordingPreparedModel(PreparedModel):
             bound = super().bind(request, config, opener, allow_unspecified_output)
         except HalError as error:
             refusal, ended_ns = HalError(error.status, error.message), now_ns()  # without the frames of the other
-            form = form_of(request, self.client)
-            active.notes.add(lambda: active.refused_request(self, form, refusal, method, started_ns, ended_ns))
+            form = form_of_refused(request, self.client)
+            active.notes.add(lambda: active.refused_request(self, form, config, refusal, method, started_ns, ended_ns))
             raise
         if isinstance(bound, RecordingExecution):
             ended_ns = now_ns()
@@ -186,10 +186,13 @@ class RecordingExecution(Execution):
     def _output_values(self, active: ActiveRecording, result: ExecutionResult) -> Values:
         if not active.wants_contents or not result.output_sufficient_size:
             return _NOTHING
-        told = [shape.dimensions for shape in result.output_shapes] or self._dimensions
+        if result.output_shapes:  # whose zeros are lengths
+            sizes = [self._size(number, shape.dimensions) for number, shape in enumerate(result.output_shapes)]
+        else:
+            sizes = [self._size(number, dimensions) for number, dimensions in enumerate(self._dimensions)]
         return [
-            self._value(active, argument, self._size(number, dimensions, argument.location.length))
-            for number, (argument, dimensions) in enumerate(zip(self.form.outputs, told, strict=True))
+            self._value(active, argument, min(size, argument.location.length))
+            for argument, size in zip(self.form.outputs, sizes, strict=True)
         ]
 
     def _value(self, active: ActiveRecording, argument: RequestArgument, size: int) -> Bytes | int | None:
@@ -200,17 +203,17 @@ class RecordingExecution(Execution):
             return size
         try:
             return used.pool.read(argument.location.offset, size)
-        except HalError:  # the file has been truncated, which the run says
+        except (HalError, MemoryError):  # of a truncated file, the run itself tells
             active.notes.give_back(size)
             return size
 
-    def _size(self, number: int, dimensions: Dimensions, most: int) -> int:
-        """The bytes of an output that are written."""
+    def _size(self, number: int, dimensions: Dimensions) -> int:
+        """The bytes of an output that are written, as far as its type says."""
         main = self.prepared_model.model.model.main
         code = main.operands[main.output_indexes[number]].type
-        if is_extension(code) or not fully_specified(code, dimensions):
-            return most
-        return min(most, ELEMENT_TYPES[code].itemsize * prod(dimensions))
+        if is_extension(code):
+            return self.form.outputs[number].location.length
+        return ELEMENT_TYPES[code].itemsize * prod(dimensions)
 
 
 _NO_VALUES = (_NOTHING, _NOTHING)

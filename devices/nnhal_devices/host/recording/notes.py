@@ -87,6 +87,15 @@ class Notes:
             self._value_bytes += size
             return True
 
+    def stop(self) -> None:
+        """Take no more, and forget what waits."""
+        self._most = 0
+        self._limits = NoteLimits(0, 0)
+        dropped = len(self._waiting) + len(self._plain)
+        self._waiting.clear()
+        self._plain.clear()
+        self.dropped_calls += dropped
+
     def written(self, values: Values) -> None:
         """Give back the room of values."""
         self.give_back(sum(len(value) for value in values if value is not None and not isinstance(value, int)))

@@ -66,13 +66,16 @@ class DeviceRecorder(Closing):
         """End a client's recording, and return its figures when the file is complete. Raises GENERAL_FAILURE."""
         active = self._active_of(client)
         self._end_of(client)
+        active.wait()
         return active.figures
 
     def close(self) -> None:
         """End the recording, if there is one."""
-        owner = self._owner
-        if owner is not None:
+        with self._lock:
+            owner, active = self._owner, self.active
+        if owner is not None and active is not None:
             self._end_of(owner)
+            active.wait()
 
     def _active_of(self, client: ClientSession) -> ActiveRecording:
         with self._lock:
@@ -81,10 +84,11 @@ class DeviceRecorder(Closing):
             return self.active
 
     def _end_of(self, client: ClientSession) -> None:
+        """End a client's recording, if it has one, without waiting for it: the end of a session must not take long."""
         with self._lock:
             if self._owner is not client:
                 return
             active, self.active, self._owner = self.active, None, None
         if active is not None:
             active.end()
-            _log.warning("a recording ended", client=client.session.title, calls=active.figures.calls)
+            _log.warning("a recording ended", client=client.session.title)

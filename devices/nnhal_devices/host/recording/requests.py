@@ -6,15 +6,17 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from nnhal.codec.memory import location_to_wire
-from nnhal.memory.hardware_buffer import describe_buffer
-from nnhal.types import Ashmem, MappableFile, Memory, Request, RequestArgument
+from nnhal.errors import HalError
+from nnhal.memory import validate_pool
+from nnhal.memory.hardware_buffer import describe_buffer, is_blob
+from nnhal.types import Ashmem, HardwareBuffer, MappableFile, Memory, Request, RequestArgument
 from nnhal.v1 import recording_pb2 as wire
 from nnhal.v1 import request_pb2
 from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.staging import kind_of
 
-_TOKEN = "token"
+_TOKEN, _IMAGE = "token", "hardware_buffer"
 
 
 class PoolForm(NamedTuple):
@@ -35,14 +37,29 @@ class RequestForm(NamedTuple):
 
 
 def form_of(request: Request, client: ClientSession) -> RequestForm:
-    """Return the form of a request of a session."""
+    """Return the form of a request of a session, whose pools are valid."""
     pools = tuple(
         PoolForm(_TOKEN, 0, client.find(pool, DeviceBuffer))
         if isinstance(pool, int)
-        else PoolForm(kind_of(pool).value, _size(pool), None)
+        else PoolForm(_kind(pool), _size(pool), None)
         for pool in request.pools
     )
     return RequestForm(request.inputs, request.outputs, pools)
+
+
+def form_of_refused(request: Request, client: ClientSession) -> RequestForm:
+    """Return the form of a request that was refused. Pools that are not valid have no size."""
+    pools = []
+    for pool in request.pools:
+        if isinstance(pool, int):
+            pools.append(PoolForm(_TOKEN, 0, client.find(pool, DeviceBuffer)))
+            continue
+        try:
+            validate_pool(pool, "the pool")
+            pools.append(PoolForm(_kind(pool), _size(pool), None))
+        except (HalError, OSError, ValueError):
+            pools.append(PoolForm(kind_of(pool).value, 0, None))
+    return RequestForm(request.inputs, request.outputs, tuple(pools))
 
 
 def recorded_request(form: RequestForm, number_of: Callable[[object], int]) -> wire.RecordedRequest:
@@ -73,13 +90,14 @@ def _argument(argument: RequestArgument) -> request_pb2.RequestArgument:
     )
 
 
+def _kind(pool: Memory) -> str:
+    if isinstance(pool, HardwareBuffer) and not is_blob(pool):
+        return _IMAGE
+    return kind_of(pool).value
+
+
 def _size(pool: Memory) -> int:
-    """The bytes of a pool as its client has described it; 0 if it is no buffer of bytes."""
+    """The bytes of a pool."""
     if isinstance(pool, Ashmem):
         return pool.size
-    if isinstance(pool, MappableFile):
-        return pool.length
-    try:
-        return describe_buffer(pool).byte_size
-    except ValueError:  # of a request that is refused
-        return 0
+    return pool.length if isinstance(pool, MappableFile) else describe_buffer(pool).byte_size
