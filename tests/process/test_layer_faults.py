@@ -149,6 +149,12 @@ def test_layers_of_a_model_whose_weights_come_from_a_cache_are_refused_in_words(
         refusal(lambda: caching.run(restored, sample), FAILURE, "restored from a cache, since its constants are")
 
 
+@pytest.mark.parametrize("layer", [-1, True, 2.5, [0, {}]])
+def test_layers_are_numbers_and_patterns(faulty: FaultyDevice, layer: object) -> None:
+    words = "fault 1, layer: got .*, expected the number of a layer from 0 on, or a pattern of names or types"
+    refusal(lambda: faulty.control.set(fault("values", layer=layer)), INVALID, words)
+
+
 def test_layers_are_wrong_where_they_are_computed(tmp_path: Path) -> None:
     with (
         far_device(tmp_path) as far,

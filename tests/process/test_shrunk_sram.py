@@ -165,7 +165,8 @@ def test_a_device_without_an_sram_has_none_that_shrinks(faulty: FaultyDevice) ->
     ("given", "words"),
     [
         ({"bytes": -1}, "fault 1, bytes: got -1, expected"),
-        ({"bytes": "much"}, "fault 1, bytes: got much, expected"),
+        ({"bytes": "much"}, "fault 1, bytes: got much, expected a number of bytes, or a text such as 240KiB"),
+        ({"bytes": True}, "fault 1, bytes: got True, expected a number of bytes"),
         ({}, "fault 1, bytes: is missing"),
         ({"bytes": 5, "method": "Buffer.CopyTo"}, "expected one of Backend.OptimizeSubgraph"),
     ],

@@ -199,7 +199,7 @@ def test_the_framework_survives_a_fault(
             return
         assert (control.injected() == before) == (expected == UNMET)
         is_told = expected in (RIGHT, FALLS_BACK, WRONG) and not token  # the cache is read when a model is loaded
-        assert ("injected fault 'it'" in ended.ledger) == is_told, ended.ledger
+        assert (f"{DEVICE} had the injected fault 'it' in step {int(plan != 'alone')}" in ended.ledger) == is_told
         assert ("injected fault" in ended.timeline) == is_told
 
 

@@ -6,7 +6,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 EXECUTE = (
     "PreparedModel.ExecuteSynchronously",
@@ -68,6 +77,7 @@ METHODS = (
 """Every call of a device that may have a fault: the service of the contract without the word Service, and a method."""
 _GROUPS = {"execute": EXECUTE, "prepare": PREPARE}
 MOST_SECONDS = 24 * 3600.0
+_SIZE = TypeAdapter(ByteSize)
 
 
 def methods_of(pattern: str) -> frozenset[str]:
@@ -92,17 +102,33 @@ Patterns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], 
 
 
 def _as_texts(value: object) -> object:
-    if isinstance(value, list | tuple):
-        return tuple(map(_as_text, value))
-    return _as_text(value)
+    given = value if isinstance(value, list | tuple) else (value,)
+    return tuple(map(_as_text, given))
 
 
-def _as_text(value: object) -> object:
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+def _as_text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"got {value!s:.40}, expected the number of a layer from 0 on, or a pattern of names or types")
+    return str(value)
 
 
-Layers = Annotated[Patterns, BeforeValidator(_as_texts)]
+Layers = Annotated[Patterns, BeforeValidator(_as_texts, json_schema_input_type=int | str | list[int | str])]
 """Patterns of layers, of which those that are numbers may be given as such."""
+
+
+def _as_bytes(value: object) -> int:
+    try:
+        if isinstance(value, int | str) and not isinstance(value, bool):
+            return int(_SIZE.validate_python(value))
+    except ValidationError:
+        pass
+    raise ValueError(f"got {value!s:.40}, expected a number of bytes, or a text such as 240KiB")
+
+
+Size = Annotated[int, BeforeValidator(_as_bytes, json_schema_input_type=int | str)]
+"""Bytes, as a number or as a text with a unit."""
 
 
 class Condition(BaseModel):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import ClassVar, Literal
 
-from pydantic import ByteSize, Field, model_validator
+from pydantic import Field, model_validator
 
 from nnhal.types import ErrorStatus
-from nnhal_hosting.faults.conditions import EXECUTE, LAUNCHES, PREPARE, Condition, Layers, Patterns
+from nnhal_hosting.faults.conditions import EXECUTE, LAUNCHES, PREPARE, Condition, Layers, Patterns, Size
 
 DEATHS = ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGTERM")
 """The signals by which a device can be told to die. SIGTERM has it end in order."""
@@ -170,7 +170,7 @@ class ShrunkSramFault(Condition):
     ACTS_IN: ClassVar[tuple[str, ...]] = ("Backend.OptimizeSubgraph", *PREPARE, *EXECUTE)
     what: Literal["shrunk_sram"]
     method: Patterns = ("*",)
-    bytes: ByteSize = Field(ge=0, le=_MOST_BYTES)
+    bytes: Size = Field(ge=0, le=_MOST_BYTES)
     """What is left: a number of bytes, or a text such as 240KiB."""
 
     error_status: ClassVar[ErrorStatus] = ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT

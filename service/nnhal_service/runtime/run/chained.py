@@ -14,7 +14,7 @@ from nnhal.remote import RemoteLauncher
 from nnhal.reports import StepReport
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, require_wanted
-from nnhal_service.runtime.run.reports import OutputReport
+from nnhal_service.runtime.run.reports import OutputReport, step_on
 from nnhal_service.runtime.run.steps import BoundStep
 
 MAX_FENCES = 16
@@ -192,12 +192,13 @@ class Chained:
         if all(ended):
             return None
         first = ended.index(False)
-        return HalError(infos[first].status, f"the step on {self._steps[first][0].device}: {infos[first].message}")
+        return HalError(infos[first].status, f"{step_on(self._steps[first][0].device)}: {infos[first].message}")
 
     def _injected(self, launched: int) -> str:
         """The faults that launched steps have noted, for a message."""
-        infos = [self._launchers[step.device].info(step.execution) for step, _ in self._steps[:launched]]
-        return injected_faults_of(copy for info in infos for copy in info.copies)
+        steps = [step for step, _ in self._steps[:launched]]
+        noted = [injected_faults_of(self._launchers[step.device].info(step.execution).copies) for step in steps]
+        return "".join(f"; {step_on(step.device)}{faults}" for step, faults in zip(steps, noted, strict=True) if faults)
 
     def _report(self, number: int) -> StepReport:
         step, _ = self._steps[number]

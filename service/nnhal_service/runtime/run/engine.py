@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, without_frames
 from nnhal.injected import injected_faults_in
-from nnhal.reports import StepReport
+from nnhal.reports import CLIENT_STEP, StepReport
 from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Fallback, SourceOperand
@@ -24,7 +24,7 @@ from nnhal_service.runtime.plan.parts import Part
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, StoppableBurst, require_wanted
 from nnhal_service.runtime.run.deadlines import has_passed
-from nnhal_service.runtime.run.reports import InjectedFailure, OutputReport, OutputTooSmallError
+from nnhal_service.runtime.run.reports import InjectedFailure, OutputReport, OutputTooSmallError, step_on
 from nnhal_service.runtime.run.steps import step_report
 from nnhal_service.runtime.run.walk import LoopTimeoutError, loop_timeout, walk
 
@@ -38,7 +38,7 @@ class EmptyValueError(HalError):
     """A step has written a value without elements for another step, which no request can express."""
 
     def __init__(self, device: str, dimensions: Sequence[int]) -> None:
-        message = f"the step on {device} has written {list(dimensions)} for another step, expected elements"
+        message = f"{step_on(device)} has written {list(dimensions)} for another step, expected elements"
         super().__init__(ErrorStatus.GENERAL_FAILURE, message)
 
 
@@ -102,7 +102,7 @@ class Engine:
         """
         self._begin(error, cancellation)
         if done is None:
-            self._note_injected(error)
+            self._note_injected(error, self._step_named_by(error))
             return self._follow(self._order(), [], deadline_ns, None)
         ended = {report.step for report in done}
         remaining = [number for number in range(len(self._plan.steps)) if number not in ended]
@@ -178,7 +178,7 @@ class Engine:
         if not self._parts.may_replace(step.device):
             raise failed
         self._note_fallback("a step runs on the fallback device", failed, deadline_ns, step=number, device=step.device)
-        self._note_injected(failed, number, step.device)
+        self._note_injected(failed, number)
         if step.device not in self.failed_devices:
             self.failed_devices += (step.device,)
         return self._run_step(self._parts.on_fallback(number), number, False, deadline_ns)
@@ -197,7 +197,7 @@ class Engine:
     def _whole(self, deadline_ns: int, error: NnhalError) -> StepReport:
         """Run the whole model on the fallback device."""
         self._note_fallback("the whole model runs on the fallback device", error, deadline_ns)
-        self._note_injected(error)
+        self._note_injected(error, self._step_named_by(error))
         self._values.reset()
         self._outputs.clear()
         self.ran_whole = True
@@ -276,8 +276,16 @@ class Engine:
         log = _log.warning if self._plan.fallback == Fallback.WARN else _log.info
         log(what, reason=str(reason), **details)
 
-    def _note_injected(self, reason: NnhalError, step: int = 0, device: str = "") -> None:
-        self.injected += tuple(InjectedFailure(name, step, device) for name in injected_faults_in(str(reason)))
+    def _note_injected(self, reason: NnhalError, number: int) -> None:
+        """Note the faults that an error names; ``number`` is the step that failed, CLIENT_STEP if that is unknown."""
+        device = self._plan.steps[number].device if number >= 0 else ""
+        self.injected += tuple(InjectedFailure(name, number, device) for name in injected_faults_in(str(reason)))
+
+    def _step_named_by(self, error: NnhalError) -> int:
+        """The first step whose device an error names as that of a step; CLIENT_STEP if there is none."""
+        steps, message = enumerate(self._plan.steps), str(error)
+        named = (number for number, step in steps if any(step_on(step.device) + end in message for end in ": "))
+        return next(named, CLIENT_STEP)
 
 
 def _of_both(first: NnhalError, further: NnhalError) -> NnhalError:

@@ -27,9 +27,14 @@ class InjectedFailure(NamedTuple):
 
     fault: str
     step: int
-    """In the plan; the first if that is not known."""
+    """In the plan; CLIENT_STEP if that is not known."""
     device: str
     """That of the step; empty if that is not known."""
+
+
+def step_on(device: str) -> str:
+    """Return how errors name a step of a run."""
+    return f"the step on {device}"
 
 
 @dataclass(frozen=True, slots=True)
