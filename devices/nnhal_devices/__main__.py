@@ -28,7 +28,7 @@ def main() -> int:
     from nnhal_hosting.access import TokenFileError
     from nnhal_hosting.admin.oversight import oversight_of
     from nnhal_hosting.logs import configure_logs, get_logger
-    from nnhal_hosting.politeness import share_interpreter
+    from nnhal_hosting.politeness import set_start_apart, share_interpreter
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision, add_supervision_argument
     from nnhal_hosting.thread_names import show_thread_names
@@ -100,6 +100,7 @@ def main() -> int:
         return 2
     with process:
         get_logger(__name__).info("serving", device=name, endpoint=str(directory), version=driver.version)
+        set_start_apart()
         supervision.ready()
         return supervision.wait()
 

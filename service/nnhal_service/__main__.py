@@ -19,7 +19,7 @@ def main() -> int:
     from nnhal.errors import NnhalError
     from nnhal_hosting.admin.oversight import oversight_of
     from nnhal_hosting.logs import configure_logs, get_logger
-    from nnhal_hosting.politeness import share_interpreter
+    from nnhal_hosting.politeness import set_start_apart, share_interpreter
     from nnhal_hosting.service_manager import passed_sockets
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision
@@ -51,6 +51,7 @@ def main() -> int:
             get_logger(__name__).info("serving", endpoint=str(arguments.endpoint), devices=len(arguments.devices))
             for protocol, address in process.addresses.items():
                 print(f"{protocol}: {address}", file=sys.stderr)
+            set_start_apart()
             supervision.ready()
             status = supervision.wait()
     except NnhalError as error:

@@ -11,12 +11,17 @@ from nnhal.extensions.onnx import MESSAGE, NAME, RUN, number_of, tensor_in_anoth
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, OperandType, Operation
 from nnhal_devices.cpu_acc.graph import DEFAULT_OPSETS
+from nnhal_devices.remembered import Remembered, digest_of
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _LEAST_OPSET = 7
 """The first for which ONNX Runtime has kernels."""
 _LATEST_OPSET = 26
 """ONNX Runtime refuses later ones, which are still in development."""
+_MOST_DIGESTED_BYTES = 1 << 20
+"""Larger messages hold weights: a digest of them takes longer than looking at their tensors."""
+_complete: Remembered[bool] = Remembered(1024)
+"""Messages that were found to have the values of all of their tensors."""
 _WIDENED = frozenset(
     {
         "Add",
@@ -107,10 +112,23 @@ def decode(message: bytes, opset: int = 0) -> ModelProto:
         proto = ModelProto.FromString(message)
     except DecodeError as error:
         raise MessageError(f"a message of {len(message)} bytes, which is no ModelProto") from error
+    _require_own_values(message, proto)
+    return converted(proto, opset)
+
+
+def _require_own_values(message: bytes, proto: ModelProto) -> None:
+    """Raise MessageError if the values of a tensor lie in another file.
+
+    A message is decoded several times while a model is loaded, and looked through once.
+    """
+    digest = digest_of(message) if len(message) <= _MOST_DIGESTED_BYTES else None
+    if digest is not None and _complete.get(digest):
+        return
     elsewhere = tensor_in_another_file(proto)
     if elsewhere is not None:
         raise MessageError(f"the values of tensor '{elsewhere}' lie in another file")
-    return converted(proto, opset)
+    if digest is not None:
+        _complete.add(digest, True)
 
 
 def converted(proto: ModelProto, opset: int) -> ModelProto:

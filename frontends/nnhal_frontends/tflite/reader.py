@@ -39,7 +39,18 @@ from nnhal_frontends.tflite.schema import (
 )
 from nnhal_frontends.tflite.signatures import TfliteSignature
 from nnhal_frontends.tflite.sparsity import SparseLevel, TfliteSparsity
-from nnhal_frontends.tflite.tables import BOOL, INT8, INT32, UINT8, UINT32, UINT64, Table
+from nnhal_frontends.tflite.tables import (
+    BOOL,
+    INT8,
+    INT32,
+    UINT8,
+    UINT32,
+    UINT64,
+    Table,
+    integers_at,
+    reals_at,
+    tables_at,
+)
 from nnhal_frontends.tflite_identifier import IDENTIFIER, is_tflite
 
 VERSION = 3
@@ -146,18 +157,27 @@ class _Reader:
 
     def _vector(self, table: Table, field: int) -> list[Table]:
         """Return a vector of tables."""
-        self._take(table.vector(field)[1])
-        return table.tables(field)
+        start, length = table.vector(field)
+        self._take(length)
+        return tables_at(self._content, start, length)
 
     def _integers(self, table: Table, field: int, letter: str = "i") -> tuple[int, ...]:
         """Return a vector of integers, by default of 32 bits."""
-        self._take(table.vector(field)[1])
-        return table.integers(field, letter)
+        start, length = table.vector(field)
+        self._take(length)
+        return integers_at(self._content, start, length, letter)
+
+    def _reals(self, table: Table, field: int) -> tuple[float, ...]:
+        """Return a vector of float32."""
+        start, length = table.vector(field)
+        self._take(length)
+        return reals_at(self._content, start, length)
 
     def _bytes(self, table: Table, field: int) -> bytes:
         """Return a vector of bytes."""
-        self._take(table.vector(field)[1])
-        return table.data(field)
+        start, length = table.vector(field)
+        self._take(length)
+        return self._content[start : start + length]
 
     def _name(self, table: Table, field: int) -> str:
         return self._bytes(table, field).decode(errors="replace")
@@ -252,8 +272,7 @@ class _Reader:
     def _quantization(self, name: str, rank: int, found: Table | None) -> TfliteQuantization | None:
         if found is None:
             return None
-        self._take(found.vector(QuantizationField.SCALE)[1])
-        scales = found.reals(QuantizationField.SCALE)
+        scales = self._reals(found, QuantizationField.SCALE)
         zero_points = self._integers(found, QuantizationField.ZERO_POINT, "q")
         if not scales:
             return None  # only a range observed in training

@@ -52,29 +52,8 @@ class Table:
         place = self._target(field)
         return Table(self.content, place) if place else None
 
-    def tables(self, field: int) -> list[Table]:
-        """Return a vector of tables. Its length must have been checked."""
-        start, length = self.vector(field)
-        places = unpack_from(f"<{length}I", self.content, start)
-        return [Table(self.content, start + 4 * index + place) for index, place in enumerate(places)]
-
-    def integers(self, field: int, letter: str) -> tuple[int, ...]:
-        """Return a vector of integers of a type, a letter of ``struct``. Its length must have been checked."""
-        start, length = self.vector(field)
-        return unpack_from(f"<{length}{letter}", self.content, start)
-
-    def reals(self, field: int) -> tuple[float, ...]:
-        """Return a vector of float32. Its length must have been checked."""
-        start, length = self.vector(field)
-        return unpack_from(f"<{length}f", self.content, start)
-
-    def data(self, field: int) -> bytes:
-        """Return a vector of bytes. Its length must have been checked."""
-        start, length = self.vector(field)
-        return self.content[start : start + length]
-
     def vector(self, field: int) -> tuple[int, int]:
-        """Return where the elements of a vector begin, and their number: 0 if the field is left out."""
+        """Return where a vector's elements begin, and how many it claims to have; 0 and 0 if it is left out."""
         place = self._target(field)
         return (place + UINT32.size, UINT32.unpack_from(self.content, place)[0]) if place else (0, 0)
 
@@ -92,3 +71,19 @@ class Table:
         index = _SIZES + field
         offset = self._offsets[index] if index < len(self._offsets) else 0
         return self.position + offset if offset else 0
+
+
+def tables_at(content: ModelContent, start: int, length: int) -> list[Table]:
+    """Return the tables of a vector. Raises ValueError or struct.error if it ends behind the file."""
+    places = integers_at(content, start, length, "I")
+    return [Table(content, start + 4 * index + place) for index, place in enumerate(places)]
+
+
+def integers_at(content: ModelContent, start: int, length: int, letter: str) -> tuple[int, ...]:
+    """Return the integers of a vector, of the type that a letter of ``struct`` stands for. Raises struct.error."""
+    return unpack_from(f"<{length}{letter}", content, start) if length else ()
+
+
+def reals_at(content: ModelContent, start: int, length: int) -> tuple[float, ...]:
+    """Return the numbers of a vector of float32. Raises struct.error if it ends behind the file."""
+    return unpack_from(f"<{length}f", content, start) if length else ()

@@ -105,9 +105,10 @@ def test_a_message_cannot_have_a_device_read_files() -> None:
     tensor = onnx.TensorProto(name="k", data_type=1, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value="passwords")
     proto.graph.initializer.append(tensor)
-    (answer,) = supported_operations(model(proto.SerializeToString()))
-    assert isinstance(answer, Unsupported)
-    assert answer.got == "the values of tensor 'k' lie in another file"
+    for _ in range(2):  # what was refused is looked through again
+        (answer,) = supported_operations(model(proto.SerializeToString()))
+        assert isinstance(answer, Unsupported)
+        assert answer.got == "the values of tensor 'k' lie in another file"
     (answer,) = CpuRef(DriverOptions()).supported_operations(model(proto.SerializeToString()))
     assert isinstance(answer, Unsupported)
     assert "the values of tensor 'k' lie in another file" in answer.got

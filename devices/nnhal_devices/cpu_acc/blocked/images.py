@@ -73,8 +73,8 @@ class Images:
         given = max((self.channels.get(name, 0) for name in read), default=0)
         weights = self.weights(node)
         if weights is not None:
-            made = len(weights) if self.is_dense(node) else given
-            return made if self.is_dense(node) or self.is_depthwise(node) else 0
+            group = node.attributes.get("group", 1)
+            return len(weights) if group == 1 else given if group == len(weights) else 0
         if given and node.type == "Pad":
             added = self.added_channels(node)
             return 0 if added is None else given + added
