@@ -259,7 +259,7 @@ class HostedDevice:
     def _require_support(self, model: ValidModel) -> None:
         for index, answer in enumerate(self._support(model)):
             if isinstance(answer, Unsupported):
-                place = describe_operation(model.model.main.operations[index], index)
+                place = describe_operation(model.model, index)
                 invalid_argument(
                     f"{place} is not supported by {self.driver.name}: {answer.code}: got {answer.got}, "
                     f"allowed {answer.allowed}"
