@@ -95,8 +95,10 @@ class Framework(Closing):
         carries them from run to run on the devices, from zeros on. ``signature`` is the entry point of a TFLite file
         that names some (``Model.signatures``): inputs and outputs then have the names that it gives them.
 
-        Raises OSError if the file cannot be opened, HalError if the model cannot be loaded.
+        Raises OSError if the file cannot be opened, TypeError or ValueError if ``path`` is none, HalError if the model
+        cannot be loaded.
         """
+        _require_path(path)
         request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
         request.relaxed, request.signature = relaxed, signature
         for name, given in (dimensions or {}).items():
@@ -185,6 +187,16 @@ class Framework(Closing):
         """A name that no other model of the session has."""
         self._loaded += 1
         return f"{stem}-{self._loaded}"
+
+
+def _require_path(path: object) -> None:
+    """Raise TypeError or ValueError if this is not the path of a model file, but its content perhaps."""
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        raise TypeError(f"got {len(path)} bytes, expected the path of a model file: a file of them can be loaded")
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"got an object of {type(path).__name__}, expected the path of a model file")
+    if "\0" in str(path):
+        raise ValueError(f"got a path with a NUL among {len(str(path))} characters, expected the path of a model file")
 
 
 def _load_request(

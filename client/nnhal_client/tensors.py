@@ -75,5 +75,5 @@ def fill(views: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
     for name, view in views.items():
         given = inputs[name]
         if given.dtype != view.dtype or given.shape != view.shape:
-            raise ValueError(mismatch(name, given, view.dtype, view.shape))
+            raise ValueError(mismatch(name, given, view.dtype, str(list(view.shape))))
         view[...] = given

@@ -10,8 +10,9 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import invalid_argument
+from nnhal.extensions import type_in_words
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
-from nnhal.types import Model, Operand, OperandLifeTime, Operation, OperationType, Subgraph
+from nnhal.types import Model, Operand, OperandLifeTime, OperationType, Subgraph
 from nnhal.types.layout import (
     ELEMENT_TYPES,
     Dimensions,
@@ -59,7 +60,7 @@ class ResolvedModel:
         is_known = is_final and all(_is_known(operand) for operand in inputs)
         return OperationContext(
             OperationType(node.type),
-            partial(describe_operation, node, operation, subgraph),
+            partial(describe_operation, self.model, operation, subgraph),
             inputs,
             [graph.operands[i] for i in node.outputs],
             lambda position: constants.get(node.inputs[position]),
@@ -68,14 +69,18 @@ class ResolvedModel:
         )
 
 
-def describe_operation(operation: Operation, index: int, subgraph: int = 0) -> str:
-    """Name an operation for messages: ``operation 3 (SOFTMAX)``, with the subgraph if it is not main."""
+def describe_operation(model: Model, index: int, subgraph: int = 0, origin: int | None = None) -> str:
+    """Name an operation for messages: ``operation 3 (SOFTMAX)``, with the subgraph if it is not main.
+
+    ``origin`` is its index in the model that the reader knows, if that is another one.
+    """
+    code = (model.referenced[subgraph - 1] if subgraph else model.main).operations[index].type
     try:
-        name = OperationType(operation.type).name
+        name = OperationType(code).name
     except ValueError:
-        name = f"type {operation.type:#x}" if operation.type > 0 else f"type {operation.type}"
+        name = f"type {type_in_words(model, code) if is_extension(code) else code}"
     where = f" of referenced subgraph {subgraph - 1}" if subgraph else ""
-    return f"operation {index} ({name}){where}"
+    return f"operation {index if origin is None else origin} ({name}){where}"
 
 
 def propagate_dimensions(resolved: ResolvedModel, subgraph: int = 0) -> tuple[Dimensions, ...]:

@@ -13,7 +13,7 @@ from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
 from nnhal.memory import MappedPool
 from nnhal.memory.arena import round_up
 from nnhal.types import DataLocation
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 
 ALIGNMENT = 64
 """The alignment, in bytes, that the HAL recommends for arguments."""
@@ -69,7 +69,7 @@ class Tensor:
         shape = () if self.scalar else self.dimensions
         fits = self.is_open or given.shape == shape or (self.scalar and given.shape == (1,))
         if given.dtype not in (self.element_type, self.stored) or not fits:
-            raise ValueError(mismatch(self.name, given, self.element_type, shape))
+            raise ValueError(mismatch(self.name, given, self.element_type, describe(shape)))
         stored = given.astype(self.stored, copy=False)
         if stored is not given and given.dtype.kind == "i" and not np.array_equal(stored, given):
             raise ValueError(f"input {self.name!r} has values that do not fit {self.stored}")
@@ -88,9 +88,9 @@ def stored_type(code: int, element_type: np.dtype[np.generic] | None) -> np.dtyp
     return ELEMENT_TYPES.get(code, np.dtype(np.uint8) if element_type is None else element_type)
 
 
-def mismatch(name: str, given: Array, element_type: object, shape: Sequence[int]) -> str:
-    """Describe an input's array that has the wrong type or shape."""
-    return f"input {name!r} is {given.dtype} {list(given.shape)}, expected {element_type} {list(shape)}"
+def mismatch(name: str, given: Array, element_type: object, shape: str) -> str:
+    """Describe an input's array that has the wrong type or shape. ``shape`` is the right one in words."""
+    return f"input {name!r} is {given.dtype} {list(given.shape)}, expected {element_type} {shape}"
 
 
 def stored_inputs(tensors: Sequence[Tensor], inputs: Mapping[str, Value]) -> dict[str, Array]:

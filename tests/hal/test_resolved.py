@@ -7,7 +7,7 @@ import pytest
 
 from nnhal.memory import create_ashmem, map_file, open_pool, read_pools
 from nnhal.resolved import ResolvedModel, describe_operation, inline_constants, propagate_dimensions
-from nnhal.types import Operand, OperandType, Operation, OperationType
+from nnhal.types import ExtensionNameAndPrefix, Model, Operand, OperandType, Operation, OperationType, Subgraph
 from tests.support.additions import ELEMENTS, TENSOR_BYTES, addition_model, addition_of_constant
 from tests.support.models import Recipe
 from tests.support.mutations import with_main, with_operand
@@ -65,14 +65,22 @@ def test_dimensions_that_contradict_one_another_are_refused_with_the_operation()
 @pytest.mark.parametrize(
     ("code", "subgraph", "name"),
     [
-        (OperationType.SOFTMAX, 0, "operation 3 (SOFTMAX)"),
-        (0x7AAABBBB, 0, "operation 3 (type 0x7aaabbbb)"),
-        (-1, 0, "operation 3 (type -1)"),
-        (OperationType.ADD, 2, "operation 3 (ADD) of referenced subgraph 1"),
+        (OperationType.SOFTMAX, 0, "operation 1 (SOFTMAX)"),
+        (0x4F58_0000, 0, "operation 1 (type 0 of nnhal.onnx)"),
+        (0x0007_0003, 0, "operation 1 (type 3 of com.example.ops)"),
+        (0x7AAABBBB, 0, "operation 1 (type 0x7aaabbbb of an extension)"),
+        (-1, 0, "operation 1 (type -1)"),
+        (OperationType.ADD, 2, "operation 1 (ADD) of referenced subgraph 1"),
     ],
 )
 def test_an_operation_is_named_by_number_type_and_subgraph(code: int, subgraph: int, name: str) -> None:
-    assert describe_operation(Operation(code, (), ()), 3, subgraph) == name
+    empty = Subgraph((), (), (), ())
+    graphs = [empty, empty, empty]
+    graphs[subgraph] = Subgraph((), (Operation(OperationType.ABS, (), ()), Operation(code, (), ())), (), ())
+    extensions = (ExtensionNameAndPrefix("nnhal.onnx", 0x4F58), ExtensionNameAndPrefix("com.example.ops", 7))
+    model = Model(graphs[0], tuple(graphs[1:]), extension_name_to_prefix=extensions)
+    assert describe_operation(model, 1, subgraph) == name
+    assert describe_operation(model, 1, subgraph, origin=9) == name.replace("operation 1", "operation 9")
 
 
 def test_an_operation_of_an_extension_says_nothing_about_dimensions() -> None:

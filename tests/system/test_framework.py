@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -53,6 +54,20 @@ def test_values_cross_between_devices_and_back(framework: Framework, path: Path)
     assert model.steps == ("cpu_acc", "cpu_ref") * 3
     x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(1, 16)
     np.testing.assert_allclose(model.run({"x": x})["t5"], expected(x), atol=1e-6)
+
+
+def test_a_model_is_loaded_by_its_path(framework: Framework, path: Path) -> None:
+    content = path.read_bytes()
+    wrong: list[tuple[Any, str]] = [
+        (content, f"got {len(content)} bytes, expected the path of a model file"),
+        (bytearray(content), f"got {len(content)} bytes, expected the path of a model file"),
+        (onnx.load(path), "got an object of ModelProto, expected the path of a model file"),
+        (content.decode("latin1"), f"a NUL among {len(content)} characters, expected the path of a model file"),
+    ]
+    for given, told in wrong:
+        with pytest.raises((TypeError, ValueError), match=told):
+            framework.load(given)
+    assert framework.load(str(path)).steps
 
 
 def test_values_between_steps_share_memory(framework: Framework, path: Path) -> None:

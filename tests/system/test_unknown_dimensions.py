@@ -10,10 +10,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnx.helper import make_node
 
 from nnhal.errors import HalError
 from nnhal_client import Framework, OutputTooSmallError
-from tests.support.onnx_models import onnx_model, random
+from tests.support.onnx_models import by_onnxruntime, onnx_model, random
 
 
 def saved(model: onnx.ModelProto, directory: Path) -> Path:
@@ -142,3 +143,42 @@ def test_an_operator_that_no_device_has_is_named_with_every_refusal(framework: F
     model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]))
     with pytest.raises(HalError, match=r"node odd: cpu_acc: .*Nonsense.*; cpu_ref: .*Nonsense"):
         framework.load(saved(model, tmp_path))
+
+
+@pytest.mark.parametrize("device", ["cpu_acc", "cpu_ref"])
+@pytest.mark.parametrize(
+    ("nodes", "rank", "fits", "fits_not"),
+    [
+        ([make_node("Reshape", ["x", "n"], ["y"])], 1, [6], [7]),
+        ([make_node("Reshape", ["x", "n"], ["y"])], 1, [-1], [4]),
+        ([make_node("Reshape", ["x", "n"], ["y"])], 2, [2, 3], [2, 4]),
+        ([make_node("Mul", ["n", "two"], ["m"]), make_node("Reshape", ["x", "m"], ["y"])], 1, [3], [5]),
+        ([make_node("Concat", ["n", "rest"], ["t"], axis=0), make_node("Reshape", ["x", "t"], ["y"])], 2, [3], [4]),
+        ([make_node("Unsqueeze", ["x", "n"], ["y"])], 3, [2], [5]),
+        ([make_node("Squeeze", ["x", "n"], ["y"])], 1, [0], [1]),
+    ],
+)
+def test_a_shape_that_comes_with_a_run_counts_and_fails_if_it_does_not_fit(
+    nodes: list[onnx.NodeProto],
+    rank: int,
+    fits: list[int],
+    fits_not: list[int],
+    device: str,
+    framework: Framework,
+    tmp_path: Path,
+) -> None:
+    shape = [1, 6] if nodes[-1].op_type == "Squeeze" else [2, 3]
+    constants = {"two": np.array([2]), "rest": np.array([-1])}
+    inputs = {"x": shape, "n": [len(fits)]}
+    proto = onnx_model(nodes, inputs, ["y"], constants, element_types={"n": np.int64})
+    declared = proto.graph.output[0].type.tensor_type.shape
+    declared.ClearField("dim")
+    for _ in range(rank):
+        declared.dim.add()
+    x = random(*shape)
+    with framework.load(saved(proto, tmp_path), devices=[device]) as model:
+        given = {"x": x, "n": np.array(fits, np.int64)}
+        (expected,) = by_onnxruntime(proto, given)
+        np.testing.assert_array_equal(model.run(given)["y"], expected, strict=True)
+        with pytest.raises(HalError):
+            model.run({"x": x, "n": np.array(fits_not, np.int64)})

@@ -54,7 +54,7 @@ class GivenModel:
             given, kind = arrays[name], tensor.element_type
             fits = not tensor.shape or combine(tensor.shape, given.shape or (1,)) is not None
             if not kind.hasobject and not (fits and _may_hold(given.dtype, kind)):
-                raise ValueError(mismatch(name, given, kind, tensor.shape))
+                raise ValueError(mismatch(name, given, kind, self._shape_in_words(tensor)))
 
     def require_pins(self, pins: Iterable[str]) -> None:
         """Raise ValueError if a pin can match no node: no name of the file, or no operation of the HAL."""

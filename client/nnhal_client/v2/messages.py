@@ -13,7 +13,7 @@ from nnhal.extensions.values import Value
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw, datatype, raw_from_array
 from nnhal.tensors import mismatch
-from nnhal.types.layout import Dimensions
+from nnhal.types.layout import Dimensions, describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class V2Tensor:
             wanted in (0, got) for wanted, got in zip(self.dimensions, given.shape, strict=True)
         )
         if not fits or not (is_text or given.dtype == self.element_type):
-            raise ValueError(mismatch(self.name, given, self.element_type, self.dimensions))
+            raise ValueError(mismatch(self.name, given, self.element_type, describe(self.dimensions)))
         return given
 
 

@@ -29,7 +29,7 @@ def execution_dimensions(model: ResolvedModel, inputs: Mapping[int, Dimensions])
             continue
         context = OperationContext(
             OperationType(operation.type),
-            describe_operation(operation, number),
+            describe_operation(model.model, number),
             [graph.operands[index] for index in positions],
             [graph.operands[index] for index in operation.outputs],
             lambda position, at=positions: constants.get(at[position]),  # type: ignore[misc]

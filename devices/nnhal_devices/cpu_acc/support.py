@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.errors import HalError
+from nnhal.extensions import type_in_words
 from nnhal.extensions.onnx import NAME
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, type_name
 from nnhal.resolved import ResolvedModel
@@ -42,7 +43,7 @@ def supported_operations(model: ResolvedModel) -> list[Support]:
     runs = supported(model)
     for number, operation in enumerate(graph.operations):
         if is_extension(operation.type):
-            place = f"operation {operation.type:#x} of an extension"
+            place = f"operation {type_in_words(model.model, operation.type)}"
             answers.append(runs.get(number, Unsupported("OP", place, f"RUN of {NAME}")))
             continue
         answer, found = _support(model.context(0, number, known))

@@ -44,7 +44,7 @@ class Interpreter:
         values.update(_declared(graph, given, place))
         for number, operation in enumerate(graph.operations):
             control.check()
-            place = describe_operation(operation, number, subgraph)
+            place = describe_operation(self._model.model, number, subgraph)
             present = [values.get(index) for index in operation.inputs]
             if operation.type in CONTROL_FLOW:
                 results = CONTROL_FLOW[operation.type](self._call(graph, operation, place, present, control))
@@ -77,7 +77,7 @@ class Interpreter:
                 self._model.model,
                 constants[operation.inputs[0]],
                 [graph.operands[index] for index in operation.outputs],
-                describe_operation(operation, number, subgraph),
+                describe_operation(self._model.model, number, subgraph),
             )
             for number, operation in enumerate(graph.operations)
             if number_of(self._model.model, operation.type) is not None

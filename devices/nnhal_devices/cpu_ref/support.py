@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal.extensions import tflite
+from nnhal.extensions import tflite, type_in_words
 from nnhal.extensions.onnx import NAME, RUN, number_of
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandLifeTime, Operation, OperationType
@@ -33,7 +33,7 @@ def _support(model: ResolvedModel, subgraph: int, operation: Operation, known: d
         of_tflite = tflite.number_of(model.model, operation.type) == tflite.RUN
         if not of_tflite and number_of(model.model, operation.type) != RUN:
             expected = f"RUN of {NAME} or {tflite.NAME}"
-            return Unsupported("OP", f"operation {operation.type:#x} of an extension", expected)
+            return Unsupported("OP", f"operation {type_in_words(model.model, operation.type)}", expected)
         message = model.constants[subgraph].get(operation.inputs[0]) if operation.inputs else None
         support = litert.support_run if of_tflite else support_run
         return support(message, graph, operation)

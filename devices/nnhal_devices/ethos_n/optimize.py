@@ -61,7 +61,7 @@ def _compiled(stripes: Sequence[Stripes]) -> str:
 
 
 def _reason(model: ResolvedModel, number: int, geometry: Geometry, sram_bytes: int) -> str:
-    least, place = smallest(geometry), describe_operation(model.model.main.operations[number], number)
+    least, place = smallest(geometry), describe_operation(model.model, number)
     return (
         f"{place}: a row of {least.channels} channels with its input and weights takes {least.bytes} bytes of SRAM, "
         f"there are {sram_bytes}"

@@ -96,4 +96,4 @@ def _shortage(error: DoesNotFitError) -> str:
 
 def _place(model: ResolvedModel, part: Part) -> str:
     number = part.operations[0]
-    return f"{describe_operation(model.model.main.operations[number], number)}: "
+    return f"{describe_operation(model.model, number)}: "

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnhal.errors import HalError
+from nnhal.extensions import type_in_words
 from nnhal.operations import type_name
 from nnhal.resolved import ResolvedModel, propagate_dimensions
-from nnhal.types import Operand, OperandType, Operation, OperationType
+from nnhal.types import Model, Operand, OperandType, Operation, OperationType
 from nnhal.types.layout import Dimensions, describe, is_extension, is_scalar
 from nnhal_devices.cpu_acc.rules import RULES
 from nnhal_devices.driver import SUPPORTED, Driver, Support, Supported, Unsupported
@@ -46,7 +47,7 @@ def supported_operations(model: ResolvedModel, arithmetic: Driver) -> list[Suppo
     base = replace(model, model=replace(model.model, extension_name_to_prefix=()))
     answers, dimensions = arithmetic.supported_operations(base), _dimensions(model)
     return [
-        _answer(operation, model.model.main.operands, dimensions, answer)
+        _answer(model.model, operation, dimensions, answer)
         for operation, answer in zip(model.model.main.operations, answers, strict=True)
     ]
 
@@ -58,13 +59,12 @@ def _dimensions(model: ResolvedModel) -> Sequence[Dimensions]:
         return [operand.dimensions for operand in model.model.main.operands]
 
 
-def _answer(
-    operation: Operation, operands: Sequence[Operand], dimensions: Sequence[Dimensions], answer: Support
-) -> Support:
+def _answer(model: Model, operation: Operation, dimensions: Sequence[Dimensions], answer: Support) -> Support:
     if is_extension(operation.type):
-        return Unsupported("OP", f"operation {operation.type:#x} of an extension", "operations of the base set")
+        return Unsupported("OP", f"operation {type_in_words(model, operation.type)}", "operations of the base set")
     if not isinstance(answer, Supported):
         return answer
+    operands = model.main.operands
     typed = _typed(operation, operands)
     return typed if isinstance(typed, Unsupported) else _ranked(operation, operands, dimensions)
 

@@ -39,7 +39,7 @@ def allocate(
     combined = validate_roles([role for role, _ in declared], dimensions)
     first = declared[0][0].operand
     if is_extension(first.type):
-        general_failure(f"the device has no memory of its own for values of extension type {first.type:#x}")
+        general_failure(f"the device has no memory of its own for values of type {declared[0][0].type_name}")
     roles = {found: role.operand for role, found in declared}
     return DeviceBuffer(first, combined, roles, budget, counters)
 

@@ -282,7 +282,7 @@ class HostedDevice:
     def _require(self, model: ValidModel, answers: Sequence[Support]) -> None:
         for index, answer in enumerate(answers):
             if isinstance(answer, Unsupported):
-                place = describe_operation(model.model.main.operations[index], index)
+                place = describe_operation(model.model, index)
                 invalid_argument(
                     f"{place} is not supported by {self.driver.name}: {answer.code}: got {answer.got}, "
                     f"allowed {answer.allowed}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from nnhal.extensions import type_in_words
 from nnhal.types import Model, OperationType
 from nnhal.types.layout import is_extension
 from nnhal_devices.host.client_session import ClientSession
@@ -24,11 +25,11 @@ def names_of(client: ClientSession) -> Mapping[RunnableModel, str]:
 def summary_of(model: Model) -> str:
     """Say what a model computes, in a few words: ``12 operations: 5 CONV_2D, 4 ADD, 2 RELU and others``."""
     codes = [operation.type for operation in model.main.operations]
-    kinds = Counter(_kind(code) for code in codes).most_common()
+    kinds = Counter(_kind(model, code) for code in codes).most_common()
     named = ", ".join(f"{count} {kind}" if len(codes) > 1 else kind for kind, count in kinds[:_MOST_KINDS])
     others = " and others" if len(kinds) > _MOST_KINDS else ""
     return f"{len(codes)} operation{'s' if len(codes) > 1 else ''}: {named}{others}"
 
 
-def _kind(code: int) -> str:
-    return f"operation {code:#x} of an extension" if is_extension(code) else OperationType(code).name
+def _kind(model: Model, code: int) -> str:
+    return f"operation {type_in_words(model, code)}" if is_extension(code) else OperationType(code).name

@@ -38,7 +38,7 @@ def optimize(model: ResolvedModel, compiler: ModelCompiler, tiles: int | None = 
                 compiled = compiler.compile(part, tiles).compiled
             except MisfitOfTilesError as error:
                 operations = tuple(group[number] for number in _operations_at(compiler.partition(part), error))
-                place = describe_operation(main.operations[operations[0]], operations[0])
+                place = describe_operation(model.model, operations[0])
                 failures[operations] = f"{place}: {str(error).removeprefix(f'{error.place}: ')}"
             else:
                 description = _description(group, compiled, compiler.options.profile)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import HalError
+from nnhal.extensions import type_in_words
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, type_name
 from nnhal.operations._types import QUANT8
 from nnhal.resolved import ResolvedModel
@@ -61,8 +62,11 @@ class NpuSupport:
         known = [operand.dimensions for operand in graph.operands]
         answers: list[Support] = []
         for number, operation in enumerate(graph.operations):
-            if is_extension(operation.type) or operation.type not in DEFINITIONS:
-                answers.append(self._not_taken(operation.type))
+            if is_extension(operation.type):
+                answers.append(self._not_taken(f"operation {type_in_words(model.model, operation.type)}"))
+                continue
+            if operation.type not in DEFINITIONS:
+                answers.append(self._none_for(OperationType(operation.type)))
                 continue
             op = model.context(0, number, known)
             answer, found = self._support(op)
@@ -81,7 +85,7 @@ class NpuSupport:
             found = ()
         rule = self.rules.get(op.type)
         if rule is None:
-            return self._not_taken(op.type), found
+            return self._none_for(op.type), found
         answer = first_objection(self._of_any_operation(op, rule, found))
         return (answer if isinstance(answer, Unsupported) else rule.check(op)), found
 
@@ -95,11 +99,11 @@ class NpuSupport:
             MORE if rule.check is not anything else "",
         )
 
-    def _not_taken(self, code: int) -> Unsupported:
-        kind = None if is_extension(code) else OperationType(code)
-        got = f"operation {code:#x} of an extension" if kind is None else kind.name
-        allowed = f"one of the {len(self.rules)} operations that {self.name}'s README lists"
-        return Unsupported("OP", got, allowed, _ELSEWHERE if kind is None else self.hints.get(kind, _ELSEWHERE))
+    def _none_for(self, kind: OperationType) -> Unsupported:
+        return self._not_taken(kind.name, self.hints.get(kind, _ELSEWHERE))
+
+    def _not_taken(self, got: str, hint: str = _ELSEWHERE) -> Unsupported:
+        return Unsupported("OP", got, f"one of the {len(self.rules)} operations that {self.name}'s README lists", hint)
 
     def _of_any_operation(self, op: OperationContext, rule: NpuRule, found: Sequence[Dimensions]) -> Iterator[Support]:
         """The conditions for every operation, in an order in which each check may rely on those before it."""

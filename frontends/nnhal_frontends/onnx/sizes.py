@@ -18,14 +18,20 @@ from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, TensorInfo
 from nnhal_frontends.onnx.inference_bounds import LONGEST_SIZES
 
 _KEEP_SIZES = frozenset({"Cast", "Concat", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"})
+_OF_SHAPES = frozenset({"Shape", "Size"})
 
 Size = int | str
 """A length, or the name of an unknown dimension."""
 
 
 def resolve_reshapes(graph: OnnxGraph) -> OnnxGraph:
-    """Return the graph with constant targets for each Reshape with at most one unknown dimension in its result."""
+    """Return the graph with constant targets for each Reshape with at most one unknown dimension in its result.
+
+    A target that comes from the values of inputs stays as it is: nothing is known of it before they are there, and then
+    it may not fit.
+    """
     known: dict[str, tuple[Size, ...]] = {}
+    from_values = _from_values(graph)
     constants, tensors = dict(graph.constants), dict(graph.tensors)
     nodes = []
     current = replace(graph, tensors=tensors)  # it sees what is found
@@ -33,7 +39,8 @@ def resolve_reshapes(graph: OnnxGraph) -> OnnxGraph:
         values = _sizes_of(current, node, known)
         if values is not None and len(values) <= LONGEST_SIZES:
             known[node.outputs[0]] = values
-        result = _reshaped(current, node, known) if node.op_type == "Reshape" else None
+        resolvable = node.op_type == "Reshape" and node.inputs[1] not in from_values
+        result = _reshaped(current, node, known) if resolvable else None
         if result is not None:
             name = f"{node.outputs[0]}/shape"
             constants[name] = np.array([-1 if isinstance(size, str) else size for size in result], np.int64)
@@ -41,6 +48,15 @@ def resolve_reshapes(graph: OnnxGraph) -> OnnxGraph:
             node = replace(node, inputs=(node.inputs[0], name), attributes={})
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes), constants=constants, tensors=tensors)
+
+
+def _from_values(graph: OnnxGraph) -> set[str]:
+    """The tensors whose elements depend on those of inputs, and not on their shapes only."""
+    found = {name for name in graph.inputs if name not in graph.constants}
+    for node in graph.nodes:
+        if node.op_type not in _OF_SHAPES and not found.isdisjoint(node.inputs):
+            found.update(node.outputs)
+    return found
 
 
 def _info(graph: OnnxGraph, node: OnnxNode, sizes: Sequence[Size]) -> TensorInfo:

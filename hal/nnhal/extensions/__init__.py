@@ -27,6 +27,13 @@ def split_code(code: int) -> tuple[int, int]:
     return code >> 16, code & 0xFFFF
 
 
+def type_in_words(model: Model, code: int) -> str:
+    """Name an extension's operand or operation type for messages: ``7 of com.example.ops``."""
+    prefix, number = split_code(code)
+    name = next((entry.name for entry in model.extension_name_to_prefix if entry.prefix == prefix), None)
+    return f"{code:#x} of an extension" if name is None else f"{number} of {name}"
+
+
 def element_sizes(model: Model, extensions: Iterable[Extension]) -> dict[int, int]:
     """Return the bytes of one element by operand code, for the types of ``extensions`` that the model uses."""
     prefixes = {entry.name: entry.prefix for entry in model.extension_name_to_prefix}

@@ -26,7 +26,7 @@ def validate_dimensions(resolved: ResolvedModel) -> None:
     for number, graph in enumerate(graphs):
         for index, operation in enumerate(graph.operations):
             if operation.type in (OperationType.IF, OperationType.WHILE):
-                place = describe_operation(operation, index, number)
+                place = describe_operation(resolved.model, index, number)
                 _subgraphs_fit(graphs, known, number, operation, place)
 
 

@@ -131,7 +131,7 @@ def _operation_level(resolved: ResolvedModel, number: int, index: int) -> int:
         return 1
     kind = OperationType(operation.type)
     if kind in (OperationType.IF, OperationType.WHILE):
-        return control_flow_level(resolved.model, number, index, describe_operation(operation, index, number))
+        return control_flow_level(resolved.model, number, index, describe_operation(resolved.model, index, number))
     definition = DEFINITIONS.get(kind)
     if definition is None:
         return 1

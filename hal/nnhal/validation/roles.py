@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import invalid_argument
-from nnhal.extensions import split_code
+from nnhal.extensions import type_in_words
 from nnhal.types import Model, Operand, OperandType
 from nnhal.types.layout import MAX_RANK, Dimensions, combine, describe, is_extension, is_scalar
 
@@ -78,6 +78,4 @@ def type_name(operand: Operand, model: Model) -> str:
     """The operand type by name, since models may give one extension different prefixes."""
     if not is_extension(operand.type):
         return OperandType(operand.type).name
-    prefix, number = split_code(operand.type)
-    names = {entry.prefix: entry.name for entry in model.extension_name_to_prefix}
-    return f"{names.get(prefix, prefix)} {number}"
+    return type_in_words(model, operand.type)

@@ -69,7 +69,7 @@ class StepMaker:
             *sorted(self._of(OperandLifeTime.TEMPORARY_VARIABLE, passed_on)),
         )
         if not inputs or not outputs:
-            what = ", ".join(describe_operation(graph.operations[number], number) for number in operations[:3])
+            what = ", ".join(describe_operation(self._model, number) for number in operations[:3])
             raise StepError(f"a step of {what} on {device} has no {'outputs' if inputs else 'inputs'}")
         downstream = tuple(operand for operand in outputs if operand in self._outputs and operand in passed_on)
         model = slice_of(self._model, self._dimensions, operations, inputs, outputs)

@@ -72,13 +72,13 @@ def supporting(
     """Return the candidates that may take each operation, in order. Raises PlacementError if there are none."""
     pinned = holding_pins(model, names, pins)
     able = []
-    for index, operation in enumerate(model.main.operations):
+    for index in range(len(model.main.operations)):
         pin = pinned.get(index)
         asked = [c for c in candidates if pin is None or pin.device == c.name]
         able.append([candidate for candidate in asked if index not in candidate.refusals])
         if not able[-1]:
             said = "; ".join(f"{c.name}: {c.refusals[index]}" for c in asked) or "there are no devices"
             asks = "" if pin is None else f"; pin {pin.match!r} asks for {pin.device}"
-            what = ", node ".join((describe_operation(operation, index), *filter(None, [" + ".join(names[index])])))
+            what = ", node ".join((describe_operation(model, index), *filter(None, [" + ".join(names[index])])))
             raise PlacementError(f"no device takes {what}: {said}{asks}")
     return able

@@ -41,7 +41,7 @@ def test_an_open_axis_takes_any_length() -> None:
     "given", [np.zeros((1, 7), np.float32), np.zeros(8, np.float32), np.zeros((1, 8), np.float64), ["a"]]
 )
 def test_what_the_model_does_not_take_is_refused(given: object) -> None:
-    with pytest.raises(ValueError, match=r"expected float32 \[0, 8\]"):
+    with pytest.raises(ValueError, match=r"expected float32 \[\?, 8\]"):
         request_of("m", "", {"x": tensor("FP32", -1, 8)}, {"x": given})
 
 

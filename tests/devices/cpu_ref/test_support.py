@@ -38,4 +38,4 @@ def test_control_flow_is_supported_as_far_as_what_it_runs_is() -> None:
     assert addition == SUPPORTED
     assert isinstance(condition, Unsupported)
     assert condition.code == "OP"
-    assert "operation 0x10007 of an extension in referenced subgraph 1" in condition.got
+    assert "operation 7 of com.example.ops in referenced subgraph 1" in condition.got

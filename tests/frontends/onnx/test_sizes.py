@@ -9,6 +9,7 @@ import pytest
 from onnx import NodeProto
 from onnx.helper import make_node
 
+from nnhal.extensions.onnx import OPERATION
 from nnhal_frontends.errors import UnsupportedNode
 from nnhal_frontends.onnx import import_onnx
 from tests.support.onnx_models import check, onnx_model, operations, random, values
@@ -62,3 +63,12 @@ def test_two_unknown_dimensions_are_too_many() -> None:
     with pytest.raises(UnsupportedNode):
         import_onnx(model, extension=False)
     check(model, {"x": random(2, 3), "z": random(2, 3)}, shapes={"x": (2, 3), "z": (2, 3)})
+
+
+@pytest.mark.parametrize("kind", ["Reshape", "Squeeze", "Unsqueeze"])
+def test_a_shape_that_comes_with_a_run_is_not_inferred(kind: str) -> None:
+    model = onnx_model([make_node(kind, ["x", "n"], ["y"])], {"x": [1], "n": [1]}, ["y"], element_types={"n": np.int64})
+    model.graph.output[0].type.tensor_type.shape.dim.add()  # exporters declare the rank
+    assert [operation.type for operation in import_onnx(model).model.main.operations] == [OPERATION]
+    with pytest.raises(UnsupportedNode, match="'n' is computed at run time"):
+        import_onnx(model, extension=False)

@@ -85,5 +85,5 @@ def test_types_of_extensions_agree_by_name_whatever_their_prefix() -> None:
     here = role(Operand(7 << 16 | 1, (2,), 0.5), 0, model=first)
     require_like(role(Operand(8 << 16 | 1, (2,), 1.0), 1, model=second), here)
     strange = role(Operand(7 << 16 | 1, (2,)), 2, model=other)
-    words = "input 2 has type test.other 1, the memory's first role has test.one 1"
+    words = "input 2 has type 1 of test.other, the memory's first role has 1 of test.one"
     refusal(lambda: require_like(strange, here), INVALID, words)

@@ -68,11 +68,11 @@ def read_network(path: Path) -> Network:
 def _check_support(name: str, model: ResolvedModel) -> None:
     refused: dict[str, list[str]] = {}
     answers = supported_operations(model)
-    for number, (operation, answer) in enumerate(zip(model.model.main.operations, answers, strict=True)):
+    for number, answer in enumerate(answers):
         if not isinstance(answer, Unsupported):
             continue
         reason = f"got {answer.got}, expected {answer.allowed}" + (f"; {answer.hint}" if answer.hint else "")
-        refused.setdefault(reason, []).append(describe_operation(operation, number))
+        refused.setdefault(reason, []).append(describe_operation(model.model, number))
     if refused:
         reasons = [UnsupportedOperations(tuple(found), reason) for reason, found in refused.items()]
         raise UnsupportedNetworkError(name, len(answers), reasons)

@@ -28,7 +28,8 @@ from nnhal_tools.explain import show, with_unknown_times
 from nnhal_tools.given_model import GivenModel, read_model, require_writable
 from nnhal_tools.terminal import output_console
 from nnhal_tools.trace import add_run
-from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Topology, read_topology
+from nnhal_tools.up import DEFAULT_TOPOLOGY, Topology, read_topology
+from nnhal_tools.up.drivers import topology_of_drivers
 
 _MOST_NAMED = 16
 """Signatures that a note lists."""
@@ -113,9 +114,7 @@ def _show(explanation: Explanation, given: GivenModel, failure: str, everything:
 def _topology(devices: str, path: Path | None) -> Topology:
     if path:
         return read_topology(path)
-    if not devices:
-        return DEFAULT_TOPOLOGY
-    return Topology(device=tuple(DeviceEntry(driver=name.strip()) for name in devices.split(",")))
+    return topology_of_drivers(devices) if devices else DEFAULT_TOPOLOGY
 
 
 def _run(model: Model, runs: int) -> tuple[list[RunReport], str]:

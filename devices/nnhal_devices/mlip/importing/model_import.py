@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nnhal.errors import HalError
+from nnhal.extensions import type_in_words
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import Operation, OperationType
@@ -95,7 +96,11 @@ class _ModelImport:
 
     def _importable(self, number: int, operation: Operation) -> _Importable | Unsupported:
         """What is needed to import an operation, or why that is not possible. Notes its outputs' dimensions."""
-        if is_extension(operation.type) or operation.type not in DEFINITIONS:
+        if is_extension(operation.type):
+            return Unsupported(
+                "OP", f"operation {type_in_words(self._model.model, operation.type)}", _KNOWN_ONES, _HINT
+            )
+        if operation.type not in DEFINITIONS:
             return Unsupported("OP", _kind(operation), _KNOWN_ONES, _HINT)
         context = self._model.context(0, number, tuple(self._known))
         try:
@@ -142,7 +147,7 @@ class _ModelImport:
             f"{_OPAQUE}{_kind(operation)}",
             [self._values[operation.inputs[position]] for position in computed],
             sources=self._sources(number),
-            evaluate=host_evaluation(context, computed, describe_operation(operation, number)),
+            evaluate=host_evaluation(context, computed, describe_operation(self._model.model, number)),
             results=results,
             names=[self._names[index] for index in operation.outputs],
         )
@@ -162,16 +167,18 @@ class _ModelImport:
             return ()
         operation = self._main.operations[number]
         given = self._model.names.get(operation.outputs[0]) if operation.outputs else None
-        return (SourceNode(origin, given or describe_operation(operation, origin), _kind(operation)),)
+        return (
+            SourceNode(origin, given or describe_operation(self._model.model, number, origin=origin), _kind(operation)),
+        )
 
 
 def _unique_names(model: ResolvedModel, origins: Sequence[int | None]) -> list[str]:
     """The users' names of all operands, or such that tell the input, the operation or the operand by its number."""
     main = model.model.main
     told = {index: f"input {position}" for position, index in enumerate(main.input_indexes)}
-    for operation, origin in zip(main.operations, origins, strict=True):
+    for number, (operation, origin) in enumerate(zip(main.operations, origins, strict=True)):
         if origin is not None:
-            told |= dict.fromkeys(operation.outputs, describe_operation(operation, origin))
+            told |= dict.fromkeys(operation.outputs, describe_operation(model.model, number, origin=origin))
     taken: set[str] = set()
     names = []
     for index in range(len(main.operands)):

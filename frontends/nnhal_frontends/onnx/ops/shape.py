@@ -14,10 +14,17 @@ from nnhal_frontends.onnx.ops._definition import Converter
 from nnhal_frontends.onnx.qdq import QuantizedForm
 
 _REFLECT = 0
+_ASKED = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+"""Operators whose second input says what becomes of the shape."""
 
 
 def reshape(b: NodeBuilder) -> None:
-    """RESHAPE to the inferred shape, for all operators that only change the shape."""
+    """RESHAPE to the inferred shape, for all operators that only change the shape.
+
+    What is to become of the shape must be known: a shape that comes with a run is not inferred, and may not fit.
+    """
+    if b.node.op_type in _ASKED and b.node.input(1) and b.constant(1) is None:
+        raise b.node.unsupported(f"'{b.node.input(1)}' is computed at run time", "a constant")
     b.finish_reshape(b.input(0))
 
 

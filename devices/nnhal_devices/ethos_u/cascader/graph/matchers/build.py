@@ -71,7 +71,7 @@ class _GraphBuilder:
 
     def _add_operation(self, number: int) -> None:
         operation = self._graph.operations[number]
-        place = describe_operation(operation, number)
+        place = describe_operation(self._model.model, number)
         if is_extension(operation.type) or operation.type not in {*MATCHERS, *VIEWS}:
             raise ValueError(f"{place}: got an operation that the cascader has no part for, expected one of its README")
         op, kind = self._model.context(0, number, self._dimensions), OperationType(operation.type)
