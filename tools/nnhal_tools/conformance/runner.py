@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,11 +12,12 @@ from math import prod
 from typing import NamedTuple
 
 from nnhal.arrays import Array
+from nnhal.codec.nanoseconds import deadline_after
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.fence import FenceError
 from nnhal.operations import type_name
 from nnhal.remote import RemoteDevice, RemoteFencedExecution, RemotePreparedModel
-from nnhal.types import ErrorStatus, ExecutionResult, Model, Operand, OperationType, Request
+from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Model, Operand, OperationType, Request
 from nnhal.types.layout import Dimensions, describe, fully_specified
 from nnhal_tools.conformance.arguments import Arguments, InBuffers, InPools
 from nnhal_tools.conformance.compare import distribution_mismatch, mismatch
@@ -95,8 +97,10 @@ def _failed(failure: str, reason: str) -> _Outcome:
 class VectorRunner:
     """Runs vectors in one session with a device: each model is prepared once and executed in several ways."""
 
-    def __init__(self, device: RemoteDevice, ways: Sequence[Way]) -> None:
+    def __init__(self, device: RemoteDevice, ways: Sequence[Way], seconds: float | None = None) -> None:
+        """With ``seconds``, each preparation and each execution has a deadline after so many."""
         self._device = device
+        self._seconds = seconds
         self._arguments: dict[Way, Arguments] = {
             (mode, memory): InBuffers(device) if memory == MemoryChoice.TOKEN else InPools(memory)
             for mode, memory in ways
@@ -108,7 +112,7 @@ class VectorRunner:
 
     def results(self, vector: Vector, ways: Sequence[Way]) -> Iterator[TestResult]:
         """Run one vector in some of the ways, one after another. Raises DeadObjectError if the device is gone."""
-        model = _ModelOnDevice(self._device, vector.model)
+        model = _ModelOnDevice(self._device, vector.model, self._seconds)
         try:
             for way in ways:
                 yield result_of(vector, way, *self._judge(vector, model, way))
@@ -136,7 +140,7 @@ class VectorRunner:
             request = arguments.request(vector, prepared)
             if mode == ExecutionMode.FENCED and _has_open_outputs(vector.model):
                 return _unless_refused(lambda: prepared.execute_fenced(request))
-            return _compare(vector, _run(prepared, request, mode), arguments)
+            return _compare(vector, _run(prepared, request, mode, _deadline_after(self._seconds)), arguments)
         finally:
             arguments.release()
 
@@ -144,9 +148,10 @@ class VectorRunner:
 class _ModelOnDevice:
     """The model of a vector on the device, which is asked for its support once and prepares it once."""
 
-    def __init__(self, device: RemoteDevice, model: Model) -> None:
+    def __init__(self, device: RemoteDevice, model: Model, seconds: float | None) -> None:
         self._device = device
         self._model = model
+        self._seconds = seconds
 
     @cached_property
     def refusals(self) -> str:
@@ -159,7 +164,7 @@ class _ModelOnDevice:
     @cached_property
     def prepared(self) -> RemotePreparedModel:
         """The prepared model."""
-        return self._device.prepare_model(self._model)
+        return self._device.prepare_model(self._model, deadline_ns=_deadline_after(self._seconds))
 
     def release(self) -> None:
         """Release the prepared model if it was prepared."""
@@ -167,21 +172,30 @@ class _ModelOnDevice:
             self.prepared.release()
 
 
-def _run(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode) -> ExecutionResult:
+def _deadline_after(seconds: float | None) -> int:
+    """The instant after some seconds from now, by CLOCK_BOOTTIME; none without them."""
+    return (
+        NO_DEADLINE
+        if seconds is None
+        else deadline_after(time.clock_gettime_ns(time.CLOCK_BOOTTIME), round(seconds * 1e9))
+    )
+
+
+def _run(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode, deadline_ns: int) -> ExecutionResult:
     if mode == ExecutionMode.SYNC:
-        return prepared.execute(request)
+        return prepared.execute(request, deadline_ns=deadline_ns)
     if mode == ExecutionMode.BURST:
         burst = prepared.configure_execution_burst()
         try:
-            return burst.execute(request, range(len(request.pools))).result
+            return burst.execute(request, range(len(request.pools)), deadline_ns=deadline_ns).result
         finally:
             burst.close()
     if mode == ExecutionMode.FENCED:
-        return _await(prepared.execute_fenced(request))
+        return _await(prepared.execute_fenced(request, deadline_ns=deadline_ns))
     execution = prepared.create_reusable_execution(request)
     try:
-        execution.execute()
-        return execution.execute()
+        execution.execute(deadline_ns)
+        return execution.execute(deadline_ns)
     finally:
         execution.release()
 
