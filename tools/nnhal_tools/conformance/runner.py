@@ -158,7 +158,12 @@ class _ModelOnDevice:
         """Why the device declines the model; empty if it does not."""
         if all(self._device.supported_operations(self._model)):
             return ""
-        support = self._device.assess_model(self._model).operations
+        try:
+            support = self._device.assess_model(self._model).operations
+        except DeadObjectError:
+            raise
+        except NnhalError:  # the HAL alone has no reasons
+            return "the device does not say why"
         return "; ".join(f"{s.code}: got {s.got}, allowed {s.allowed}" for s in support if not s.supported)
 
     @cached_property
