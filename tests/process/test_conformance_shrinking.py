@@ -140,6 +140,8 @@ def test_a_test_that_does_not_fail_again_is_kept_as_it_is(reference: RenewableDe
     again = Reducer(reference, reference, OFTEN).reduce(vector, result)
     assert again.vector is vector
     assert reduction_words(again).endswith("not reduced: run once more, it does not fail so")
+    late = Reducer(reference, reference, OFTEN).reduce(vector, replace(result, failure="ended"))
+    assert reduction_words(late).endswith("the device does not die so: what was run before it may be the cause")
 
 
 def test_inputs_without_a_value_stay_omitted_and_outputs_that_are_not_compared_stay_so(

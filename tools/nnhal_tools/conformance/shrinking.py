@@ -24,6 +24,11 @@ from nnhal_tools.up import RenewableDevice
 REFERENCE = "cpu_ref"
 """The driver that says what smaller tests expect."""
 _LEAST = "least of "
+_UNREPEATED = (
+    "run once more, it does not fail so",
+    "run once more, the device does not die so: what was run before it may be the cause",
+)
+"""Why a test is not reduced that does not fail again, and if the device had died of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Reducer:
         runner = SurvivingRunner(self._device, [(result.mode, result.memory)], self._seconds)
         (again,) = runner.run(vector)
         if not fails_alike(again, result):
-            return Reduction(result, vector, result.reason, 1, False, "run once more, it does not fail so")
+            return Reduction(result, vector, result.reason, 1, False, _UNREPEATED[result.failure == ENDED])
         judge = _Judge(runner, self._reference, vector, again)
         if problem := judge.problem():
             return Reduction(result, vector, again.reason, 1, False, problem)
