@@ -14,12 +14,12 @@ import pytest
 from nnhal.arrays import Array
 from nnhal.types import Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph
 from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict, Way
-from nnhal_tools.conformance.shrinking import Reducer, Reduction, reduction_words
+from nnhal_tools.conformance.runner import ExecutionMode, Verdict, Way
+from nnhal_tools.conformance.shrinking import Reducer, Reduction, fails_alike, reduction_words
 from nnhal_tools.conformance.surviving import SurvivingRunner
 from nnhal_tools.conformance.vectors import Vector, parse_vector, vector_of
 from nnhal_tools.conformance.written import vector_line
-from nnhal_tools.up import RenewableDevice, single_device
+from nnhal_tools.up import RenewableDevice
 from tests.support.faulty_drivers import write_faulty_driver
 from tests.support.processes import device_process
 
@@ -34,6 +34,7 @@ def backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "backends"
     write_faulty_driver(folder, "Wrong", {"LOGISTIC": "RELU6"})
     write_faulty_driver(folder, "Mortal", deadly="LOGISTIC")
+    write_faulty_driver(folder, "Endless", endless="LOGISTIC")
     write_faulty_driver(folder, "Refusing", refused="LOGISTIC")
     monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(folder))
 
@@ -67,11 +68,13 @@ def chain(*words: str, shape: Sequence[int] = (2, 3)) -> Vector:
 
 
 @contextmanager
-def reduced(driver: str, vector: Vector, reference: RenewableDevice, way: Way = SYNC) -> Iterator[Reduction]:
+def reduced(
+    driver: str, vector: Vector, reference: RenewableDevice, way: Way = SYNC
+) -> Iterator[tuple[Reduction, RenewableDevice]]:
     with RenewableDevice(driver, "test") as device:
         (result,) = SurvivingRunner(device, [way]).run(vector)
         assert result.verdict is Verdict.FAILED
-        yield Reducer(device, reference, OFTEN).reduce(vector, result)
+        yield Reducer(device, reference, OFTEN).reduce(vector, result), device
 
 
 @pytest.mark.parametrize(
@@ -85,24 +88,32 @@ def test_a_test_that_fails_is_reduced_to_the_operation_that_is_wrong(
     reference: RenewableDevice, driver: str, failure: str, words: str
 ) -> None:
     way = (ExecutionMode.BURST, MemoryChoice.TOKEN)
-    with reduced(driver, chain("TANH", "LOGISTIC", "EXP"), reference, way) as found:
+    with reduced(driver, chain("TANH", "LOGISTIC", "EXP"), reference, way) as (found, device):
         assert (found.result.failure, found.is_least, found.problem) == (failure, True, "")
         told = reduction_words(found)
         assert told.startswith("TANH+LOGISTIC+EXP, burst over token: LOGISTIC of TENSOR_FLOAT32 [1, 1]: ")
         assert words in told
         assert told.endswith(f" ({found.tries} tries)")
-    least = parse_vector(json.loads(vector_line(found.vector)))
-    for device, verdict in (("cpu_ref", Verdict.PASSED), (driver, Verdict.FAILED)):
-        with single_device(device, "test") as remote:
-            (again,) = VectorRunner(remote, [way]).run(least)
+        least = parse_vector(json.loads(vector_line(found.vector)))
+        for tested, verdict in ((reference, Verdict.PASSED), (device, Verdict.FAILED)):
+            (again,) = SurvivingRunner(tested, [way]).run(least)
             assert again.verdict is verdict
 
 
 def test_a_device_that_dies_is_started_again_for_each_try(reference: RenewableDevice) -> None:
-    with reduced("Mortal", chain("LOGISTIC"), reference) as found:
+    with reduced("Mortal", chain("LOGISTIC", shape=(1, 3)), reference) as (found, _):
+        assert not fails_alike(found.result, replace(found.result, reason="Mortal was killed by SIGSEGV"))
         assert (found.result.failure, found.reason, found.problem) == ("ended", "Mortal ended with status 9", "")
         assert found.vector.inputs[0] is not None
         assert found.vector.inputs[0].tolist() == [[0.0]]
+
+
+def test_a_device_that_hangs_has_failed_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_STOP_SECONDS", "0.1")
+    with RenewableDevice("Endless", "test") as device:
+        runner = SurvivingRunner(device, [SYNC], 0.5)
+        results = [result for words in ("LOGISTIC", "TANH") for result in runner.run(chain(words))]
+    assert [result.failure for result in results] == ["ended", ""]
 
 
 def test_a_search_that_is_cut_short_says_so(reference: RenewableDevice) -> None:
@@ -117,17 +128,20 @@ def test_a_search_that_is_cut_short_says_so(reference: RenewableDevice) -> None:
 def test_a_test_that_the_reference_fails_too_is_kept_as_it_is(reference: RenewableDevice) -> None:
     vector = chain("TANH")
     wrong = replace(vector, outputs=(replace(vector.outputs[0], values=vector.outputs[0].values + 1),))
-    with reduced("Wrong", wrong, reference) as found:
+    with reduced("Wrong", wrong, reference) as (found, _):
         assert found.vector is wrong
         assert "not reduced: cpu_ref does not pass it either: output 0: 6 of 6" in reduction_words(found)
 
 
 def test_a_test_that_does_not_fail_again_is_kept_as_it_is(reference: RenewableDevice) -> None:
     vector = chain("LOGISTIC")
-    with reduced("Wrong", vector, reference) as found, RenewableDevice("cpu_ref", "test") as other:
-        again = Reducer(other, reference, OFTEN).reduce(vector, found.result)
+    with RenewableDevice("Wrong", "test") as device:
+        (result,) = SurvivingRunner(device, [SYNC]).run(vector)
+    again = Reducer(reference, reference, OFTEN).reduce(vector, result)
     assert again.vector is vector
     assert reduction_words(again).endswith("not reduced: run once more, it does not fail so")
+    late = Reducer(reference, reference, OFTEN).reduce(vector, replace(result, failure="ended"))
+    assert reduction_words(late).endswith("the device does not die so: what was run before it may be the cause")
 
 
 def test_inputs_without_a_value_stay_omitted_and_outputs_that_are_not_compared_stay_so(
@@ -150,7 +164,7 @@ def test_inputs_without_a_value_stay_omitted_and_outputs_that_are_not_compared_s
     main = {"operands": operands, "operations": operations, "inputs": [0, 1, 2], "outputs": [4]}
     told = {"name": "hashes", "spec": "test", "relaxed": False, "expect_failure": False, "multinomial_tolerance": 0.0}
     test = {**told, "main": main}
-    with reduced("Hashing", parse_vector(test), reference) as found:
+    with reduced("Hashing", parse_vector(test), reference) as (found, _):
         assert found.problem == ""
         assert [array.size for array in found.vector.inputs if array is not None] == [1, 1]
         assert [output.compared for output in found.vector.outputs] == [False]

@@ -16,6 +16,7 @@ from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import parse_vector
 from nnhal_tools.diff import DiffReport, DiffRequest, LayerDiff, Limits, diff_model
 from nnhal_tools.up import single_device
+from tests.support.backends import EXTENSION_ID, build_extension
 from tests.support.faulty_drivers import write_faulty_driver
 from tests.support.onnx_models import onnx_model, random
 from tests.support.processes import device_process
@@ -160,6 +161,15 @@ def test_samples_fix_dimensions_that_the_model_leaves_open(tmp_path: Path) -> No
         report = diff_model(DiffRequest(path, "onnxruntime", "cpu_ref", samples))
         assert [layer.error.elements for layer in report.layers if layer.error] == [8 * sum(batches)]
         assert report.first is None
+
+
+def test_a_driver_that_is_built_from_c_takes_part(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_extension(tmp_path / "Acme_Native_backend.so")
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
+    report = compared(network, EXTENSION_ID, "onnxruntime")
+    assert (len(report.layers), report.first, report.declined) == (4, None, {})
 
 
 def test_a_running_device_takes_part_by_its_directory(network: Path, short_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 _SOURCE = """
 import os
+import threading
 from dataclasses import replace
 
 from nnhal.errors import general_failure
@@ -41,8 +42,11 @@ class Faulty:
 
     def prepare(self, model, options):
         main = model.model.main
-        if [operation.type.name for operation in main.operations] == [{deadly!r}]:
+        names = [operation.type.name for operation in main.operations]
+        if names == [{deadly!r}]:
             os._exit(9)
+        if {endless!r} in names:
+            return Endless()
         operations = []
         for operation in main.operations:
             inside = main.operands[operation.inputs[0]].lifetime == OperandLifeTime.TEMPORARY_VARIABLE
@@ -66,6 +70,14 @@ class Faulty:
         return self._reference.prepare(ResolvedModel(changed, model.constants, model.names), options)
 
 
+class Endless:
+    def bind(self, inputs, outputs):
+        return self
+
+    def run(self, control):
+        threading.Event().wait()
+
+
 def create_backend(options):
     return Faulty(options)
 """
@@ -79,12 +91,13 @@ def write_faulty_driver(
     only_inside: bool = False,
     deadly: str = "",
     refused: str = "",
+    endless: str = "",
 ) -> None:
     """Write the backend file of a driver that computes some operations as others, by their names.
 
     With ``only_inside`` it does so only if the operation reads what no client can see, as a compiler that fuses. It
     declines the operations ``declined``. Its process ends if it is to prepare the operation ``deadly`` alone. Preparing
-    the operation ``refused`` fails, though it is supported.
+    the operation ``refused`` fails, though it is supported. Executing the operation ``endless`` never ends.
     """
     directory.mkdir(exist_ok=True)
     source = _SOURCE.format(
@@ -94,5 +107,6 @@ def write_faulty_driver(
         only_inside=only_inside,
         deadly=deadly,
         refused=refused,
+        endless=endless,
     )
     (directory / f"Acme_{name}_backend.py").write_text(source)

@@ -131,8 +131,6 @@ def test_tests_that_fail_are_reduced_and_written(folder: Path, monkeypatch: pyte
     assert done.stdout.endswith(f"1 test written to {least}; 1 more failing test is left as it is\n")
     (line,) = least.read_text().splitlines()
     assert json.loads(line)["main"]["operands"][0]["dimensions"] == [1]
-    assert nnhal("conformance", str(least), "--device", "Wrong").returncode == 1
-    assert nnhal("conformance", str(least), "--device", "cpu_ref").returncode == 0
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ class LayerFaults:
         model = self._model.model
         for number, answer in enumerate(CpuRef().supported_operations(self._model)):
             if isinstance(answer, Unsupported):
-                place = describe_operation(model.main.operations[number], number)
+                place = describe_operation(model, number)
                 general_failure(f"{self._told}: layers cannot be wrong in a model with {place}, which cpu_ref lacks")
         main = model.main
         given = [
@@ -119,9 +119,8 @@ def _is_of_numbers(values: object) -> bool:
 
 
 def _names(model: Model, layers: Sequence[ModelLayer]) -> str:
-    graphs = (model.main, *model.referenced)
     first = layers[0]
-    place = describe_operation(graphs[first.subgraph].operations[first.number], first.number, first.subgraph)
+    place = describe_operation(model, first.number, first.subgraph)
     if first.output:
         place = f"{first.type} {first.names[0]!r} of {place}"
     return place if len(layers) == 1 else f"{len(layers)} layers, of which the first is {place}"

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -43,6 +43,10 @@ def conformance(
         list[MemoryChoice] | None, typer.Option(help="The kind of the pools: 'ashmem' unless given.")
     ] = None,
     filter_: Annotated[str, typer.Option("--filter", help="Only tests whose name matches this expression.")] = "",
+    deadline: Annotated[
+        float | None,
+        typer.Option(help="Give each preparation and each execution N seconds: what takes longer fails.", min=0.001),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every result to FILE.")] = None,
     shrink: Annotated[
         Path | None,
@@ -74,14 +78,14 @@ def conformance(
     results: list[TestResult] = []
     with RenewableDevice(device, _CLIENT) as opened:
         try:
-            _run(SurvivingRunner(opened, ways), vectors, results, console)
+            _run(SurvivingRunner(opened, ways, deadline), vectors, results, console)
         finally:  # a device that cannot be started again ends the run, and not what is known by then
             if json_file:
                 json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
             _show(output_console(), results)
         if shrink:
-            failing = _first_failures(vectors, results)
-            _reduce(failing[:shrink_most], len(failing), shrink, shrink_tries, opened, console)
+            wanted = _Shrinking(shrink, shrink_most, shrink_tries, deadline)
+            _reduce(wanted, _first_failures(vectors, results), opened, console)
     if any(result.verdict == Verdict.FAILED for result in results):
         raise typer.Exit(1)
 
@@ -112,29 +116,35 @@ def _first_failures(vectors: Sequence[Vector], results: Sequence[TestResult]) ->
     return [(vector, result) for vector, result in zip(vectors, first, strict=True) if result is not None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Shrinking:
+    """The options of --shrink."""
+
+    file: Path
+    most: int | None
+    tries: int
+    seconds: float | None
+
+
 def _reduce(
-    failing: Sequence[tuple[Vector, TestResult]],
-    total: int,
-    file: Path,
-    most_tries: int,
-    opened: RenewableDevice,
-    console: Console,
+    wanted: _Shrinking, failing: Sequence[tuple[Vector, TestResult]], opened: RenewableDevice, console: Console
 ) -> None:
     """Reduce tests, and write and say each as it is found: who does not want to wait for the rest has it."""
     output = output_console()
     if not failing:
         output.print("nothing to reduce: no test fails")
         return
-    with file.open("w", encoding="utf-8") as lines, RenewableDevice(REFERENCE, _CLIENT) as reference:
-        reducer = Reducer(opened, reference, most_tries)
-        for number, (vector, result) in enumerate(failing, 1):
-            with console.status(f"reducing {vector.name}, {number} of {len(failing)}"):
+    reduced = failing[: wanted.most]
+    with wanted.file.open("w", encoding="utf-8") as lines, RenewableDevice(REFERENCE, _CLIENT) as reference:
+        reducer = Reducer(opened, reference, wanted.tries, wanted.seconds)
+        for number, (vector, result) in enumerate(reduced, 1):
+            with console.status(f"reducing {vector.name}, {number} of {len(reduced)}"):
                 found = reducer.reduce(vector, result)
             lines.write(f"{vector_line(found.vector)}\n")
             lines.flush()
             output.print(reduction_words(found), markup=False, soft_wrap=True)
-    left = f"; {_more(total - len(failing))}" if total > len(failing) else ""
-    output.print(f"{counted(len(failing), 'test')} written to {file}{left}", markup=False, soft_wrap=True)
+    left = f"; {_more(len(failing) - len(reduced))}" if len(failing) > len(reduced) else ""
+    output.print(f"{counted(len(reduced), 'test')} written to {wanted.file}{left}", markup=False, soft_wrap=True)
 
 
 def _more(tests: int) -> str:

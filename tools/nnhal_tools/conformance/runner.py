@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,10 +11,11 @@ from math import prod
 from typing import NamedTuple
 
 from nnhal.arrays import Array
+from nnhal.codec.nanoseconds import deadline_after
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.operations import type_name
 from nnhal.remote import RemoteDevice, RemoteFencedExecution, RemotePreparedModel
-from nnhal.types import ErrorStatus, ExecutionResult, Model, Operand, OperationType, Request
+from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Model, Operand, OperationType, Request
 from nnhal.types.layout import Dimensions, describe, fully_specified
 from nnhal_tools.conformance.arguments import Arguments, InBuffers, InPools
 from nnhal_tools.conformance.compare import distribution_mismatch, mismatch
@@ -94,8 +96,10 @@ def _failed(failure: str, reason: str) -> _Outcome:
 class VectorRunner:
     """Runs vectors in one session with a device: each model is prepared once and executed in several ways."""
 
-    def __init__(self, device: RemoteDevice, ways: Sequence[Way]) -> None:
+    def __init__(self, device: RemoteDevice, ways: Sequence[Way], seconds: float | None = None) -> None:
+        """With ``seconds``, each preparation and each execution has a deadline after so many."""
         self._device = device
+        self._seconds = seconds
         self._arguments: dict[Way, Arguments] = {
             (mode, memory): InBuffers(device) if memory == MemoryChoice.TOKEN else InPools(memory)
             for mode, memory in ways
@@ -107,7 +111,7 @@ class VectorRunner:
 
     def results(self, vector: Vector, ways: Sequence[Way]) -> Iterator[TestResult]:
         """Run one vector in some of the ways, one after another. Raises DeadObjectError if the device is gone."""
-        model = _ModelOnDevice(self._device, vector.model)
+        model = _ModelOnDevice(self._device, vector.model, self._seconds)
         try:
             for way in ways:
                 yield result_of(vector, way, *self._judge(vector, model, way))
@@ -135,7 +139,7 @@ class VectorRunner:
             request = arguments.request(vector, prepared)
             if mode == ExecutionMode.FENCED and _has_open_outputs(vector.model):
                 return _unless_refused(lambda: prepared.execute_fenced(request))
-            return _compare(vector, _run(prepared, request, mode), arguments)
+            return _compare(vector, _run(prepared, request, mode, _deadline_after(self._seconds)), arguments)
         finally:
             arguments.release()
 
@@ -143,22 +147,28 @@ class VectorRunner:
 class _ModelOnDevice:
     """The model of a vector on the device, which is asked for its support once and prepares it once."""
 
-    def __init__(self, device: RemoteDevice, model: Model) -> None:
+    def __init__(self, device: RemoteDevice, model: Model, seconds: float | None) -> None:
         self._device = device
         self._model = model
+        self._seconds = seconds
 
     @cached_property
     def refusals(self) -> str:
         """Why the device declines the model; empty if it does not."""
         if all(self._device.supported_operations(self._model)):
             return ""
-        support = self._device.assess_model(self._model).operations
+        try:
+            support = self._device.assess_model(self._model).operations
+        except DeadObjectError:
+            raise
+        except NnhalError:  # the HAL alone has no reasons
+            return "the device does not say why"
         return "; ".join(f"{s.code}: got {s.got}, allowed {s.allowed}" for s in support if not s.supported)
 
     @cached_property
     def prepared(self) -> RemotePreparedModel:
         """The prepared model."""
-        return self._device.prepare_model(self._model)
+        return self._device.prepare_model(self._model, deadline_ns=_deadline_after(self._seconds))
 
     def release(self) -> None:
         """Release the prepared model if it was prepared."""
@@ -166,21 +176,30 @@ class _ModelOnDevice:
             self.prepared.release()
 
 
-def _run(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode) -> ExecutionResult:
+def _deadline_after(seconds: float | None) -> int:
+    """The instant after some seconds from now, by CLOCK_BOOTTIME; none without them."""
+    return (
+        NO_DEADLINE
+        if seconds is None
+        else deadline_after(time.clock_gettime_ns(time.CLOCK_BOOTTIME), round(seconds * 1e9))
+    )
+
+
+def _run(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode, deadline_ns: int) -> ExecutionResult:
     if mode == ExecutionMode.SYNC:
-        return prepared.execute(request)
+        return prepared.execute(request, deadline_ns=deadline_ns)
     if mode == ExecutionMode.BURST:
         burst = prepared.configure_execution_burst()
         try:
-            return burst.execute(request, range(len(request.pools))).result
+            return burst.execute(request, range(len(request.pools)), deadline_ns=deadline_ns).result
         finally:
             burst.close()
     if mode == ExecutionMode.FENCED:
-        return awaited(prepared.execute_fenced(request))
+        return awaited(prepared.execute_fenced(request, deadline_ns=deadline_ns))
     execution = prepared.create_reusable_execution(request)
     try:
-        execution.execute()
-        return execution.execute()
+        execution.execute(deadline_ns)
+        return execution.execute(deadline_ns)
     finally:
         execution.release()
 

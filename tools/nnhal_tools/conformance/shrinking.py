@@ -14,7 +14,7 @@ from nnhal.operations import type_name
 from nnhal.resolved import inline_constants
 from nnhal.types import DataLocation, Model, OperandLifeTime
 from nnhal.types.layout import ELEMENT_TYPES, describe
-from nnhal_tools.conformance.runner import VALUES, TestResult, Verdict
+from nnhal_tools.conformance.runner import ENDED, VALUES, TestResult, Verdict
 from nnhal_tools.conformance.surviving import SurvivingRunner
 from nnhal_tools.conformance.vectors import Vector, vector_of
 from nnhal_tools.hal_runner import run_on
@@ -24,6 +24,11 @@ from nnhal_tools.up import RenewableDevice
 REFERENCE = "cpu_ref"
 """The driver that says what smaller tests expect."""
 _LEAST = "least of "
+_UNREPEATED = (
+    "run once more, it does not fail so",
+    "run once more, the device does not die so: what was run before it may be the cause",
+)
+"""Why a test is not reduced that does not fail again, and if the device had died of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +52,24 @@ class Reduction:
 class Reducer:
     """Reduces tests that fail on a device in one way of executing them."""
 
-    def __init__(self, device: RenewableDevice, reference: RenewableDevice, most_tries: int) -> None:
-        """``reference`` runs the REFERENCE. ``most_tries`` is how many forms of one test are run."""
-        self._device, self._reference, self._most_tries = device, reference, most_tries
+    def __init__(
+        self, device: RenewableDevice, reference: RenewableDevice, most_tries: int, seconds: float | None = None
+    ) -> None:
+        """``reference`` runs the REFERENCE. ``most_tries`` is how many forms of one test are run.
+
+        With ``seconds``, each preparation and each execution on the device has a deadline after so many.
+        """
+        self._device, self._reference, self._most_tries, self._seconds = device, reference, most_tries, seconds
 
     def reduce(self, vector: Vector, result: TestResult) -> Reduction:
         """Reduce a test with the result of one way of executing it.
 
         Raises StartError if a device cannot be started again, DeadObjectError if a running one does not come back.
         """
-        runner = SurvivingRunner(self._device, [(result.mode, result.memory)])
+        runner = SurvivingRunner(self._device, [(result.mode, result.memory)], self._seconds)
         (again,) = runner.run(vector)
-        if again.failure != result.failure:
-            return Reduction(result, vector, result.reason, 1, False, "run once more, it does not fail so")
+        if not fails_alike(again, result):
+            return Reduction(result, vector, result.reason, 1, False, _UNREPEATED[result.failure == ENDED])
         judge = _Judge(runner, self._reference, vector, again)
         if problem := judge.problem():
             return Reduction(result, vector, again.reason, 1, False, problem)
@@ -75,6 +85,11 @@ class Reducer:
             return Reduction(result, vector, again.reason, found.tries + 1, False, f"{REFERENCE} is not repeatable")
         (last,) = runner.run(least)
         return Reduction(result, least, last.reason or "this time it passes", found.tries + 1, found.is_least)
+
+
+def fails_alike(one: TestResult, other: TestResult) -> bool:
+    """Return whether two tests fail in the same way: if the device dies of them, by the same signal or status."""
+    return one.failure == other.failure and (one.failure != ENDED or one.reason == other.reason)
 
 
 def reduction_words(reduction: Reduction) -> str:
@@ -115,7 +130,7 @@ class _Judge:
         if vector is None:
             return False
         (result,) = self.runner.run(vector)
-        return result.failure == self.result.failure
+        return fails_alike(result, self.result)
 
     def inner_values(self, case: Case) -> Mapping[int, Array]:
         shown = replace(case, outputs=case.computed)

@@ -13,9 +13,10 @@ from nnhal_tools.up import RenewableDevice
 class SurvivingRunner:
     """Runs vectors in one session after another: a test of which the device dies has failed, and the next ones run."""
 
-    def __init__(self, device: RenewableDevice, ways: Sequence[Way]) -> None:
-        self._device, self._ways = device, tuple(ways)
-        self._runner = VectorRunner(device.remote, self._ways)
+    def __init__(self, device: RenewableDevice, ways: Sequence[Way], seconds: float | None = None) -> None:
+        """With ``seconds``, each preparation and each execution has a deadline after so many."""
+        self._device, self._ways, self._seconds = device, tuple(ways), seconds
+        self._runner = VectorRunner(device.remote, self._ways, seconds)
 
     def run(self, vector: Vector) -> Iterator[TestResult]:
         """Run one vector in every way, one after another.
@@ -31,4 +32,4 @@ class SurvivingRunner:
             except DeadObjectError:
                 yield result_of(vector, left.pop(0), Verdict.FAILED, self._device.end_in_words(), ENDED)
                 self._device.renew()
-                self._runner = VectorRunner(self._device.remote, self._ways)
+                self._runner = VectorRunner(self._device.remote, self._ways, self._seconds)
