@@ -69,6 +69,7 @@ def test_cpu_ref_is_ready_without_onnx_kernels_and_logs(short_path: Path) -> Non
     assert packages(found) & (MODELS | HTTP | COMMAND | ON_DEMAND) == set()
     assert {"nnhal_devices.cpu_ref.driver", "nnhal_devices.cpu_ref.kernels"} <= found
     assert {"nnhal_devices.cpu_ref.kernels.softmax", "nnhal.operations.softmax", REFLECTION} & found == set()
+    assert not any(module.startswith(("nnhal.recording", "nnhal_devices.host.recording")) for module in found)
 
 
 @pytest.mark.parametrize("driver", ["cpu_acc", "gpu_acc", "ethos_n", "ethos_u", "mlip"])

@@ -24,6 +24,7 @@ SERVICES = {
     "nnhal.v1.BufferService",
     "nnhal.v1.BurstService",
     "nnhal.v1.DeviceAdminService",
+    "nnhal.v1.DeviceRecordingService",
     "nnhal.v1.DeviceService",
     "nnhal.v1.ExecutionService",
     "nnhal.v1.FaultService",

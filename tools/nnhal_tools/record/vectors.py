@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.recording import DeviceRecording, DeviceRecordingError, restored_model
-from nnhal.types import ErrorStatus, Model, Operand
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, fully_specified, is_extension, is_scalar
+from nnhal.types import ErrorStatus, Model
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, fully_specified, is_extension
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_tools.conformance.vectors import vector_of
 from nnhal_tools.conformance.written import vector_line
+from nnhal_tools.record.known_dimensions import with_dimensions
 
 
 class _UnwritableError(Exception):
@@ -75,7 +75,7 @@ def _line(
     inputs = [tuple(argument.dimensions) for argument in request.arguments.inputs]
     told: Sequence[Dimensions] = [tuple(shape.dimensions) for shape in about.result.output_shapes]
     outputs = told or [tuple(argument.dimensions) for argument in request.arguments.outputs]
-    known = _with_dimensions(
+    known = with_dimensions(
         model,
         {
             **dict(zip(model.main.input_indexes, inputs, strict=True)),
@@ -90,17 +90,6 @@ def _line(
         list(_arrays(known, known.main.output_indexes, about.outputs, recording)),
     )
     return vector_line(vector)
-
-
-def _with_dimensions(model: Model, dimensions: dict[int, Dimensions]) -> Model:
-    """A model whose inputs and outputs have the dimensions that an execution gave them."""
-
-    def known(number: int, operand: Operand) -> Operand:
-        given = dimensions.get(number, ())
-        return replace(operand, dimensions=given) if given and not is_scalar(operand.type) else operand
-
-    operands = tuple(known(number, operand) for number, operand in enumerate(model.main.operands))
-    return replace(model, main=replace(model.main, operands=operands))
 
 
 def _arrays(

@@ -18,10 +18,12 @@ from nnhal_tools.diff.comparison import compare
 from nnhal_tools.diff.device_side import DeviceSide
 from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.subject import Subject, Values
+from nnhal_tools.record.known_dimensions import with_dimensions
 
 
 def origin_of(
     model: Model,
+    request: wire.RecordedRequest,
     execution: wire.RecordedExecution,
     recording: DeviceRecording,
     device: tuple[str, RemoteDevice],
@@ -31,16 +33,18 @@ def origin_of(
 
     Device and reference have names. Raises DeadObjectError if one of them ends.
     """
+    given = (tuple(argument.dimensions) for argument in request.arguments.inputs)
+    model = with_dimensions(model, dict(zip(model.main.input_indexes, given, strict=True)))
     inputs = _inputs(model, execution, recording)
     if inputs is None:
-        return "unknown, since the inputs of the execution are not in the recording"
-    subject = Subject(_imported(model))
+        return "an unknown operation, since the inputs of the execution are not all in the recording"
     try:
+        subject = Subject(_imported(model))
         ref = DeviceSide(reference[0], reference[1](), reference[1], subject)
         dut = DeviceSide(device[0], device[1], reference[1], subject)
         report = compare(subject, ref, dut, [inputs], Limits()).report("")
     except (NnhalError, ValueError) as error:
-        return f"unknown, since its operations cannot be compared with {reference[0]}: {error}"
+        return f"an unknown operation, since they cannot be compared with {reference[0]}: {error}"
     first = report.first
     if first is None:
         return f"no operation, by comparison with {reference[0]}: both differ from the recording"

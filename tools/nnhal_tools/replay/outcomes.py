@@ -19,8 +19,8 @@ class Found:
         self._copy = copy
         self.models: dict[int, Model] = {}
         """The models that were prepared, by their numbers."""
-        self.first_differing: dict[int, wire.RecordedExecution] = {}
-        """The first execution of each model whose values differ."""
+        self.first_differing: dict[int, tuple[wire.RecordedRequest, wire.RecordedExecution]] = {}
+        """The first execution of each model whose values differ, with its request."""
 
     def made(self) -> None:
         """Count a call."""
@@ -37,10 +37,10 @@ class Found:
         with self._lock:
             self._report.differences.append(Difference(call, what, model, self._copy))
 
-    def differing(self, model: int, execution: wire.RecordedExecution) -> None:
+    def differing(self, model: int, request: wire.RecordedRequest, execution: wire.RecordedExecution) -> None:
         """Keep the first execution of a model whose values differ."""
         with self._lock:
-            self.first_differing.setdefault(model, execution)
+            self.first_differing.setdefault(model, (request, execution))
 
     def decline(self, model: int, reasons: str) -> None:
         """Note that the device declines a model."""

@@ -127,19 +127,21 @@ def _origins(
     request: ReplayRequest, recording: DeviceRecording, device: RemoteDevice, copies: Sequence[_Copy]
 ) -> dict[int, str]:
     """Say for each model whose values differ from which operation on."""
+    # A device tells nothing beside itself: the recorded one does.
+    name = recording.header.driver if request.device == request.reference else request.reference
     origins: dict[int, str] = {}
     opened: list[RemoteDevice] = []
     with ExitStack() as stack:
 
         def reference() -> RemoteDevice:
             if not opened:
-                opened.append(stack.enter_context(opened_device(request.reference, _CLIENT)))
+                opened.append(stack.enter_context(opened_device(name, _CLIENT)))
             return opened[0]
 
         for copy in copies:
-            for number, execution in copy.found.first_differing.items():
+            for number, (bound, execution) in copy.found.first_differing.items():
                 if number not in origins:
                     model = copy.found.models[number]
-                    sides = (request.device, device), (request.reference, reference)
-                    origins[number] = origin_of(model, execution, recording, *sides)
+                    sides = (request.device, device), (name, reference)
+                    origins[number] = origin_of(model, bound, execution, recording, *sides)
     return origins

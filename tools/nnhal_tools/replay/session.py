@@ -249,6 +249,8 @@ class PlayedSession:
         if wrong:
             self._found.differ(place(record), wrong, number)
             return
+        if not result.output_sufficient_size:  # there are no values, in the recording neither
+            return
         if not about.outputs or not is_known:
             self._found.leave_out("executions whose values are not in the recording: their answers were compared only")
             return
@@ -264,7 +266,7 @@ class PlayedSession:
             self._found.compared()
             if wrong:
                 self._found.differ(place(record), f"output {index}: {wrong}", number)
-                self._found.differing(number, about)
+                self._found.differing(number, self._requests[about.request][0], about)
                 return
 
     def _allocate(self, record: Record) -> None:

@@ -212,7 +212,8 @@ class RecordingExecution(Execution):
         main = self.prepared_model.model.model.main
         code = main.operands[main.output_indexes[number]].type
         if is_extension(code):
-            return self.form.outputs[number].location.length
+            element = self.prepared_model.element_sizes.get(code)
+            return self.form.outputs[number].location.length if element is None else element * prod(dimensions)
         return ELEMENT_TYPES[code].itemsize * prod(dimensions)
 
 
