@@ -19,9 +19,10 @@ from nnhal.v1 import burst_pb2
 from nnhal_devices.host.clock import now_ns
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.caching import CachingDevice
-from tests.support.entry_points import ALL_ENTRY_POINTS, LAUNCH_POINTS, PLAIN, Target
+from tests.support.entry_points import ALL_ENTRY_POINTS, LAUNCH_POINTS, PLAIN, Launched, Target
 from tests.support.faulty import METHODS_OF_WAYS, FaultyDevice, execution_in, fault, faulty_device
 from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.waiting import wait_until
 from tests.support.wire import WireDevice
 
 pytestmark = pytest.mark.slow
@@ -47,11 +48,19 @@ def test_a_fence_does_not_signal_until_the_fault_is_cleared(faulty: FaultyDevice
     with WireDevice(faulty.endpoint) as wire:
         target, addition = Target(wire, wire.prepare(addition_model())), addition_in_ashmem()
         launched = LAUNCH_POINTS[launch](target, addition.request)
-        assert launched.info().status == ErrorStatus.NONE  # it waits for the execution
+        wait_until(lambda: _has_succeeded(launched), "the execution has ended")
         assert launched.fence is not None
         assert launched.fence.state is FenceState.PENDING
         faulty.control.clear()
         launched.fence.wait(30)
+
+
+def _has_succeeded(launched: Launched) -> bool:
+    """Whether an execution has ended well; there is no information before it has."""
+    try:
+        return launched.info().status == ErrorStatus.NONE
+    except HalError:
+        return False
 
 
 def test_an_answer_on_a_channel_is_dropped(faulty: FaultyDevice) -> None:
