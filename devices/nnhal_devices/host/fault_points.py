@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -28,7 +27,8 @@ from nnhal_devices.host.client_session import ClientSession, ClientSessions, Exc
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.hosted_device import HostedDevice
 from nnhal_devices.host.prepared_model import PreparedModel
-from nnhal_hosting.faults import METHODS, AnswerFault, CacheFault
+from nnhal_devices.host.wrapped_servicer import WrappedServicer
+from nnhal_hosting.faults import AnswerFault, CacheFault
 from nnhal_hosting.polling import Work
 from nnhal_hosting.rpc import abort
 
@@ -112,19 +112,12 @@ class FaultPoints:
             os.pwrite(file, bytes([byte ^ 1 << bit % 8]), bit // 8)
 
 
-class _FaultyServicer:
-    """Has the methods of a servicer."""
+class _FaultyServicer(WrappedServicer):
+    """A servicer whose methods are those of another one, and meet faults."""
 
     def __init__(self, service: str, servicer: object, points: FaultPoints) -> None:
-        self._service = service
-        self._servicer = servicer
+        super().__init__(service, servicer)
         self._points = points
-
-    def __getattr__(self, name: str) -> Any:
-        method, title = getattr(self._servicer, name), f"{self._service}.{name}"
-        if title not in METHODS:
-            return method
-        return self._streaming(method, title) if inspect.isgeneratorfunction(method) else self._unary(method, title)
 
     def _unary(self, method: Callable[..., Any], title: str) -> Callable[..., Any]:
         def call(request: Any, context: grpc.ServicerContext) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar, cast
@@ -20,7 +19,8 @@ from nnhal_devices.host.recording.calls import Call, target_of, tell
 from nnhal_devices.host.recording.executions import RecordingPreparedModel
 from nnhal_devices.host.recording.recorder import DeviceRecorder
 from nnhal_devices.host.recording.served_method import SERVED, ServedMethod
-from nnhal_hosting.faults import EXECUTE, METHODS
+from nnhal_devices.host.wrapped_servicer import WrappedServicer
+from nnhal_hosting.faults import EXECUTE
 
 S = TypeVar("S")
 
@@ -59,19 +59,12 @@ class RecordingPoints:
         return Call(method, client, request, now_ns(), target_of(client, request))
 
 
-class _RecordedServicer:
+class _RecordedServicer(WrappedServicer):
     """A servicer whose methods are those of another one, and are recorded."""
 
     def __init__(self, service: str, servicer: Any, points: RecordingPoints) -> None:
-        self._service = service
-        self._servicer = servicer
+        super().__init__(service, servicer)
         self._points = points
-
-    def __getattr__(self, name: str) -> Any:
-        method, title = getattr(self._servicer, name), f"{self._service}.{name}"
-        if title not in METHODS:
-            return method
-        return self._streaming(method, title) if inspect.isgeneratorfunction(method) else self._unary(method, title)
 
     def _unary(self, method: Callable[..., Any], title: str) -> Callable[..., Any]:
         def call(request: Any, context: grpc.ServicerContext) -> Any:
