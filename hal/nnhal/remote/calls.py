@@ -101,8 +101,7 @@ class Calls:
                 return method(request, metadata=self._metadata, timeout=timeout)
             self._require_answers()
             future = method.future(request, metadata=self._metadata, timeout=timeout or _WATCHED_SECONDS)
-            with self._watch.over(future):
-                return future.result()
+            return self._watch.result_of(future)
         except grpc.FutureCancelledError as error:
             raise self._failure(grpc.RpcError("the call was cancelled")) from error
         except (grpc.RpcError, ValueError) as error:

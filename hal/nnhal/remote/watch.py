@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import grpc
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.link import Link
 
+T = TypeVar("T")
 _IMPATIENCE_SECONDS = 0.5
 """The time that a process gets to answer if it was silent before."""
 
@@ -49,6 +52,18 @@ class Watch:
         else:
             self.silent = False
         return not self.silent
+
+    def result_of(self, call: grpc.Future[T]) -> T:
+        """Wait for the result of a call while the process is watched. Raises what the call ends with.
+
+        If the process falls silent, the call is cancelled.
+        """
+        while True:
+            try:
+                return call.result(self._patience)
+            except grpc.FutureTimeoutError:
+                if not self.answers():
+                    call.cancel()
 
     @contextmanager
     def over(self, call: Cancellable) -> Iterator[None]:
