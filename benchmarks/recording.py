@@ -62,7 +62,9 @@ def _measure(size: str, elements: int, plain: Endpoint, recordable: Endpoint, pa
                 block = Samples()
                 with ExitStack() as recorded:
                     if omissions is not None:
-                        recorded.enter_context(RecordingControl(recordable)).start(path, omissions)
+                        control = recorded.enter_context(RecordingControl(recordable))
+                        control.start(path, omissions)
+                        recorded.callback(control.stop)  # which waits until all is written
                     for _ in range(_SETTLING):
                         run()
                     for _ in range(_BLOCK):

@@ -34,7 +34,7 @@ from nnhal_tools.conformance.launched import awaited
 from nnhal_tools.record.story import place
 from nnhal_tools.replay.outcomes import Found
 from nnhal_tools.replay.requests import PlayedRequest, RequestMemory, UnplayableError
-from nnhal_tools.replay.values import difference_of, is_half, is_random
+from nnhal_tools.replay.values import difference_of, is_random
 
 T = TypeVar("T")
 PLAYED = ("preparation", "question", "request", "execution", "allocation", "copy", "release")
@@ -73,9 +73,8 @@ class _PlayedBuffer:
     """A buffer of the replay."""
 
     buffer: RemoteBuffer
-    operand: Operand | None
-    """What lies in it; None if no role says so."""
-    half: bool
+    held: tuple[Model, Operand] | None
+    """What lies in it, and of which model; None if no role says so."""
     is_known: bool = True
     """Whether it has the values that it had in the recording, or was to have."""
 
@@ -257,12 +256,11 @@ class PlayedSession:
         if is_random(model.model):
             self._found.leave_out("executions whose outputs are drawn: their answers were compared only")
             return
-        half = is_half(model.model)
         for index, (content, operand) in enumerate(zip(about.outputs, model.outputs, strict=True)):
             if not self._recording.has(content):
                 continue
             recorded = self._recording.content(content)
-            wrong = difference_of(operand, half, recorded, played.output(index, len(recorded)))
+            wrong = difference_of(model.model, operand, recorded, played.output(index, len(recorded)))
             self._found.compared()
             if wrong:
                 self._found.differ(place(record), f"output {index}: {wrong}", number)
@@ -283,8 +281,7 @@ class PlayedSession:
         )
         if made is None or not about.buffer:
             return
-        operand, half = _operand_of(about, models)
-        self._buffers[about.buffer] = buffer = _PlayedBuffer(made, operand, half)
+        self._buffers[about.buffer] = buffer = _PlayedBuffer(made, _held_in(about, models))
         if about.HasField("value"):  # what it held when the recording began
             buffer.is_known = self._recording.has(about.value)
             size = about.value.size
@@ -306,11 +303,11 @@ class PlayedSession:
         target = create_ashmem(about.value.size, "nnhal-replay")
         if not self._succeeds(record, lambda: buffer.buffer.copy_to(target)) or record.event.status:
             return
-        if not buffer.is_known or buffer.operand is None or not self._recording.has(about.value):
+        if not buffer.is_known or buffer.held is None or not self._recording.has(about.value):
             self._found.leave_out("values of buffers that are not in the recording: they were not compared")
             return
         got: Bytes = open_pool(target, writable=False).read(0, about.value.size)
-        wrong = difference_of(buffer.operand, buffer.half, self._recording.content(about.value), got)
+        wrong = difference_of(*buffer.held, self._recording.content(about.value), got)
         self._found.compared()
         if wrong:
             self._found.differ(place(record), f"buffer {about.buffer}: {wrong}")
@@ -398,15 +395,14 @@ def _memory(data: bytes) -> Ashmem:
     return memory
 
 
-def _operand_of(about: wire.RecordedAllocation, models: list[_PlayedModel]) -> tuple[Operand | None, bool]:
-    """What lies in a buffer, by its first role, and whether it may have the precision of float16."""
+def _held_in(about: wire.RecordedAllocation, models: list[_PlayedModel]) -> tuple[Model, Operand] | None:
+    """What lies in a buffer, by its first role."""
     for roles, is_output in ((about.input_roles, False), (about.output_roles, True)):
         for role in roles:
             model = models[role.model_index].model
-            main = model.main
-            index = (main.output_indexes if is_output else main.input_indexes)[role.io_index]
-            return main.operands[index], is_half(model)
-    return None, False
+            indexes = model.main.output_indexes if is_output else model.main.input_indexes
+            return model, model.main.operands[indexes[role.io_index]]
+    return None
 
 
 def _difference_of_results(about: wire.RecordedExecution, got: ExecutionResult) -> str:
