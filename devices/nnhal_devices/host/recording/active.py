@@ -285,6 +285,7 @@ class ActiveRecording:
                 while self._write_batch():
                     pass
             if not self._failure:
+                self.notes.stop(at_end=True)
                 self._writer.end(self.figures)
         except Exception as error:
             self.give_up(error)

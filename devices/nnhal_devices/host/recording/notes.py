@@ -58,6 +58,7 @@ class Notes:
         self._plain: deque[PlainRun] = deque()
         self._lock = Lock()
         self._value_bytes = 0
+        self._is_over = False
         self.dropped_calls = 0
         self.dropped_contents = 0
 
@@ -66,7 +67,7 @@ class Notes:
         if len(self._waiting) < self._most:
             self._waiting.append(note)
             return
-        self.dropped_calls += 1
+        self._drop(1)
         if isinstance(note, RunNote):
             self.written(note.inputs)
             self.written(note.outputs)
@@ -76,25 +77,30 @@ class Notes:
         if len(self._plain) < self._most:
             self._plain.append(run)
         else:
-            self.dropped_calls += 1
+            self._drop(1)
 
     def has_room(self, size: int) -> bool:
         """Reserve room for values of so many bytes, and return whether there is."""
         with self._lock:
             if self._value_bytes + size > self._limits.value_bytes:
-                self.dropped_contents += 1
+                self.dropped_contents += not self._is_over
                 return False
             self._value_bytes += size
             return True
 
-    def stop(self) -> None:
-        """Take no more, and forget what waits."""
+    def stop(self, at_end: bool = False) -> None:
+        """Take no more, and forget what waits. What comes after the end of a recording is not counted as dropped."""
+        self._is_over |= at_end
         self._most = 0
         self._limits = NoteLimits(0, 0)
         dropped = len(self._waiting) + len(self._plain)
         self._waiting.clear()
         self._plain.clear()
-        self.dropped_calls += dropped
+        self._drop(dropped)
+
+    def _drop(self, calls: int) -> None:
+        if not self._is_over:
+            self.dropped_calls += calls
 
     def written(self, values: Values) -> None:
         """Give back the room of values."""
