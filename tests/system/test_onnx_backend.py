@@ -25,8 +25,8 @@ _ALL = os.environ.get("NNHAL_ONNX_BACKEND") == "all"
 _CORE = (
     "add and argmax averagepool batchnorm cast clip compress concat conv cumsum dequantizelinear div einsum expand "
     "gather gemm gru identity if instancenorm layer_normalization loop[0-9]+ lstm matmul maxpool mul "
-    "nonmaxsuppression nonzero optional quantizelinear range reduce_mean reduce_sum relu reshape resize scan "
-    "scatter sequence shape slice softmax split string sub tanh tile top_k transpose unique where"
+    "nonmaxsuppression nonzero optional qlinearconv quantizelinear range reduce_mean reduce_sum relu reshape resize "
+    "scan scatter sequence shape slice softmax split string sub tanh tile top_k transpose unique where"
 )
 _GROUPS = ascii_lowercase if _ALL else _CORE.split()
 """What names of tests begin with."""

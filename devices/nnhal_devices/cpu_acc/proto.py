@@ -54,15 +54,19 @@ def model_of(graph: LoweredGraph, apart: Collection[str] = ()) -> ModelProto:
 def _inlined(model: ModelProto) -> ModelProto:
     """The model with the nodes of its functions in their places, under the names that messages give them.
 
-    The inliner adds a number to them. ONNX needs no unique names of nodes, and errors tell them.
+    The inliner adds a number to them, and errors tell them. ONNX Runtime refuses a graph with a name twice, which nodes
+    have that were one operator of a file: the number is left to all but the first of these.
     """
-    own = {node.name for node in model.graph.node}
+    taken = {node.name for node in model.graph.node}
+    own = frozenset(taken)
     found = inliner.inline_local_functions(model)
     waiting = [found.graph]
     while waiting:
         for node in waiting.pop().node:
-            if node.name not in own:
-                node.name = _NUMBER.sub("", node.name)
+            name = _NUMBER.sub("", node.name)
+            if node.name not in own and name not in taken:
+                node.name = name
+            taken.add(node.name)
             waiting.extend(attribute.g for attribute in node.attribute if attribute.HasField("g"))
     return found
 

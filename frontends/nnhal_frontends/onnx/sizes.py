@@ -39,7 +39,7 @@ def resolve_reshapes(graph: OnnxGraph) -> OnnxGraph:
         values = _sizes_of(current, node, known)
         if values is not None and len(values) <= LONGEST_SIZES:
             known[node.outputs[0]] = values
-        resolvable = node.op_type == "Reshape" and node.inputs[1] not in from_values
+        resolvable = node.op_type == "Reshape" and node.input(1) not in from_values
         result = _reshaped(current, node, known) if resolvable else None
         if result is not None:
             name = f"{node.outputs[0]}/shape"
