@@ -10,7 +10,7 @@ from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_tools.conformance.compare import mismatch
 from nnhal_tools.conformance.tolerances import tolerance_of
 from nnhal_tools.conformance.vectors import Expectation
-from nnhal_tools.diff.element_types import number_type_of
+from nnhal_tools.element_types import number_type_of
 
 _BYTES = np.dtype(np.uint8)
 _FLOATS, _NUMBERS = "f", "fiu"
