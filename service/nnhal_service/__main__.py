@@ -46,12 +46,12 @@ def main() -> int:
     except (OSError, ValueError, NnhalError) as error:
         print(f"nnhal serve: {error}", file=sys.stderr)
         return 2
+    set_start_apart()  # before models are loaded, which may be unloaded
     try:
         with process:
             get_logger(__name__).info("serving", endpoint=str(arguments.endpoint), devices=len(arguments.devices))
             for protocol, address in process.addresses.items():
                 print(f"{protocol}: {address}", file=sys.stderr)
-            set_start_apart()
             supervision.ready()
             status = supervision.wait()
     except NnhalError as error:
