@@ -55,6 +55,8 @@ class Receptions:
         while len(self._receiving) >= self._limit:
             await self._turn(loop)
         self._receiving[task] = loop.time()
+        if self._waiting:
+            self._watch(loop)
         try:
             return await context.read()
         except asyncio.CancelledError:
@@ -91,23 +93,21 @@ class Receptions:
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Look at the oldest reception when it has had its time."""
-        if self._look is None and self._receiving:
-            oldest = next(iter(self._receiving.values()))
-            self._look = loop.call_at(oldest + _PATIENCE_SECONDS, self._end_late, loop)
+        if self._look is None:
+            oldest = next((began for task, began in self._receiving.items() if task not in self._ended), None)
+            if oldest is not None:
+                self._look = loop.call_at(oldest + _PATIENCE_SECONDS, self._end_late, loop)
 
     def _end_late(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End as many receptions that have had their time as calls wait."""
         self._look = None
-        if not self._waiting:
-            return
         late = [
             task
             for task, began in self._receiving.items()
             if loop.time() - began >= _PATIENCE_SECONDS and task not in self._ended
         ]
-        for task in late:
+        for task in late[: max(0, len(self._waiting) - len(self._ended))]:
             self._ended.add(task)
             task.cancel()
-        if self._receiving and not late:
+        if len(self._waiting) > len(self._ended):
             self._watch(loop)
-        elif self._receiving:
-            self._look = loop.call_later(_PATIENCE_SECONDS, self._end_late, loop)
