@@ -6,12 +6,12 @@ threads at once, except that one BoundWorkload runs once at a time.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from nnhal.arrays import Bytes
+from nnhal.clock import now_ns
 from nnhal.errors import HalError, general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
@@ -323,4 +323,4 @@ class DriverOptions:
 
 
 def _has_passed(deadline_ns: int) -> bool:
-    return deadline_ns != NO_DEADLINE and time.clock_gettime_ns(time.CLOCK_BOOTTIME) > deadline_ns
+    return deadline_ns != NO_DEADLINE and now_ns() > deadline_ns

@@ -12,10 +12,10 @@ import os
 import select
 import socket
 import stat
-import time
 from collections.abc import Sequence
 from enum import Enum
 
+from nnhal.clock import now_ns
 from nnhal.descriptor import Descriptor
 from nnhal.errors import NnhalError
 from nnhal.types import NO_DEADLINE
@@ -86,7 +86,7 @@ class Fence:
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until it has signalled, for at most ``timeout`` seconds. Raises FenceError or TimeoutError."""
-        wait_for_all([self], NO_DEADLINE if timeout is None else _now_ns() + int(timeout * 1e9))
+        wait_for_all([self], NO_DEADLINE if timeout is None else now_ns() + int(timeout * 1e9))
 
     def cancel(self) -> None:
         """Put it into error for every process that waits for it, unless it has signalled.
@@ -204,7 +204,7 @@ def wait_for_all(fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, cancel
         poll.register(cancelled, select.POLLIN)
     while pending:
         events = poll.poll(_milliseconds_until(deadline_ns))
-        if not events and deadline_ns != NO_DEADLINE and _now_ns() >= deadline_ns:
+        if not events and deadline_ns != NO_DEADLINE and now_ns() >= deadline_ns:
             raise TimeoutError(f"{len(pending)} of {len(fences)} fences had not signalled in time")
         for fd, _ in events:
             if fd == cancelled:
@@ -233,12 +233,8 @@ def _name_of(kind: int) -> str:
     return names.get(kind, str(kind))
 
 
-def _now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
 def _milliseconds_until(deadline_ns: int) -> int | None:
     if deadline_ns == NO_DEADLINE:
         return None
-    left = max(0, deadline_ns - _now_ns())
+    left = max(0, deadline_ns - now_ns())
     return min(-(-left // _NANOSECONDS_PER_MILLISECOND), _LONGEST_POLL_MS)

@@ -5,13 +5,13 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from nnhal.clock import now_ns
 from nnhal.descriptor import Descriptor
 from nnhal.fence import Fence, FenceError, FenceState, Signal, create_fence, name_fences, wait_for_all
 
@@ -34,10 +34,6 @@ import sys
 print("here", flush=True)
 sys.stdin.read()
 """
-
-
-def now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def fences(count: int) -> tuple[list[Signal], list[Fence]]:

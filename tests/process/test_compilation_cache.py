@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from nnhal.clock import now_ns
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.memory import open_pool
 from nnhal.remote import RemoteDevice
 from nnhal.remote.device import NO_CACHE, CompilationCache
 from nnhal.types import ErrorStatus, Model, Operand, OperandType, OperationType
-from nnhal_devices.host.clock import now_ns
 from nnhal_frontends.onnx import import_onnx
 from nnhal_frontends.tflite import import_tflite
 from tests.support.additions import POOL_KINDS

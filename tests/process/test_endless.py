@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from nnhal.admin import EXIT_STATUS
+from nnhal.clock import now_ns
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError, TransportError
 from nnhal.fence import FenceState
@@ -20,7 +21,6 @@ from nnhal.remote import RemoteDevice
 from nnhal.remote.admin import DeviceAdmin
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.v1 import admin_pb2, admin_pb2_grpc, burst_pb2
-from nnhal_devices.host.clock import now_ns
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.endless import endless_model, endless_request
 from tests.support.entry_points import ALL_ENTRY_POINTS, LAUNCH_POINTS, PLAIN, Target, bind, fenced

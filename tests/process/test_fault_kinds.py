@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.fence import FenceState
 from nnhal.link.channel import channel_from
@@ -16,7 +17,6 @@ from nnhal.remote import RemoteDevice
 from nnhal.remote.execution import burst_run
 from nnhal.types import NO_DEADLINE, BufferRole, ErrorStatus
 from nnhal.v1 import burst_pb2
-from nnhal_devices.host.clock import now_ns
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.caching import CachingDevice
 from tests.support.entry_points import ALL_ENTRY_POINTS, LAUNCH_POINTS, PLAIN, Launched, Target

@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnhal.clock import now_ns
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
@@ -65,10 +65,6 @@ SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 20, 400
 """The size of an execution that takes a good part of a second."""
 MOMENT_NS = 20_000_000
 """Much less than such an execution takes."""
-
-
-def now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 @pytest.fixture(params=LAUNCH_POINTS)

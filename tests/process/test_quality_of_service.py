@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from nnhal.clock import now_ns
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
 from nnhal.extensions.execution import NAME, priority_hints
@@ -30,7 +31,6 @@ from nnhal.types import (
     TokenValuePair,
 )
 from nnhal.v1 import burst_pb2, device_pb2, types_pb2
-from nnhal_devices.host.clock import now_ns
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.caching import CachingDevice, broadcast_sum, chain, held_under
 from tests.support.entry_points import ALL_ENTRY_POINTS, ENTRY_POINTS, PLAIN, EntryPoint, Target, synchronously

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.fence import FenceError, create_fence
 from nnhal.link.channel import channel_from
@@ -19,7 +20,6 @@ from nnhal.remote.execution import burst_run
 from nnhal.types import NO_DEADLINE, ErrorStatus, Priority
 from nnhal.v1 import admin_pb2 as wire
 from nnhal.v1 import burst_pb2, types_pb2
-from nnhal_devices.host.clock import now_ns
 from tests.support.additions import Addition, addition_in_ashmem, addition_model
 from tests.support.held_device import HeldDevice, held_device
 from tests.support.refusals import FAILURE, INVALID, refusal

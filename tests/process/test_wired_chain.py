@@ -6,7 +6,6 @@ import math
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from nnhal.clock import now_ns
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
@@ -125,10 +125,10 @@ def test_a_deadline_applies_to_every_step(short_path: Path, device: RemoteDevice
     with held_device(short_path) as held, RemoteDevice(held.endpoint, "test") as remote, ThreadPoolExecutor() as pool:
         chain = Chain([remote, device], LINE[:2])
         chain.fill(1)
-        deadline_ns = _now_ns() + 200_000_000
+        deadline_ns = now_ns() + 200_000_000
         run = pool.submit(chain.run, deadline_ns)
         begun = held.next()
-        wait_until(lambda: _now_ns() > deadline_ns, "the deadline passes")
+        wait_until(lambda: now_ns() > deadline_ns, "the deadline passes")
         begun.let_go()
         answer = run.result(30)
         assert ErrorStatus(answer.status) in (ErrorStatus.MISSED_DEADLINE_TRANSIENT,)
@@ -464,7 +464,3 @@ def test_an_asynchronous_device_cannot_be_wired(short_path: Path, device: Remote
         assert not gpu.describe().can_be_wired
         with pytest.raises(HalError, match="the device is asynchronous"):
             execution_on(gpu).wire(0, "the step", StageDescriptors(_bells(1), _bells(1)))
-
-
-def _now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -7,7 +7,6 @@ tests.
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from typing import final
@@ -15,6 +14,7 @@ from typing import final
 import numpy as np
 
 from nnhal.arrays import Bytes
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Copy, DeviceType, ErrorStatus, Extension, NumberOfCacheFiles, OperationType
@@ -168,17 +168,13 @@ class _Bound:
         return Argument(ours, argument.dimensions)
 
     def _copy(self, is_output: bool, pairs: Sequence[tuple[Bytes, Bytes]]) -> Copy:
-        started = _now_ns()
+        started = now_ns()
         for source, destination in pairs:
             destination[:] = source
-        return Copy(is_output, sum(len(source) for source, _ in pairs), started, _now_ns(), is_wire=True)
+        return Copy(is_output, sum(len(source) for source, _ in pairs), started, now_ns(), is_wire=True)
 
 
 def create_backend(options: DriverOptions) -> Distant:
     """Return the driver that a device process serves."""
     options.require_known(BACKEND_ID)
     return Distant()
-
-
-def _now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -6,7 +6,6 @@ import os
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus, Model, Operand, OperandType, OperationType
 from nnhal_client import Binding, Framework, connect
@@ -136,10 +136,6 @@ def test_without_fallback_runs_fail_until_the_device_is_back(bed: Testbed, frame
             return False
 
     wait_until(works, "its step is prepared and wired again")
-
-
-def now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def test_a_run_whose_device_has_stopped_ends_by_its_deadline(bed: Testbed, framework: Framework) -> None:

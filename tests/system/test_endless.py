@@ -16,13 +16,13 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError, NnhalError
 from nnhal.fence import Fence, FenceError
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Framework, connect
 from nnhal_client.binding import Binding
-from nnhal_devices.host.clock import now_ns
 from tests.support.endless import INPUT, endless_onnx
 from tests.support.front_door import Devices, Served, front_door
 from tests.support.operated import Beside, operator_of

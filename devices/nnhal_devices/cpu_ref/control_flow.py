@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nnhal.arrays import Array
+from nnhal.clock import now_ns
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.types import ErrorStatus, Operand, OperationType
 
@@ -47,9 +47,9 @@ def repeat(op: ControlFlowCall) -> tuple[Array, ...]:
     """
     condition, body = (_subgraph(operand) for operand in op.inputs[:2])
     values = list(op.values[2:])
-    end = _now_ns() + op.loop_timeout_ns
+    end = now_ns() + op.loop_timeout_ns
     while _truth(op.run(condition, values)[0], op.place):
-        if _now_ns() > end:
+        if now_ns() > end:
             raise HalError(
                 ErrorStatus.MISSED_DEADLINE_TRANSIENT, f"{op.place}: the loop took more than {op.loop_timeout_ns} ns"
             )
@@ -79,7 +79,3 @@ def _given(value: Array | None, place: str) -> Array:
     if value is None:
         invalid_argument(f"{place}: an input that it needs the value of is omitted")
     return value
-
-
-def _now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

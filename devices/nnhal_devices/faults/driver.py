@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from nnhal.arrays import Array
+from nnhal.clock import now_ns
 from nnhal.errors import general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Copy, ExecutionResult
@@ -213,11 +214,6 @@ def noted(faults: Sequence[ActiveFault], started_ns: int) -> tuple[Copy, ...]:
 
 def _late_ns(active: ActiveFault) -> float:
     return active.fault.ms * 1e6 if isinstance(active.fault, AnswerFault) else 0.0
-
-
-def now_ns() -> int:
-    """The present instant of CLOCK_BOOTTIME."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class _FaultyAsynchronous(_FaultyBound):

@@ -1,16 +1,10 @@
-"""The clock of deadlines: CLOCK_BOOTTIME, nanoseconds since boot, with time in suspend."""
+"""Deadlines that have passed before the work begins."""
 
 from __future__ import annotations
 
-import time
-
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, ErrorStatus
-
-
-def now_ns() -> int:
-    """The current time."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def require_ahead(deadline_ns: int) -> None:

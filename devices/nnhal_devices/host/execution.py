@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import prod
 from typing import Protocol, runtime_checkable
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions.execution import hinted_priority
 from nnhal.memory import MemoryGuard
@@ -39,7 +40,7 @@ from nnhal_devices.driver import (
 from nnhal_devices.host.bound_arguments import BoundArguments
 from nnhal_devices.host.buffer_uses import BufferUses
 from nnhal_devices.host.callback import FencedExecutionCallback
-from nnhal_devices.host.clock import now_ns, require_ahead
+from nnhal_devices.host.clock import require_ahead
 from nnhal_devices.host.counters import Counters
 from nnhal_devices.host.scheduler import Scheduler
 from nnhal_devices.host.staging import NO_STAGING, Staged, Staging, copy_in, copy_out

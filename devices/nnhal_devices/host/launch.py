@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError, general_failure
 from nnhal.fence import Fence, FenceError, Signal, WaitInterruptedError, wait_for_all
 from nnhal.types import NO_DEADLINE, ErrorStatus, FencedExecutionInfo, Timing
 from nnhal_devices.backend import CommandQueue
 from nnhal_devices.driver import CANCELLED
 from nnhal_devices.host.callback import FencedExecutionCallback
-from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.execution import Conclude, Execution
 from nnhal_devices.host.launches import LaunchingClient
 from nnhal_hosting.logs import get_logger

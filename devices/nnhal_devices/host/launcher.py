@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import TypeVar
 
+from nnhal.clock import now_ns
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.exhaustion import host_failure
@@ -14,7 +15,7 @@ from nnhal.fence import Fence, FenceState, Signal, create_fence
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal_devices.backend import CommandQueue
 from nnhal_devices.host.callback import FencedExecutionCallback
-from nnhal_devices.host.clock import now_ns, require_ahead
+from nnhal_devices.host.clock import require_ahead
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.launch import EnqueuedLaunches, Launch, Sync
 from nnhal_devices.host.launches import LaunchingClient

@@ -17,10 +17,10 @@ from operator import attrgetter
 from time import perf_counter_ns
 from typing import NamedTuple, Protocol
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError, general_failure
 from nnhal.types import NO_DEADLINE, ErrorStatus, Priority
 from nnhal_devices.driver import CANCELLED, Control
-from nnhal_devices.host.clock import now_ns
 
 _NEVER = (1 << 63) - 1
 _MOST_RELIEVED = 64

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from nnhal.arrays import Array
+from nnhal.clock import now_ns
 from nnhal.errors import HalError, general_failure
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal.v1 import burst_pb2
 from nnhal.v1 import chain_pb2 as wire
 from nnhal_devices.host.burst_messages import answer_of, encode_error, encode_refusal, error_answer
-from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.execution import CHAIN, Execution
 from nnhal_devices.host.rings import Gathering, encode_chain_answer, failed_step, parse_rings
 from nnhal_devices.host.run_calls import RunCalls

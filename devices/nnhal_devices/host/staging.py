@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nnhal.arrays import Bytes
+from nnhal.clock import now_ns
 from nnhal.errors import invalid_argument
 from nnhal.memory import FilePool, GuardedPool, MappedPool, Pool
 from nnhal.types import NO_SPAN, Ashmem, Copy, DataLocation, MappableFile, Memory, Span
 from nnhal_devices.backend import MemoryKind, MemoryRules
-from nnhal_devices.host.clock import now_ns
 
 _ALIGNMENT = 64
 

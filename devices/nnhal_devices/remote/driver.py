@@ -6,6 +6,7 @@ import atexit
 from collections.abc import Sequence
 from typing import final
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.extensions import element_sizes
 from nnhal.remote.backend import description_from_wire
@@ -26,7 +27,6 @@ from nnhal_devices.remote.packing import ModelPacker
 from nnhal_devices.remote.parts import WireParts
 from nnhal_devices.remote.questions import Questions
 from nnhal_devices.remote.releases import Releases, RunsUnderWay, Upkeep
-from nnhal_devices.remote.run import now_ns
 from nnhal_devices.remote.uploading import ask
 from nnhal_devices.remote.workload import RemoteWorkload, ShownRemoteWorkload
 

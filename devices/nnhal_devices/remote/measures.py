@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
+from nnhal.clock import now_ns
 from nnhal.types import TransferCosts
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.remote.clock_offset import ClockOffset
@@ -42,8 +42,8 @@ def measure(connection: WireConnection, offset: ClockOffset) -> WireMeasures:
 
 def _probe(connection: WireConnection, offset: ClockOffset, sent: int = 0, received: int = 0) -> int:
     request = wire.ProbeRequest(payload=bytes(sent), answer_bytes=received)
-    began = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    began = now_ns()
     answer = connection.call(connection.stub.Probe, request)
-    ended = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    ended = now_ns()
     offset.add(began, answer.received_ns, answer.sent_ns, ended)
     return ended - began

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import grpc
 import numpy as np
 
 from nnhal.arrays import Bytes
+from nnhal.clock import now_ns
 from nnhal.errors import general_failure
 from nnhal.types import NO_DEADLINE, Copy
 from nnhal.v1 import wire_pb2 as wire
@@ -110,7 +110,3 @@ def _parts(start: wire.RunStart, inputs: list[Bytes]) -> Iterator[wire.RunInChun
     yield wire.RunInChunksRequest(start=start)
     for chunk in chunks_of(inputs):
         yield wire.RunInChunksRequest(chunk=chunk)
-
-
-def now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -181,7 +181,7 @@ def test_a_loop_that_ends_at_once_has_no_time_to_miss() -> None:
 @pytest.mark.contract("CF-14")
 def test_each_entry_into_a_loop_has_the_whole_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(1_000))
-    monkeypatch.setattr("nnhal_devices.cpu_ref.control_flow._now_ns", lambda: next(now))
+    monkeypatch.setattr("nnhal_devices.cpu_ref.control_flow.now_ns", lambda: next(now))
     program = Program()
     main = program.graph()
     condition, body = counting_condition(program, 2), program.graph()

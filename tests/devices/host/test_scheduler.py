@@ -6,10 +6,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, ErrorStatus, Priority
 from nnhal_devices.driver import Control
-from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.scheduler import Scheduler
 from tests.support.refusals import refusal
 from tests.support.waiting import wait_until

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from nnhal.clock import now_ns
 from nnhal.types import NO_DEADLINE, Priority
 from nnhal_devices.driver import Control
-from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.scheduler import Scheduler
 from nnhal_devices.host.watchdog import Watchdog
 from tests.support.waiting import wait_until

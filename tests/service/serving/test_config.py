@@ -12,11 +12,11 @@ import pytest
 from onnx import helper
 
 from nnhal.arrays import Array
+from nnhal.clock import now_ns
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
 from nnhal.types import Priority
-from nnhal_devices.host.clock import now_ns
 from nnhal_frontends import import_model
 from nnhal_service.partition import Options
 from nnhal_service.runtime import Fleet, LoadedModel, prepare

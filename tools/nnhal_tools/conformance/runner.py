@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from nnhal.arrays import Array
+from nnhal.clock import now_ns
 from nnhal.codec.nanoseconds import deadline_after
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.operations import type_name
@@ -178,11 +178,7 @@ class _ModelOnDevice:
 
 def _deadline_after(seconds: float | None) -> int:
     """The instant after some seconds from now, by CLOCK_BOOTTIME; none without them."""
-    return (
-        NO_DEADLINE
-        if seconds is None
-        else deadline_after(time.clock_gettime_ns(time.CLOCK_BOOTTIME), round(seconds * 1e9))
-    )
+    return NO_DEADLINE if seconds is None else deadline_after(now_ns(), round(seconds * 1e9))
 
 
 def _run(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode, deadline_ns: int) -> ExecutionResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
@@ -10,6 +9,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from nnhal.arrays import Bytes
+from nnhal.clock import now_ns
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError
@@ -386,7 +386,7 @@ def _last_uses(records: Sequence[Record], numbers: Sequence[int]) -> dict[int, i
 def _deadline(in_ns: int | None) -> int:
     if in_ns == INVALID_DEADLINE:
         return NO_DEADLINE - 1
-    return NO_DEADLINE if in_ns is None else time.clock_gettime_ns(time.CLOCK_BOOTTIME) + in_ns
+    return NO_DEADLINE if in_ns is None else now_ns() + in_ns
 
 
 def _memory(data: bytes) -> Ashmem:

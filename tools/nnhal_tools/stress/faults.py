@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
+from nnhal.clock import now_ns
 from nnhal.memory import BufferDescription, create_hardware_buffer
 from nnhal.memory.hardware_buffer import Format, Usage
 from nnhal.types import (
@@ -57,11 +57,11 @@ def draw_deadline(random: Random) -> Instant:
     if choice < 0.75:
         return NO_INSTANT
     if choice < 0.83:
-        return Instant(_now_ns() + _FAR_NS)
+        return Instant(now_ns() + _FAR_NS)
     if choice < 0.92:
-        return Instant(_now_ns() + random.randrange(100_000, 20_000_000), MISSED)
+        return Instant(now_ns() + random.randrange(100_000, 20_000_000), MISSED)
     if choice < 0.97:
-        return Instant(random.choice((0, 1, _now_ns())), MISSED)
+        return Instant(random.choice((0, 1, now_ns())), MISSED)
     return Instant(random.choice((-2, -(1 << 62))), invalid=True)
 
 
@@ -100,10 +100,6 @@ def spoil_config(config: ExecutionConfig, random: Random) -> ExecutionConfig:
     """An invalid ExecutionConfig."""
     hint = TokenValuePair(7 << 16 | 1, b"?")
     return random.choice((replace(config, loop_timeout_duration_ns=-2), replace(config, execution_hints=(hint,))))
-
-
-def _now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 _Spoil = Callable[[RequestPlan, Random], Fault | None]

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from weakref import WeakKeyDictionary, WeakSet
 
 from nnhal.arrays import Bytes
+from nnhal.clock import now_ns
 from nnhal.codec import config_to_wire, result_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
@@ -21,7 +22,6 @@ from nnhal.v1 import recording_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_devices.driver import Driver
 from nnhal_devices.host.client_session import ClientSession
-from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import SUCCESS
 from nnhal_devices.host.prepared_model import PreparedModel

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from nnhal.arrays import Bytes
+from nnhal.clock import now_ns
 from nnhal.codec import nanoseconds
 from nnhal.errors import HalError
 from nnhal.recording import recorded_model, refused_model
@@ -13,7 +14,6 @@ from nnhal.types import NO_DEADLINE
 from nnhal.v1 import device_pb2
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_devices.host.client_session import ClientSession
-from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.prepared_model import PreparedModel

@@ -9,12 +9,12 @@ from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import TYPE_CHECKING, cast
 
 from nnhal.arrays import Bytes
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult, Request, RequestArgument
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_extension
 from nnhal_devices.host.bound_arguments import BoundArguments
 from nnhal_devices.host.client_session import ClientSession
-from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import BURST, LAUNCH_CHANNEL, SUCCESS, Conclude, Execution, Wanted
 from nnhal_devices.host.prepared_model import PoolOpener, PreparedModel

@@ -8,11 +8,11 @@ from typing import Any, TypeVar, cast
 
 import grpc
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import device_pb2
 from nnhal_devices.host.client_session import ClientSession, ClientSessions
-from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.hosted_device import HostedDevice
 from nnhal_devices.host.recording.active import ActiveRecording
 from nnhal_devices.host.recording.calls import Call, target_of, tell

@@ -8,6 +8,7 @@ from math import prod
 from typing import NamedTuple
 
 from nnhal.arrays import Bytes
+from nnhal.clock import now_ns
 from nnhal.codec import deadline_after, nanoseconds
 from nnhal.codec.bounds import MAX_ARGUMENTS, at_most
 from nnhal.errors import general_failure, invalid_argument
@@ -22,7 +23,6 @@ from nnhal.types import (
 from nnhal.types.memory import NOWHERE
 from nnhal.v1 import request_pb2
 from nnhal.v1 import wire_pb2 as wire
-from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.wire.objects import FarMemory, FarObjects, FarPreparedModel
 
 _ALIGNMENT = 64

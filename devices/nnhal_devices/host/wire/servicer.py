@@ -9,11 +9,11 @@ from typing import NoReturn, TypeVar
 
 import grpc
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError, NnhalError, invalid_argument
 from nnhal.types import ErrorStatus
 from nnhal.v1 import wire_pb2 as wire
 from nnhal.v1 import wire_pb2_grpc
-from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.wire.constants import KeptConstants
 from nnhal_devices.host.wire.door import WireDoor
 from nnhal_devices.host.wire.limits import WireLimits, exhausted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from nnhal.clock import now_ns
 from nnhal.errors import NnhalError
 from nnhal.types import NO_DEADLINE, RunUsage
 from nnhal_service.runtime.context.followed_plan import FollowedPlan
@@ -30,7 +31,7 @@ class Attempts:
 
     def begin(self) -> Begun:
         """Note what is known of a run when it begins."""
-        instant = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measure else -1
+        instant = now_ns() if self._measure else -1
         return Begun(instant, time.perf_counter_ns(), self._followed.bound.socket_bytes)
 
     def run(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal_hosting.logs import get_logger
@@ -34,13 +34,13 @@ class StillRunningError(HalError):
 
 def seconds_to_wait(deadline_ns: int) -> float:
     """How long to wait for a run with a deadline, an instant of CLOCK_BOOTTIME; then it is ``still_running``."""
-    left = (deadline_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)) / 1e9
+    left = (deadline_ns - now_ns()) / 1e9
     return min(max(0.0, left) + _GRACE_SECONDS, _LONGEST_WAIT_SECONDS)
 
 
 def has_passed(deadline_ns: int) -> bool:
     """Whether a deadline, an instant of CLOCK_BOOTTIME, has passed."""
-    return deadline_ns != NO_DEADLINE and time.clock_gettime_ns(time.CLOCK_BOOTTIME) > deadline_ns
+    return deadline_ns != NO_DEADLINE and now_ns() > deadline_ns
 
 
 def still_running() -> StillRunningError:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from nnhal.clock import now_ns
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.fence import Fence, FenceError, WaitInterruptedError, create_fence, wait_for_all
@@ -66,7 +66,7 @@ class LaunchedRun:
     def __init__(self, cancellation: Cancellation) -> None:
         self._cancellation = cancellation
         self._signal, self.fence = create_fence()
-        self.launched_ns = _now_ns()
+        self.launched_ns = now_ns()
         """When it was launched, by CLOCK_BOOTTIME."""
         self._ending: Ending | None = None
 
@@ -191,7 +191,7 @@ class _Limits:
             raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, str(error)) from error
         if self._duration_ns == NO_DEADLINE:
             return self._deadline_ns
-        end = _now_ns() + self._duration_ns
+        end = now_ns() + self._duration_ns
         return end if self._deadline_ns == NO_DEADLINE else min(self._deadline_ns, end)
 
     def latest(self) -> int:
@@ -230,7 +230,3 @@ def _in_thread(run: LaunchedRun, ways: LaunchMethods, limits: _Limits, work: Cal
         run.end(ending)
 
     threading.Thread(target=by_its_deadline, name="launched-run", daemon=True).start()
-
-
-def _now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

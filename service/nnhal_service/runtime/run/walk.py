@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError, general_failure
 from nnhal.types import DEFAULT_LOOP_TIMEOUT_NS, MAX_LOOP_TIMEOUT_NS, ErrorStatus
 from nnhal_service.partition import CompoundPlan, GotoStep, IfStep, Step, WhileStep
@@ -80,7 +80,7 @@ class _Loop:
         self._step = step
         self._values = values
         self._timeout_ns = timeout_ns
-        self._end = _now_ns() + timeout_ns
+        self._end = now_ns() + timeout_ns
         self._current = values.slots(step.inputs)
         self._round = 0
         self._decides = False
@@ -98,7 +98,7 @@ class _Loop:
         if not _is_true(self._values.slot(step.condition_output)):
             self._leave()
             return step.exit_step
-        if _now_ns() > self._end:
+        if now_ns() > self._end:
             raise LoopTimeoutError(self._timeout_ns)
         self._values.hand_on(self._current, step.body_inputs)
         self._values.hand_on(self._values.turns(step.body_outputs, self._round), step.body_outputs)
@@ -118,7 +118,3 @@ def _is_true(slot: Slot) -> bool:
     if not len(value):
         general_failure("a condition has no value")
     return bool(value[0])
-
-
-def _now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
