@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
+from functools import cache
 from typing import Any, cast
 
 from nnhal.arrays import Array
@@ -109,7 +110,7 @@ class FaultyWorkload:
         self.lacks_constants = lacks_constants
         self.facts = facts._replace(
             working_bytes=workload.working_bytes if isinstance(workload, MeasuredWorkload) else 0,
-            layers=tuple(layers_of(model)),
+            layers=cache(lambda: tuple(layers_of(model))),
         )
         # The host asks for these by their presence.
         if isinstance(workload, CompiledWorkload):

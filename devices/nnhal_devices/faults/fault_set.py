@@ -278,7 +278,7 @@ def point_of(fault: Fault, method: str) -> Point:
 
 def layers_of_fault(fault: ValuesFault, facts: ModelFacts | None) -> list[ModelLayer]:
     """The layers of a model that a fault is about."""
-    layers = () if facts is None else facts.layers
+    layers = () if facts is None else facts.layers()
     return [each for each in layers if any(_matches(name, fault.layer) for name in (each.type, *each.names))]
 
 

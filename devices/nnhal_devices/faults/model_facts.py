@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from nnhal.extensions import onnx
@@ -54,8 +54,8 @@ class ModelFacts(NamedTuple):
     working_bytes: int = 0
     """Bytes of the device's working memory that a run takes; 0 if that is unknown, or before it is prepared."""
 
-    layers: Sequence[ModelLayer] = ()
-    """Its operations; none before it is prepared."""
+    layers: Callable[[], Sequence[ModelLayer]] = tuple
+    """Looks for its operations, which takes long if they are graphs; none before it is prepared."""
 
 
 def facts_of(model: Model) -> ModelFacts:
