@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 from nnhal.endpoint import Endpoint
@@ -130,13 +131,11 @@ def _origins(
     # A device tells nothing beside itself: the recorded one does.
     name = recording.header.driver if request.device == request.reference else request.reference
     origins: dict[int, str] = {}
-    opened: list[RemoteDevice] = []
     with ExitStack() as stack:
 
+        @cache
         def reference() -> RemoteDevice:
-            if not opened:
-                opened.append(stack.enter_context(opened_device(name, _CLIENT)))
-            return opened[0]
+            return stack.enter_context(opened_device(name, _CLIENT))
 
         for copy in copies:
             for number, (bound, execution) in copy.found.first_differing.items():
