@@ -31,6 +31,7 @@ from nnhal.types import (
 from nnhal.types.layout import ELEMENT_TYPES, byte_size
 from nnhal.v1 import device_pb2, types_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
+from nnhal_devices.host.cache import CacheFiles
 from tests.support.additions import argument
 from tests.support.models import Recipe
 from tests.support.wire import WireDevice
@@ -304,3 +305,9 @@ def moved_to_pool(model: Model, pool: Memory) -> Model:
         for graph in (model.main, *model.referenced)
     )
     return replace(model, main=main, referenced=tuple(referenced), operand_values=b"", pools=(pool,))
+
+
+def opened(entry: Entry, flags: int = os.O_RDWR) -> CacheFiles:
+    """An entry's files as the host has them."""
+    files = entry.open(flags | os.O_CREAT)
+    return CacheFiles(files.model, files.data, files.token)

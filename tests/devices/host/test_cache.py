@@ -26,17 +26,16 @@ from nnhal.types import (
     OperationType,
     Priority,
 )
-from nnhal.v1 import device_pb2
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Argument, BoundWorkload, DriverOptions, PrepareOptions
 from nnhal_devices.host import cache
-from nnhal_devices.host.cache import CacheFiles, EntryLengths, read_header, save
+from nnhal_devices.host.cache import CacheFiles, read_header, save
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.models import ValidModel, resolve
 from nnhal_devices.host.settings import DeviceSettings
 from tests.support.additions import addition_in_ashmem, addition_model
-from tests.support.caching import OTHER_TOKEN, Entry, convolutional_network, entry_in
+from tests.support.caching import OTHER_TOKEN, Entry, convolutional_network, entry_in, opened
 from tests.support.device_trials import Nobody
 from tests.support.models import Recipe
 from tests.support.refusals import FAILURE, refusal
@@ -51,12 +50,6 @@ COUNTS = [counts for counts in product((0, 1, 2, 32), repeat=2) if counts != (0,
 def load(files: CacheFiles, version: str, deadline_ns: int) -> tuple[Model, PrepareOptions]:
     """Read an entry as a device does."""
     return cache.load(files, read_header(files), version, deadline_ns)
-
-
-def opened(entry: Entry, flags: int = os.O_RDWR) -> CacheFiles:
-    """An entry's files as the host has them."""
-    files = entry.open(flags | os.O_CREAT)
-    return CacheFiles(files.model, files.data, files.token)
 
 
 def resolved() -> ResolvedModel:
@@ -425,84 +418,6 @@ def test_a_driver_is_given_what_it_compiled(tmp_path: Path, monkeypatch: pytest.
 def device() -> HostedDevice:
     """A device of the reference driver."""
     return HostedDevice(CpuRef(), DeviceSettings())
-
-
-def forged(entry: Entry, change: Callable[[device_pb2.PrepareModelRequest], object]) -> None:
-    """Write an entry that has the right digest, and a model that was tampered with."""
-    structure, constants = entry.model[0].read_bytes()[HEADER_BYTES:], entry.data[0].read_bytes()
-    message = device_pb2.PrepareModelRequest.FromString(structure)
-    changed = change(message)
-    content = changed if isinstance(changed, bytes) else message.SerializeToString()
-    lengths = EntryLengths(len(content), 0, len(constants))
-    digest = cache._digest(entry.token, CpuRef.version, lengths, [[content], [constants]])
-    header = entry.model[0].read_bytes()[:16] + digest + struct.pack("<QQQ", *lengths)
-    entry.model[0].write_bytes(header + content)
-
-
-def no_message(message: device_pb2.PrepareModelRequest) -> bytes:
-    return b"\xff" * 40
-
-
-def nothing_at_all(message: device_pb2.PrepareModelRequest) -> bytes:
-    return b""
-
-
-def a_preference_of_99(message: device_pb2.PrepareModelRequest) -> None:
-    message.preference = 99  # type: ignore[assignment]
-
-
-def a_priority_below_low(message: device_pb2.PrepareModelRequest) -> None:
-    message.priority = -1  # type: ignore[assignment]
-
-
-def constants_beyond_the_end(message: device_pb2.PrepareModelRequest) -> None:
-    for operand in message.model.main.operands:
-        operand.location.offset += 1 << 40
-
-
-def an_output_that_is_not_there(message: device_pb2.PrepareModelRequest) -> None:
-    message.model.main.output_indexes[0] = 12345
-
-
-def an_operation_of_no_extension(message: device_pb2.PrepareModelRequest) -> None:
-    message.model.main.operations[0].type = 7 << 16  # type: ignore[assignment]
-
-
-def a_pool(message: device_pb2.PrepareModelRequest) -> None:
-    message.model.pools.add().ashmem.descriptor_id = 1
-
-
-def a_pool_of_no_kind(message: device_pb2.PrepareModelRequest) -> None:
-    message.model.pools.add()
-
-
-def a_buffer_without_descriptors(message: device_pb2.PrepareModelRequest) -> None:
-    message.model.pools.add().hardware_buffer.SetInParent()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        no_message,
-        nothing_at_all,
-        a_preference_of_99,
-        a_priority_below_low,
-        constants_beyond_the_end,
-        an_output_that_is_not_there,
-        an_operation_of_no_extension,
-        a_pool,
-        a_pool_of_no_kind,
-        a_buffer_without_descriptors,
-    ],
-)
-def test_a_forged_entry_is_checked_like_any_model(
-    device: HostedDevice, entry: Entry, change: Callable[[device_pb2.PrepareModelRequest], object]
-) -> None:
-    save(opened(entry), CpuRef.version, resolved(), OPTIONS)
-    forged(entry, device_pb2.PrepareModelRequest.SerializeToString)
-    device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody())()
-    forged(entry, change)
-    refusal(device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody()), FAILURE)
 
 
 def test_the_options_of_the_preparation_are_those_of_the_restored_model(device: HostedDevice, tmp_path: Path) -> None:
