@@ -52,6 +52,11 @@ def test_a_tflite_file_is_imported_without_what_reads_onnx(tmp_path: Path) -> No
     assert found - needed == {"nnhal", "nnhal_frontends"}
 
 
+def test_what_makes_the_files_of_the_readme_needs_no_tools_of_developers() -> None:
+    found = packages(loaded(f"import tests.support.mobilenet; {SHOW}"))
+    assert not found & {"pytest", "ai_edge_litert"}
+
+
 def test_help_loads_none_of_the_commands() -> None:
     program = f"import atexit; atexit.register(lambda: exec({SHOW!r})); from nnhal_tools.cli import main; main()"
     found = loaded(program, "--help")

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from nnhal.arrays import Array
+from tests.support.drawn_values import integers, random
 from tests.support.tflite_files import Options, Spec, TfliteFile, floats, int8
-from tests.support.tflite_operators import integers, random
 
 SIDE, CLASSES, FIRST_LABEL = 128, 10, 100
 BODY, HEAD, LABELS = "body", "head", "labels"

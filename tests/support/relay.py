@@ -15,9 +15,9 @@ from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal_client import Framework, Model, connect
 from nnhal_hosting.supervision import Child
+from tests.support.drawn_values import integers
 from tests.support.nursery import Nursery
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
-from tests.support.tflite_operators import integers
 from tests.support.waiting import wait_until
 
 Fallback = Literal["allow", "deny"]

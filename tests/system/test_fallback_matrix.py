@@ -12,9 +12,9 @@ from nnhal.arrays import Array
 from nnhal_client import Framework
 from nnhal_client.explanation import Explanation
 from nnhal_tools.up import DeviceEntry
+from tests.support.drawn_values import integers
 from tests.support.testbeds import framework_over
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
-from tests.support.tflite_operators import integers
 
 SCALE, SIZE = 0.05, 8
 DEVICES = {"G": "gpu_acc", "N": "ethos_n", "C": "cpu_acc"}

@@ -12,9 +12,10 @@ from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework
 from tests.support.command import nnhal
+from tests.support.drawn_values import integers
 from tests.support.signatures import two_signatures
 from tests.support.tflite_files import Spec, TfliteFile, booleans, floats, int8, int32
-from tests.support.tflite_operators import by_litert, integers
+from tests.support.tflite_operators import by_litert
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Unsupported
 from nnhal_frontends.tflite import import_tflite
 from nnhal_frontends.tflite.ops import CONVERTERS
+from tests.support.drawn_values import random
 from tests.support.onnx_models import resolved
 from tests.support.tflite_extension import RUN, check, names_of, run
 from tests.support.tflite_files import Options, Spec, booleans, floats, int32
-from tests.support.tflite_operators import OPTIMISED, by_litert, numbers, one, random
+from tests.support.tflite_operators import OPTIMISED, by_litert, numbers, one
 
 _SCHEMA = {name for name, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)}
 

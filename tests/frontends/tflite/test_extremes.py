@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from nnhal_frontends import ModelFormat, import_model
 from nnhal_frontends.errors import FrontendError
+from tests.support.drawn_values import random
 from tests.support.plain_words import require_plain
 from tests.support.process_limits import memory_limit
 from tests.support.tflite_files import floats
-from tests.support.tflite_operators import one, random
+from tests.support.tflite_operators import one
 
 SPARE = 1 << 30
 CONTENT = one("ADD", [floats(2, 3), random(3)], floats(2, 3), ("AddOptions", {"FusedActivationFunction": 1})).file()

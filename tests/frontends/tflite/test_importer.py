@@ -9,9 +9,10 @@ from nnhal.types import OperandType
 from nnhal_frontends.errors import UnsupportedInput, UnsupportedNode
 from nnhal_frontends.imported import ImportedTensor
 from nnhal_frontends.tflite import import_tflite
+from tests.support.drawn_values import random
 from tests.support.onnx_models import by_cpu_ref, operations
 from tests.support.tflite_files import Spec, TfliteFile, booleans, floats, int8, int32
-from tests.support.tflite_operators import check, numbers, one, random
+from tests.support.tflite_operators import check, numbers, one
 
 
 def test_tensors_keep_their_names_and_types() -> None:

@@ -17,8 +17,9 @@ from nnhal_frontends.tflite import import_tflite
 from nnhal_frontends.tflite.graph import TfliteQuantization
 from nnhal_frontends.tflite.reader import read_graphs
 from nnhal_frontends.tflite_identifier import is_tflite
+from tests.support.drawn_values import integers, random
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
-from tests.support.tflite_operators import integers, one, random
+from tests.support.tflite_operators import one
 
 ADD = one("ADD", [floats(2, 3), random(3)], floats(2, 3), ("AddOptions", {"FusedActivationFunction": 1}))
 

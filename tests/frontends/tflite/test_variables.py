@@ -11,9 +11,10 @@ import pytest
 from nnhal.arrays import Array
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.tflite import import_tflite
+from tests.support.drawn_values import random
 from tests.support.onnx_models import operations
 from tests.support.tflite_files import Spec, TfliteFile, booleans, floats, int8, int32
-from tests.support.tflite_operators import check_steps, random
+from tests.support.tflite_operators import check_steps
 from tests.support.tflite_variables import FileWithVariables, Initial, running_sum
 
 ADD = ("AddOptions", dict[str, Any]())

@@ -7,9 +7,10 @@ import pytest
 
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.tflite import import_tflite
+from tests.support.drawn_values import random
 from tests.support.onnx_models import operations
 from tests.support.tflite_files import TfliteFile, booleans, floats, int32
-from tests.support.tflite_operators import check, numbers, random
+from tests.support.tflite_operators import check, numbers
 
 ADD = ("AddOptions", {"FusedActivationFunction": 0})
 SHAPE = (2, 40)

@@ -10,9 +10,10 @@ from tflite import ActivationFunctionType, Padding
 
 from nnhal.types import ChannelQuant, OperandType
 from nnhal_frontends.tflite import import_tflite
+from tests.support.drawn_values import integers, random
 from tests.support.onnx_models import input_types
 from tests.support.tflite_files import Spec, floats, int8, uint8
-from tests.support.tflite_operators import Given, integers, numbers, one, random
+from tests.support.tflite_operators import Given, numbers, one
 
 SCALES = [0.01, 0.02, 0.03, 0.04]
 WEIGHTS = (integers(4, 3, 2, 3), int8(4, 3, 2, 3, scale=SCALES))

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from tflite import ActivationFunctionType
 
+from tests.support.drawn_values import integers, random
 from tests.support.tflite_files import booleans, floats, int8, int32, uint8
-from tests.support.tflite_operators import integers, numbers, one, random
+from tests.support.tflite_operators import numbers, one
 
 RELU = {"FusedActivationFunction": ActivationFunctionType.RELU}
 ARITHMETIC = [("ADD", "AddOptions"), ("SUB", "SubOptions"), ("MUL", "MulOptions"), ("DIV", "DivOptions")]

@@ -9,9 +9,10 @@ import pytest
 from tflite import ActivationFunctionType
 
 from nnhal_frontends.tflite import import_tflite
+from tests.support.drawn_values import random
 from tests.support.onnx_models import by_cpu_ref, operations
 from tests.support.tflite_files import Spec, floats, int8, int32, uint8
-from tests.support.tflite_operators import numbers, one, random
+from tests.support.tflite_operators import numbers, one
 
 
 @pytest.mark.parametrize(

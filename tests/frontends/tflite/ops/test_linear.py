@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tflite
 
+from tests.support.drawn_values import integers, random
 from tests.support.tflite_files import Spec, floats, int8
-from tests.support.tflite_operators import integers, one, random
+from tests.support.tflite_operators import one
 
 SCALES = [0.01, 0.02, 0.03, 0.04, 0.05]
 PER_TENSOR = (integers(5, 12), int8(5, 12, scale=0.02, zero_point=0))

@@ -11,9 +11,9 @@ import pytest
 from nnhal.arrays import Array
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.tflite import import_tflite
+from tests.support.drawn_values import random
 from tests.support.onnx_models import by_cpu_ref, operations
 from tests.support.tflite_files import Spec, TfliteFile, floats
-from tests.support.tflite_operators import random
 
 SAME, VALID = 1, 2
 FILTER = random(3, 4, 2, 5, seed=1)

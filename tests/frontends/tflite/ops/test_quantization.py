@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from nnhal_frontends.tflite import import_tflite
+from tests.support.drawn_values import integers, random
 from tests.support.onnx_models import operations
 from tests.support.tflite_files import Spec, TfliteFile, booleans, floats, int8, int32, uint8
-from tests.support.tflite_operators import check, integers, one, random
+from tests.support.tflite_operators import check, one
 
 BY_FLOATS = ["DEQUANTIZE", "QUANTIZE"]
 

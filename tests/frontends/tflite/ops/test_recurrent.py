@@ -8,8 +8,9 @@ import pytest
 from tflite import ActivationFunctionType, LSTMKernelType
 
 from nnhal_frontends.tflite import import_tflite
+from tests.support.drawn_values import random
 from tests.support.tflite_files import Variable, floats
-from tests.support.tflite_operators import Given, check_steps, one, random
+from tests.support.tflite_operators import Given, check_steps, one
 
 BATCH, STEPS, SIZE, UNITS, PROJECTED = 2, 6, 3, 4, 5
 TANH = {"FusedActivationFunction": ActivationFunctionType.TANH, "CellClip": 0.8}

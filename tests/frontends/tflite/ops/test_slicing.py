@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.drawn_values import random
 from tests.support.tflite_files import Spec, floats, int8, int32
-from tests.support.tflite_operators import Given, numbers, one, random
+from tests.support.tflite_operators import Given, numbers, one
 
 
 @pytest.mark.parametrize("kind", [floats, int8, int32])
