@@ -86,7 +86,7 @@ class PlanBook:
         self._sketches = threading.BoundedSemaphore(_MOST_SKETCHES)
         self._sketching = threading.Lock()
         self._known: OrderedDict[str, KnownPlan] = OrderedDict()
-        self._dated: dict[PlanSubject, deque[DatedPlan]] = {}
+        self._dated: OrderedDict[PlanSubject, deque[DatedPlan]] = OrderedDict()
         self._unchanged: OrderedDict[PlanSubject, tuple[object, RunningPlan]] = OrderedDict()
 
     def running(self, subject: PlanSubject) -> RunningPlan:
@@ -95,8 +95,11 @@ class PlanBook:
         plan = self._take(answer.explanation)
         with self._lock:
             dated = self._dated.setdefault(subject, deque(maxlen=_KEPT_OF_EACH))
+            self._dated.move_to_end(subject)
             if not dated or dated[-1].plan is not plan:
                 dated.append(DatedPlan(subject, plan, time.time_ns()))
+            while len(self._dated) > _KEPT:  # models of sessions that are over, which all may have run by one plan
+                self._dated.popitem(last=False)
         pins = tuple((pin.match, pin.device) for pin in answer.pins)
         return RunningPlan(plan, pins, tuple(answer.missing), tuple(answer.prepared_models))
 

@@ -89,7 +89,7 @@ class LayerFaults:
             assert isinstance(active.fault, ValuesFault)
             for number, values in enumerate(altered):
                 if active.fault.output in (None, number) and _is_of_numbers(values):
-                    altered[number] = wrong = np.array(values)
+                    altered[number] = wrong = np.array(values, order="C")  # so that reshaping makes a view
                     spoil(wrong.reshape(-1).view(np.uint8), wrong.dtype, active, self._faults)
         return altered
 

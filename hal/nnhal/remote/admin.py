@@ -150,9 +150,14 @@ class FrameworkAdmin(ProcessAdmin):
         request = framework_wire.PlanTargetRequest(target=target, pins=pins, devices=devices, partitioner=partitioner)
         return self._calls.call(self._framework.PlanTarget, request).explanation
 
-    def apply(self, model: str, pins: Sequence[framework_pb2.Pin], devices: Sequence[str] = ()) -> str:
-        """Have a model of the repository run by a plan with these pins; return the lines of configuration for it."""
-        request = framework_wire.ApplyPlanRequest(model=model, pins=pins, devices=devices)
+    def apply(
+        self, model: str, pins: Sequence[framework_pb2.Pin], devices: Sequence[str] = (), version: str = ""
+    ) -> str:
+        """Have a version of a model of the repository run by a plan with these pins; the newest without a version.
+
+        Returns the lines of configuration for it.
+        """
+        request = framework_wire.ApplyPlanRequest(model=model, pins=pins, devices=devices, version=version)
         return self._calls.call(self._framework.ApplyPlan, request).config_lines
 
     def runs(self, after: int = 0, model: str = "") -> framework_wire.GetRunsResponse:

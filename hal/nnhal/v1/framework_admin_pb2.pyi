@@ -739,8 +739,11 @@ class ApplyPlanRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     PINS_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model."""
+    version: _builtins.str
+    """The version; empty for the newest that is ready. Others keep their plans: the same pins may mean other operations there."""
     @_builtins.property
     def pins(self) -> _containers.RepeatedCompositeFieldContainer[_framework_pb2.Pin]:
         """The pins."""
@@ -755,10 +758,11 @@ class ApplyPlanRequest(_message.Message):
         model: _builtins.str = ...,
         pins: _abc.Iterable[_framework_pb2.Pin] | None = ...,
         devices: _abc.Iterable[_builtins.str] | None = ...,
+        version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "model", b"model", "pins", b"pins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "model", b"model", "pins", b"pins", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -48,5 +48,5 @@ class OperatedPlans:
         self._guard.require_operator(context, "change plans")
         with refused_as_hal():
             pins = pins_from_wire(request.pins)
-            lines = apply_plan(self._targets.repository, request.model, pins, request.devices)
+            lines = apply_plan(self._targets.repository, request.model, request.version, pins, request.devices)
         return wire.ApplyPlanResponse(config_lines=lines)

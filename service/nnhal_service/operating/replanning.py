@@ -14,11 +14,13 @@ from nnhal_service.runtime import LoadedModel
 from nnhal_service.serving import ServedModel
 
 
-def apply_plan(repository: OperatedRepository, name: str, pins: Sequence[Pin], devices: Sequence[str]) -> str:
-    """Serve all versions of a model by plans with these pins and no others; over these devices, if some are given.
+def apply_plan(
+    repository: OperatedRepository, name: str, version: str, pins: Sequence[Pin], devices: Sequence[str]
+) -> str:
+    """Serve a version by a plan with these pins and no others, over these devices if some are given.
 
-    Requests are served all the time. Returns what has to stand in the configuration file for the same plan. Raises
-    ServingError, and changes nothing then.
+    An empty version is the newest that is ready. Requests are served all the time. Returns what has to stand in the
+    configuration file for the same plan. Raises ServingError, and changes nothing then.
     """
     lines = ""
 
@@ -35,5 +37,5 @@ def apply_plan(repository: OperatedRepository, name: str, pins: Sequence[Pin], d
 
         return repository.opener.reopen(opened, load, config, served.config, source)
 
-    repository.models.load_again(name, reopen)
+    repository.models.load_again(name, version, reopen)
     return lines

@@ -164,14 +164,15 @@ class Repository(Generic[S]):
             the_source(self._options.paths, name)
         self._load(name, partial(self._opened, given=given, config=config), by_operator and given is not None)
 
-    def load_again(self, name: str, reopen: Reopen[S]) -> None:
-        """Serve each version of a model as ``reopen`` makes it of what serves by now; it is ready when this returns.
+    def load_again(self, name: str, version: str, reopen: Reopen[S]) -> None:
+        """Serve a version as ``reopen`` makes it of what serves by now; it is ready when this returns.
 
         For operators, in every control mode. No file is read but what ``reopen`` reads, and the next load of the model
         reads all of them. A failure changes nothing. Raises as ``model`` and ``load``.
         """
-        self.model(name).release()
-        self._load(name, partial(self._reopened, reopen=reopen), is_trial=True)
+        with self.model(name, version) as lease:
+            number = int(lease.version)
+        self._load(name, partial(self._reopened, number=number, reopen=reopen), is_trial=True)
 
     def unload(self, name: str, unload_dependents: bool = False, by_operator: bool = False) -> None:
         """Unload all versions of a model; its requests have ended and its memory is free when this returns.
@@ -287,17 +288,12 @@ class Repository(Generic[S]):
         entry.is_given = given is not None
         return versions
 
-    def _reopened(self, entry: RepositoryEntry[S], reopen: Reopen[S]) -> dict[int, ReadyVersion[S]]:
-        """Return the versions that serve as ``reopen`` makes them anew. Raises ServingError."""
-        entry.lease(None).release()
+    def _reopened(self, entry: RepositoryEntry[S], number: int, reopen: Reopen[S]) -> dict[int, ReadyVersion[S]]:
+        """Return the versions that serve, one of them as ``reopen`` makes it anew. Raises ServingError."""
+        entry.lease(number).release()
         source = GivenSource({}) if entry.is_given else the_source(self._options.paths, entry.name)
-        versions: dict[int, ReadyVersion[S]] = {}
-        with ExitStack() as undo:
-            for version, serving in entry.ready.items():
-                versions[version] = ReadyVersion(reopen(serving.opened, source), object())  # no folder is like it
-                undo.callback(versions[version].close, 0)
-            undo.pop_all()
-        return versions
+        again = ReadyVersion(reopen(entry.ready[number].opened, source), object())  # no folder is like it
+        return {**entry.ready, number: again}
 
     def _unload(self, name: str) -> None:
         entry = self._entry(name)

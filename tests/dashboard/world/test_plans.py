@@ -51,6 +51,15 @@ def test_the_same_plan_is_kept_once() -> None:
     assert len(book.earlier(NET)) == 1
 
 
+def test_models_of_sessions_that_are_over_are_forgotten_though_all_ran_by_one_plan() -> None:
+    book = book_of(ToldFramework(explained(chain(3))))
+    for session in range(200):
+        book.running(PlanSubject("net", session=str(session)))
+    kept = book.earlier()
+    assert len(kept) == 64
+    assert {each.subject.session for each in kept} == {str(session) for session in range(136, 200)}
+
+
 def test_the_last_plans_of_each_model_are_kept_the_newest_first() -> None:
     framework = ToldFramework(explained(chain(1)))
     book = book_of(framework)

@@ -139,7 +139,7 @@ def plan(
             explanation = explanation_from_wire(framework.plan(target, pins, chosen))
         else:
             explanation = explanation_from_wire(framework.explain(target).explanation)
-        lines = framework.apply(target.model, pins, chosen) if apply else ""
+        lines = framework.apply(target.model, pins, chosen, target.version) if apply else ""
     explanation = with_unknown_times(explanation)
     if html:
         html.write_text(page(explanation, name))

@@ -72,7 +72,7 @@ def apply(
     def action() -> str:
         collector.plans.running(place.subject)  # so that it can be compared with what comes
         pins = [framework_pb2.Pin(match=match, device=device) for match, device in choice.pins]
-        lines = collector.contacts.framework().apply(name, pins, choice.devices)
+        lines = collector.contacts.framework().apply(name, pins, choice.devices, version)
         collector.plans.running(place.subject)
         return f"It is lost with the next load, unless the configuration has:\n{lines}" if lines.strip() else ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 
@@ -17,6 +18,12 @@ _LEVEL = 1
 """Fast rather than small: both ends are near."""
 _PIECE = 1 << 20
 """The most bytes that are decompressed before they are charged."""
+_SLICE = 1 << 16
+"""The bytes of a body that zlib is given at once, and copies if a member ends in them."""
+_MOST_MEMBERS = 4096
+"""Members of a gzip body, each of which costs a copy of a slice."""
+_NOT_ACCEPTED = re.compile(r"q\s*=\s*0(\.0*)?")
+"""The weight of an encoding that a client does not accept (RFC 9110, 12.4.2)."""
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
@@ -66,18 +73,15 @@ def decompress(body: bytes | bytearray, encoding: str, max_bytes: int, charge: C
         return body
     if encoding not in _WINDOW_BITS:
         raise _refuse(f"Content-Encoding {encoding!r}, expected one of identity, {', '.join(_WINDOW_BITS)}")
-    decompressor = zlib.decompressobj(_WINDOW_BITS[encoding])
     content = bytearray()
     try:
-        for piece in _decompressed(body, decompressor):
+        for piece in _decompressed(body, encoding):
             if len(content) + len(piece) > max_bytes:
                 raise _too_long(max_bytes)
             charge.grow(len(piece))
             content += piece
     except zlib.error as error:
         raise _refuse(f"the body is not {encoding}: {error}") from error
-    if not decompressor.eof:
-        raise _refuse(f"the body ends before its {encoding} does")
     return content
 
 
@@ -85,7 +89,7 @@ def compressed(content: bytes, accepted: str) -> tuple[bytes, str]:
     """Content in the first known encoding of an Accept-Encoding header, and that encoding's name."""
     for entry in accepted.split(","):
         name, _, weight = (part.strip().lower() for part in entry.partition(";"))
-        if weight.replace(" ", "") in ("q=0", "q=0.0"):
+        if _NOT_ACCEPTED.fullmatch(weight):
             continue
         if name == "gzip":
             return gzip.compress(content, _LEVEL, mtime=0), name
@@ -96,17 +100,29 @@ def compressed(content: bytes, accepted: str) -> tuple[bytes, str]:
     return content, ""
 
 
-def _decompressed(body: bytes | bytearray, decompressor: zlib._Decompress) -> Iterator[bytes]:
-    """The content in pieces, until it or the body ends."""
+def _decompressed(body: bytes | bytearray, encoding: str) -> Iterator[bytes]:
+    """The content in pieces. A gzip body may have several members (RFC 1952, 2.2).
+
+    Raises zlib.error, and INVALID_ARGUMENT if the body ends too early or too late, or has too many members.
+    """
+    decompressor, members = zlib.decompressobj(_WINDOW_BITS[encoding]), 1
     view = memoryview(body)
-    for start in range(0, len(body), _PIECE):
-        rest: bytes | memoryview = view[start : start + _PIECE]
+    for start in range(0, len(body), _SLICE):
+        rest: bytes | memoryview = view[start : start + _SLICE]
         goes_on = True
-        while goes_on and not decompressor.eof:
+        while goes_on:
+            if decompressor.eof:
+                if encoding != "gzip":
+                    raise _refuse(f"the body goes on after its {encoding} ends")
+                if members == _MOST_MEMBERS:
+                    raise _refuse(f"the body has more than {_MOST_MEMBERS} members of gzip")
+                decompressor, members = zlib.decompressobj(_WINDOW_BITS[encoding]), members + 1
             piece = decompressor.decompress(rest, _PIECE)
             yield piece
-            rest = decompressor.unconsumed_tail
-            goes_on = len(piece) == _PIECE or bool(rest)
+            rest = decompressor.unused_data if decompressor.eof else decompressor.unconsumed_tail
+            goes_on = bool(rest) or (len(piece) == _PIECE and not decompressor.eof)
+    if not decompressor.eof:
+        raise _refuse(f"the body ends before its {encoding} does")
 
 
 def _refuse(message: str) -> ServingError:

@@ -29,6 +29,7 @@ JSON_SIZE = "Inference-Header-Content-Length"
 _JSON_SIZE = JSON_SIZE.lower().encode()
 _TRACEPARENT = TRACEPARENT.encode()
 _REGION = SHM_REGION.encode()
+_ESCAPE = b"\\u"
 _PATH = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
 _SENT_AT_ONCE = 1 << 18
 _LEAST_COMPRESSED = 1024
@@ -97,7 +98,7 @@ class Inferences:
             with services.repository.model(*target) as lease:
                 model = lease.model
                 # To find out whose regions are, and to read and write large ones, takes long.
-                has_slow_regions = body.find(_REGION, 0, json_size) >= 0 and not caller.is_prompt
+                has_slow_regions = not caller.is_prompt and _may_name_regions(body, json_size)
                 slowly = has_slow_regions or _is_large(body, json_size)
                 arguments = body, json_size, target.model, model, caller, cancellation, arrived_ns, charge
                 decoded = await self._loop.compute(_decode, *arguments) if slowly else _decode(*arguments)
@@ -119,6 +120,11 @@ class Inferences:
             if encoding:
                 described.append((b"content-encoding", encoding.encode()))
         return _Answer(content, described)
+
+
+def _may_name_regions(body: bytes | bytearray, json_size: int | None) -> bool:
+    """Whether the JSON of a request has the key of regions, perhaps in escaped characters."""
+    return body.find(_REGION, 0, json_size) >= 0 or body.find(_ESCAPE, 0, json_size) >= 0
 
 
 async def _send_in_pieces(content: bytes, send: Send) -> None:

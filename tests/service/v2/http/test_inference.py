@@ -156,6 +156,38 @@ def test_bodies_may_be_compressed(served: Served, encoding: str, pack: Any) -> N
     assert answer(response)[1] == array.tobytes()
 
 
+def test_a_gzip_body_may_have_several_members(served: Served) -> None:
+    array = np.arange(4096, dtype=np.float32)
+    header = {"inputs": [tensor("x", array, binary_data_size=array.nbytes)], "parameters": {"binary_data_output": True}}
+    body, headers = binary(header, array)
+    members = b"".join(gzip.compress(body[start : start + 1000]) for start in range(0, len(body), 1000))
+    response = served.client.post(PATH, content=members, headers=headers | {"Content-Encoding": "gzip"})
+    assert answer(response)[1] == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "problem"),
+    [
+        ("gzip", gzip.compress(b"{}") + b"garbage", "the body is not gzip"),
+        ("gzip", gzip.compress(b"{}") + gzip.compress(b" ")[:-1], "the body ends before its gzip does"),
+        ("gzip", gzip.compress(b"") * 5000, "the body has more than 4096 members of gzip"),
+        ("deflate", zlib.compress(b"{}") + b"garbage", "the body goes on after its deflate ends"),
+    ],
+)
+def test_bytes_after_a_compressed_body_are_refused(served: Served, encoding: str, body: bytes, problem: str) -> None:
+    assert problem in refused(served, content=body, headers={"Content-Encoding": encoding})
+
+
+@pytest.mark.parametrize("weight", ["q=0", "q=0.0", "q=0.000", "Q = 0.00"])
+def test_an_encoding_of_weight_zero_is_not_used(served: Served, weight: str) -> None:
+    array = np.zeros(4096, np.float32)
+    header = {"inputs": [tensor("x", array, binary_data_size=array.nbytes)], "parameters": {"binary_data_output": True}}
+    body, headers = binary(header, array)
+    response = served.client.post(PATH, content=body, headers=headers | {"Accept-Encoding": f"gzip; {weight}"})
+    assert "Content-Encoding" not in response.headers
+    assert answer(response)[1] == array.tobytes()
+
+
 def test_a_body_that_is_too_long_names_the_option(served: Served) -> None:
     message = f"the body is longer than {MAX_BYTES} bytes, which --http-max-input-size allows"
     assert refused(served, content=bytes(MAX_BYTES + 1)) == message
@@ -292,6 +324,25 @@ def test_tensors_may_lie_in_regions(served: Served) -> None:
     found, rest = answer(served.client.post(PATH, json=body))
     assert found["outputs"] == [{"name": "x", "datatype": "FP32", "shape": [2]}]
     assert (bytes(content[16:24]), rest) == (floats(3, 4).tobytes(), b"")
+
+
+def test_regions_with_escaped_keys_are_read_beside_the_loop(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/v2/systemsharedmemory/region/r/register"
+    assert served.client.post(path, json={"key": "/k", "offset": 0, "byte_size": 32}).status_code == 200
+    readers: list[str] = []
+    read = served.memory.read
+
+    def noting(*place: Any) -> bytes:
+        readers.append(threading.current_thread().name)
+        return read(*place)
+
+    monkeypatch.setattr(served.memory, "read", noting)
+    region = {"shared_memory_region": "r", "shared_memory_byte_size": 8}
+    plain = json.dumps({"inputs": [tensor("x", floats(0, 0), **region)]})
+    for body in (plain, plain.replace("region", r"regio\u006e")):
+        answer(served.client.post(PATH, content=body))
+    assert len(readers) == 2
+    assert readers[0].rstrip("0123456789") == readers[1].rstrip("0123456789")
 
 
 def test_the_model_may_be_named_in_the_body_too(served: Served) -> None:

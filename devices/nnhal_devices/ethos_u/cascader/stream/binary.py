@@ -198,6 +198,8 @@ def _sections(body: bytes) -> list[bytes]:
         offset += _SECTION.size
         contents.append(body[offset : offset + length])
         offset += length
+    if offset != len(body):
+        raise ValueError(f"a command stream whose sections end at byte {offset} of {len(body)}, expected at the last")
     return contents
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from struct import pack_into
+from struct import Struct, pack_into
 from zlib import crc32
 
 import pytest
@@ -84,6 +84,16 @@ def test_no_damage_goes_unnoticed(stream: CommandStream, data: st.DataObject) ->
 def stream_of_two_convs() -> CommandStream:
     graph = build_graph(two_convs())
     return emit(schedule_of(graph, system_for("u55-128"), [cascade(graph, [0, 1], 1)]))
+
+
+def test_bytes_after_the_last_section_are_refused() -> None:
+    content = to_bytes(stream_of_two_convs())
+    header = Struct(f"<4sHxxQI{DIGEST_BYTES}s")
+    magic, version, length, _, digest = header.unpack_from(content)
+    body = content[header.size :] + b"more"
+    longer = header.pack(magic, version, length + 4, crc32(body), digest) + body
+    with pytest.raises(ValueError, match="whose sections end at byte"):
+        from_bytes(longer)
 
 
 def changed(offset: int, layout: str, value: object) -> Callable[[bytes], bytes]:
