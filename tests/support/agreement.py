@@ -16,12 +16,13 @@ from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import SUPPORTED, DriverOptions
 from tests.support.models import Recipe, run_on
+from tests.support.rounding import sum_tolerance, terms_of
 
 QUANTIZATION = {Q8A: (0.05, 117), Q8AS: (0.05, -11), Q8S: (0.05, 0)}
 """Scale and zero point of the operands of these models."""
 _HALF = 5 * 2.0**-10
 _TOLERANCES = {F32: (5e-5, 1e-6), F16: (_HALF, _HALF), Q8A: (1.0, 0.0), Q8AS: (1.0, 0.0)}
-"""Absolute and relative tolerance; values of other types must be equal."""
+"""Absolute and relative tolerance of functions; values of other types must be equal. Sums of floats add theirs."""
 
 
 def random(code: OperandType, dimensions: Dimensions, seed: int = 0) -> Array:
@@ -70,7 +71,12 @@ def assert_agrees(model: ResolvedModel, *inputs: Array) -> list[Array]:
     results = run_on(accelerated, model, *inputs)
     for index, got, expected in zip(main.output_indexes, results, run_on(CpuRef(), model, *inputs), strict=True):
         assert got.shape == expected.shape
-        absolute, relative = _TOLERANCES.get(OperandType(main.operands[index].type), (0.0, 0.0))
+        code = main.operands[index].type
+        absolute, relative = _TOLERANCES.get(OperandType(code), (0.0, 0.0))
+        if code == F32:
+            absolute += sum_tolerance(
+                terms_of(model), float(np.max(np.abs(expected[np.isfinite(expected)]), initial=0))
+            )
         np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), relative, absolute)
     return results
 

@@ -11,7 +11,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nnhal.codec.memory import memory_to_wire
 from nnhal.endpoint import Endpoint
-from nnhal.link import Channel
+from nnhal.fence import Fence
+from nnhal.link import Channel, Link
 from nnhal.memory import create_ashmem, create_blob
 from nnhal.v1 import (
     admin_pb2,
@@ -65,8 +66,13 @@ def name_of(method: MethodDescriptor) -> str:
     return f"{method.containing_service.name}.{method.name}"
 
 
-def answer(channel: grpc.Channel, method: MethodDescriptor, request: Message, metadata: Any = ()) -> Failure | None:
-    """Make a call and return how it failed; None if it did not."""
+def answer(
+    channel: grpc.Channel, method: MethodDescriptor, request: Message, metadata: Any = (), link: Link | None = None
+) -> Failure | None:
+    """Make a call and return how it failed; None if it did not. What it launches has ended then, if ``link`` is given.
+
+    Until then the callback, the execution or the binding would refuse the next call, as the contract wants it.
+    """
     path = f"/{method.containing_service.full_name}/{method.name}"
     answers = GetMessageClass(method.output_type).FromString
     try:
@@ -74,12 +80,22 @@ def answer(channel: grpc.Channel, method: MethodDescriptor, request: Message, me
             stream = channel.unary_stream(path, type(request).SerializeToString, answers)
             list(stream(request, metadata=metadata, timeout=_SECONDS))
         else:
-            channel.unary_unary(path, type(request).SerializeToString, answers)(
-                request, metadata=metadata, timeout=_SECONDS
-            )
+            call: Any = channel.unary_unary(path, type(request).SerializeToString, answers)
+            reply = call(request, metadata=metadata, timeout=_SECONDS)
+            if link is not None:
+                wait_for_launch(link, reply)
     except grpc.RpcError as error:
         return Failure(error.code(), error.details() or "")
     return None
+
+
+def wait_for_launch(link: Link, reply: Any) -> None:
+    """Wait for the end of what a call has launched, well or not; do nothing if it has launched nothing."""
+    fence = getattr(reply, "fence_descriptor_id", 0) or getattr(
+        getattr(reply, "result", None), "sync_fence_descriptor_id", 0
+    )
+    if fence:
+        Fence.received(link.take(fence)).wait_for_end()
 
 
 class WellFormed(WireDevice):
@@ -106,6 +122,7 @@ class WellFormed(WireDevice):
                 prepared_model=prepared, request=request, deadline_ns=-1, loop_timeout_duration_ns=-1, duration_ns=-1
             ),
         )
+        wait_for_launch(self.link, fenced)
         roles = [device_pb2.BufferRole(model_index=0, io_index=0, probability=1.0)]
         buffer = self.call(
             self.device.Allocate, device_pb2.AllocateRequest(prepared_models=[prepared], input_roles=roles)
@@ -164,7 +181,7 @@ class WellFormed(WireDevice):
 
     def answer(self, method: MethodDescriptor, request: Message) -> Failure | None:
         """Make a call and return how it failed; None if it did not."""
-        return answer(self.rpc, method, request, self.metadata)
+        return answer(self.rpc, method, request, self.metadata, self.link)
 
     def _filled(self, kind: Any) -> Any:
         message = GetMessageClass(kind)()

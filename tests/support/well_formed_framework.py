@@ -66,7 +66,7 @@ class WellFormedFramework:
 
     def answer(self, method: MethodDescriptor, request: Message) -> Failure | None:
         """Make a call and return how it failed; None if it did not."""
-        return answer(self._rpc, method, request, self._link.metadata)
+        return answer(self._rpc, method, request, self._link.metadata, self._link)
 
     def _call(self, name: str, request: Message) -> Any:
         method = FRAMEWORK_METHODS[name]

@@ -65,9 +65,7 @@ def test_requests_are_replayed_at_their_instants(hosts: Sequence[RunningTestbed]
     with Sender(ways_alone(hosts[0])[0].destination) as sender:
         sent = sender.replay(instants, [SHORT, SHORT, LONG, TINY])
     assert sent.failed == 0 and sorted(sent.due.tolist()) == instants
-    assert (sent.ended > sent.due).all() and sent.ended.max() > 0.1
-    # The device takes its time for each operation, and LONG has four.
-    assert sent.latencies[sent.due == 0.01] > 4 * _MILLISECONDS / 1e3
+    assert (sent.ended > sent.due).all()
 
 
 def test_requests_that_fail_are_told_with_the_servers_words(hosts: Sequence[RunningTestbed]) -> None:

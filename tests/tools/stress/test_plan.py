@@ -122,3 +122,16 @@ def test_a_buffer_without_the_role_or_in_two_places_is_invalid() -> None:
     assert RequestPlan(held, Random(1), {0: buffer((prepared(), 0))}).expected() == INVALID
     both = buffer((held, 0), (held, OUTPUT))
     assert RequestPlan(held, Random(1), {0: both, OUTPUT: both}).expected() >= INVALID
+
+
+def test_a_result_that_does_not_fit_its_buffer_is_invalid_if_the_request_says_so_and_else_a_failure() -> None:
+    held = prepared("add of open size")
+    for stated, expected in ((False, FAILURE), (True, INVALID)):
+        source, fixed = buffer((held, 0)), buffer((held, OUTPUT))
+        fixed.dimensions = (4, 8)
+        source.became(np.ones((1, 8), np.float32))
+        drawn = (RequestPlan(held, Random(seed), {0: source, OUTPUT: fixed}, stated=stated) for seed in range(30))
+        plan = next(plan for plan in drawn if plan.size == 1 and plan.states_output == stated)
+        assert plan.expected() == expected
+        source.wild = True  # it may turn out to be uninitialised, or of another size
+        assert plan.expected() >= INVALID | FAILURE

@@ -23,7 +23,7 @@ from nnhal.types import (
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine
 from nnhal_tools.stress.buffers import HeldBuffer, PreparedSpecimen, Users
 from nnhal_tools.stress.memory import KINDS, Block, BlockKind, create_block
-from nnhal_tools.stress.outcomes import ANY, INVALID, MISSED, OK, REFUSED, Statuses, require
+from nnhal_tools.stress.outcomes import ANY, FAILURE, INVALID, MISSED, OK, REFUSED, Statuses, require
 from nnhal_tools.stress.specimens import Sample, Specimen
 
 _SIZES = (1, 2, 3, 4, 4, 4, 7)
@@ -144,7 +144,8 @@ class RequestPlan:
                 found |= INVALID
             elif writes:
                 if combine(buffer.dimensions, self.specimen.dimensions(position, self.size)) is None:
-                    found |= INVALID
+                    # If the request is silent, only the execution finds out what does not fit the buffer.
+                    found |= INVALID if self.states_output else FAILURE
             elif not buffer.readable() & OK:
                 found |= buffer.readable()
             elif not self._agrees(position):
@@ -161,7 +162,7 @@ class RequestPlan:
         found: Statuses = frozenset()
         for position, buffer in self.buffers.items():
             if position < self._output:
-                found |= buffer.readable() - OK
+                found |= buffer.readable() - OK if buffer.readable() & OK else frozenset()
             elif buffer.users:
                 found |= REFUSED
         return found
@@ -171,7 +172,7 @@ class RequestPlan:
         end = self.sample.statuses
         if any(buffer.wild or buffer.users for buffer in self.buffers.values()):
             end |= ANY | (MISSED if self.specimen.loops else frozenset())
-        return self.obstacles() or end | self.doubts()
+        return (self.obstacles() or end) | self.doubts()
 
     def verify(self, result: ExecutionResult | None) -> None:
         """Check the result and the output of an execution that ended with NONE. Raises Violation."""

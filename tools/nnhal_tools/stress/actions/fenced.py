@@ -193,7 +193,7 @@ def _launch(actor: Actor, plan: RequestPlan, call: _Launching) -> _Launched:
     elif actor.synchronous:
         at_once = plan.expected() | deadline.allowed | duration.allowed
     else:
-        at_once = (obstacles or OK | plan.doubts()) | deadline.allowed
+        at_once = (obstacles or OK) | plan.doubts() | deadline.allowed
         if not all(other.fence and other.fence.state is FenceState.SIGNALLED for other in earlier):
             at_once |= INVALID  # one of them may fail in the meantime
     actor.note(f"{plan}, {deadline}, {duration}, {len(gates)} gates, after {[str(other.plan) for other in earlier]}")
