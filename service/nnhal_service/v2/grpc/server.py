@@ -7,9 +7,11 @@ clients (two busy processors, the framework's part).
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -82,7 +84,7 @@ class GrpcFront:
         self._server, self.addresses = loop.run(self._listen(addresses, servicer, credentials, guard or Guard()))
 
     def __enter__(self) -> GrpcFront:
-        self._loop.run(self._server.start())
+        self._loop.run(self._start())
         return self
 
     def __exit__(
@@ -128,7 +130,18 @@ class GrpcFront:
             await server.stop(None)
             raise
 
+    async def _start(self) -> None:
+        await self._server.start()
+        self._watch = asyncio.create_task(self._look_for_end())
+
+    async def _look_for_end(self) -> None:
+        with suppress(Exception):  # gRPC logs why its loop has ended
+            await self._server.wait_for_termination()
+        self.health.end()
+        self._loop.server_ended(f"gRPC at {', '.join(self.addresses)}")
+
     async def _stop(self) -> None:
+        self._watch.cancel()
         self.health.end()
         await self._server.stop(_GRACE_SECONDS)
 

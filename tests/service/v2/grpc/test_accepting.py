@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import grpc
 import numpy as np
@@ -58,7 +59,7 @@ def test_a_call_in_flight_outlives_such_a_path(short_path: Path) -> None:
         return {}
 
     with serving(short_path, FakeModel(wait)) as served:
-        call = served.channel.unary_unary(INFER.decode())
+        call: Any = served.channel.unary_unary(INFER.decode(), None, None)
         pending = call.future(raw_request(x=np.zeros(3, np.float32)).SerializeToString(), timeout=30)
         assert running.wait(30)
         with connected(served.front.addresses[0]) as connection:
