@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as PlainHttpError
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp
 
 from nnhal.errors import NnhalError
@@ -17,7 +17,7 @@ from nnhal_dashboard.access.bodies import BoundedBodies
 from nnhal_dashboard.access.gate import Gate
 from nnhal_dashboard.access.visitors import COOKIE, Visitors
 from nnhal_dashboard.live.fragments import Fragments
-from nnhal_dashboard.live.streams import MOST_KEYS, MOST_STREAMS, Streams
+from nnhal_dashboard.live.streams import MOST_KEYS, LiveResponse, Streams
 from nnhal_dashboard.pages.table import PAGES
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_dashboard.web import signing_in, static
@@ -76,16 +76,13 @@ def create_app(
             response.set_cookie(COOKIE, visitor.cookie, httponly=True, samesite="strict", secure=is_secure)
         return response
 
-    @app.get("/live", response_class=StreamingResponse)
+    @app.get("/live", response_class=LiveResponse)
     async def live(request: Request, f: Annotated[list[str], Query()]) -> Response:
         if len(f) > MOST_KEYS:
             raise HTTPException(400, f"{len(f)} live parts, at most {MOST_KEYS} are allowed")
         visitor = request.state.visitor
-        if len(streams) >= MOST_STREAMS:
-            raise HTTPException(503, f"{len(streams)} browsers follow live parts, at most {MOST_STREAMS} are allowed")
         collector.watch()
-        events = streams.follow(f, lambda html: personal(html, visitor), lambda: visitors.stays(visitor))
-        return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        return LiveResponse(streams.follow(f, lambda html: personal(html, visitor), lambda: visitors.stays(visitor)))
 
     @app.exception_handler(PlainHttpError)
     async def refused(request: Request, error: PlainHttpError) -> Response:

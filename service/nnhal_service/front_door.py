@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from importlib.metadata import version
@@ -111,11 +111,13 @@ class FrontDoor:
         records: RunRecords | None = None,
         passed: Mapping[str, socket.socket] = NO_SOCKETS,
         rates: ClientRates | None = None,
+        end_process: Callable[[], None] = lambda: None,
     ) -> None:
         """``directory`` is that of the endpoint, where gRPC is served at a socket too. ``clients`` are those of the
         native service, for metrics. ``records`` are what is kept of runs for operators. ``passed`` are listening
         sockets from a service manager for the fronts ``http`` and ``metrics``, in place of their hosts and ports.
-        ``rates`` are how often clients may call, native ones among them; None for any rate.
+        ``rates`` are how often clients may call, native ones among them; None for any rate. ``end_process`` is
+        called when a server of a front has ended by itself; the process is then to be started again.
 
         Raises ValueError or ServingError if settings contradict one another or are not safe, OSError if an address or a
         file cannot be used.
@@ -134,6 +136,8 @@ class FrontDoor:
         self._budget = RequestMemoryBudget(settings.request_memory, held if settings.front_workers > 1 else None)
         self._instance_memory = instance_memory_of(self._budget)
         self._loop = ServingLoop(settings.inference_threads)
+        self._loop.on_server_end = self._fail
+        self._end_process = end_process
         self._fronts: list[AbstractContextManager[object]] = []
         # Those of passed sockets serve only while models do; before and after that, clients wait.
         self._last_fronts: list[AbstractContextManager[object]] = []
@@ -347,6 +351,10 @@ class FrontDoor:
             self._workers.changed(model)
         if model:
             self._model_notes.look(model)
+
+    def _fail(self) -> None:
+        self.served.fail()
+        self._end_process()
 
     def _trace_changed(self, rules: TraceRules) -> None:
         if self._workers is not None:

@@ -75,7 +75,9 @@ class FrameworkProcess:
                 lambda: [model for session in sessions.all() for model in session.own_models],
                 records.client_models.usage,
             )
-            self._front_door = FrontDoor(endpoint.directory, fleet, settings, clients, records, passed, rates)
+            self._front_door = FrontDoor(
+                endpoint.directory, fleet, settings, clients, records, passed, rates, oversight.exit
+            )
         self._native = ServerProcess(
             endpoint,
             sessions.opened,

@@ -10,10 +10,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import zip_longest
 
 import orjson
+from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from nnhal_dashboard.world.snapshot import Snapshot
 from nnhal_hosting.logs import get_logger
@@ -107,34 +111,44 @@ class Streams:
         self._due[key] = time.monotonic() + (time.thread_time() - began) / _SHARE
         return html
 
-    async def follow(
+    @contextmanager
+    def follow(
         self, keys: Sequence[str], personal: Callable[[str], str], stays: Callable[[], bool]
-    ) -> AsyncIterator[bytes]:
-        """Yield events: first all fragments, then those that change; end once the browser no longer ``stays``.
+    ) -> Iterator[AsyncIterator[bytes]]:
+        """A stream, as a context: its events are first all fragments, then those that change, until the browser no
+        longer ``stays``. ``personal`` puts in what is the browser's own.
 
-        ``personal`` puts in what is the browser's own.
+        Raises HTTPException if there are too many streams.
         """
         stream = _Stream(keys, asyncio.get_running_loop())
         with self._lock:
+            if len(self._streams) >= MOST_STREAMS:
+                message = f"{len(self._streams)} browsers follow live parts, at most {MOST_STREAMS} are allowed"
+                raise HTTPException(503, message)
             self._streams.add(stream)
         try:
-            yield b"retry: 1000\n\n"
-            while not self._closed and stays():
-                try:
-                    async with asyncio.timeout(_HEARTBEAT_SECONDS):
-                        await stream.changed.wait()
-                except TimeoutError:
-                    yield b": still here\n\n"
-                    continue
-                if not stays():
-                    return
-                stream.changed.clear()
-                waiting, stream.waiting = stream.waiting, {}
-                for key, html in waiting.items():
-                    yield b"data: " + orjson.dumps({"key": key, "html": personal(html)}) + b"\n\n"
+            yield self._events(stream, personal, stays)
         finally:
             with self._lock:
                 self._streams.discard(stream)
+
+    async def _events(
+        self, stream: _Stream, personal: Callable[[str], str], stays: Callable[[], bool]
+    ) -> AsyncIterator[bytes]:
+        yield b"retry: 1000\n\n"
+        while not self._closed and stays():
+            try:
+                async with asyncio.timeout(_HEARTBEAT_SECONDS):
+                    await stream.changed.wait()
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            if not stays():
+                return
+            stream.changed.clear()
+            waiting, stream.waiting = stream.waiting, {}
+            for key, html in waiting.items():
+                yield b"data: " + orjson.dumps({"key": key, "html": personal(html)}) + b"\n\n"
 
     def close(self) -> None:
         """End all streams. May be called from any thread."""
@@ -143,6 +157,18 @@ class Streams:
             streams = list(self._streams)
         for stream in streams:
             stream.loop.call_soon_threadsafe(stream.changed.set)
+
+
+class LiveResponse(StreamingResponse):
+    """A stream as the response to a browser, which is refused with 503 if there are too many streams."""
+
+    def __init__(self, stream: AbstractContextManager[AsyncIterator[bytes]]) -> None:
+        super().__init__((), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._stream as self.body_iterator:
+            await super().__call__(scope, receive, send)
 
 
 def _hand_over(stream: _Stream, rendered: dict[str, str]) -> None:

@@ -15,7 +15,10 @@ from nnhal_service.front_workers.process import FrontWorkerProcess
 
 
 def main() -> int:
-    """Serve until the framework's process ends. Returns 2 if an address cannot be listened at."""
+    """Serve until the framework's process ends.
+
+    Returns 2 if an address cannot be listened at, EXIT_STATUS if a server has ended by itself.
+    """
     parser = argparse.ArgumentParser("nnhal_service.front_workers", description="A front worker of nnhal serve.")
     parser.add_argument("--framework", type=int, required=True, metavar="FD", help="the channel to the framework")
     add_supervision_argument(parser)
@@ -25,13 +28,12 @@ def main() -> int:
     keep_freed_memory()
     supervision = Supervision(arguments.supervisor)
     try:
-        with FrontWorkerProcess(Descriptor(arguments.framework)):
+        with FrontWorkerProcess(Descriptor(arguments.framework), supervision.exit):
             supervision.ready()
-            supervision.wait()
+            return supervision.wait()
     except (OSError, ValueError, NnhalError) as error:
         print(f"nnhal serve: a front worker: {error}", file=sys.stderr)
         return 2
-    return 0
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from types import TracebackType
 
@@ -47,8 +47,10 @@ _MOST_DUTIES = 16
 class FrontWorkerProcess:
     """Serves the protocol's ports for the framework at the other end of a channel. Use as a context."""
 
-    def __init__(self, channel: Descriptor) -> None:
-        """Takes ``channel`` over. Raises ServingError if the framework is gone, OSError if a port cannot be used."""
+    def __init__(self, channel: Descriptor, end_process: Callable[[], None]) -> None:
+        """Takes ``channel`` over. ``end_process`` is called when a server of it has ended by itself.
+
+        Raises ServingError if the framework is gone, OSError if a port cannot be used."""
         self._health: ModelHealth | None = None
         self._stops = False
         self._must_report = threading.Event()
@@ -72,6 +74,7 @@ class FrontWorkerProcess:
             self._metrics = RequestMetrics(metrics_options(settings.metrics_config))
             self._observers: list[Observer] = [self._metrics, RequestLog(self._log_settings)]
             self._loop = undo.enter_context(ServingLoop(settings.inference_threads))
+            self._loop.on_server_end = end_process
             drain_seconds = repository_options(settings).drain_seconds
             self._repository = RemoteRepository(self._framework, self._serve, self._metrics, drain_seconds)
             self._repository.drain(start.drains)

@@ -39,6 +39,8 @@ class ServingLoop:
         self._computing = Workers(threads, "serving-compute")
         self._waiting = Workers(_MOST_WAITING, "serving-wait")
         self._thread = threading.Thread(target=self._serve, name="serving-loop", daemon=True)
+        self.on_server_end: Callable[[], None] = lambda: None
+        """Called, in the loop, when a server in it has ended by itself: the process must not go on without it."""
 
     def __enter__(self) -> ServingLoop:
         self.asyncio = uvloop.new_event_loop()
@@ -75,6 +77,11 @@ class ServingLoop:
             callback()
         else:
             self.asyncio.call_soon_threadsafe(callback)
+
+    def server_ended(self, server: str) -> None:
+        """Tell, in the loop, that a server in it has ended by itself."""
+        _log.critical("a server has ended by itself; the process ends, to be started again", server=server)
+        self.on_server_end()
 
     def compute(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         """Call in a thread, in the context of the caller, and await the result in the loop."""

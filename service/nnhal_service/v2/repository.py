@@ -25,6 +25,7 @@ class ServedRepository:
         self._repository = repository
         self._collect = collect
         self._drains = False
+        self._has_failed = False
         self.model: Callable[[str, str], Lease[ServedModel]] = repository.model
 
     def drain(self, drain: bool) -> None:
@@ -35,11 +36,15 @@ class ServedRepository:
         else:
             self.model = self._repository.model
 
+    def fail(self) -> None:
+        """Be not ready from now on: the process is to be started again."""
+        self._has_failed = True
+
     def ready(self) -> bool:
-        return self._repository.ready and not self._drains
+        return self._repository.ready and not self._drains and not self._has_failed
 
     def is_ready(self, name: str, version: str) -> bool:
-        return self._repository.is_ready(name, version) and not self._drains
+        return self._repository.is_ready(name, version) and not self._drains and not self._has_failed
 
     def description(self, name: str, version: str) -> ModelDescription:
         with self._repository.model(name, version) as lease:

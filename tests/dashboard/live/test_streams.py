@@ -13,8 +13,12 @@ from nnhal_dashboard.live.streams import Streams
 from nnhal_dashboard.world.snapshot import Snapshot
 
 
-def follow(streams: Streams, keys: Sequence[str], stays: Callable[[], bool] = lambda: True) -> AsyncIterator[bytes]:
-    return streams.follow(keys, lambda html: html, stays)
+async def follow(
+    streams: Streams, keys: Sequence[str], stays: Callable[[], bool] = lambda: True
+) -> AsyncIterator[bytes]:
+    with streams.follow(keys, lambda html: html, stays) as events:
+        async for event in events:
+            yield event
 
 
 def run(scene: Callable[[], Awaitable[None]]) -> None:

@@ -29,10 +29,12 @@ from nnhal_service.v2.grpc.receptions import Receptions
 from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
 from nnhal_service.v2.grpc.statuses import abort, answer_for
 
-Handlers: TypeAlias = "grpc.GenericRpcHandler[Any, Any]"
+Handlers: TypeAlias = "Mapping[str, grpc.RpcMethodHandler[Any, Any]]"
+"""The handlers of a service by the names of its methods."""
 ReflectionRequest = reflection_pb2.ServerReflectionRequest
 ReflectionResponse = reflection_pb2.ServerReflectionResponse
 Answers = Callable[[Iterable[ReflectionRequest], Context], Iterator[ReflectionResponse]]
+REFLECTION = reflection.SERVICE_NAME
 _REFLECTED = (model_config_pb2, grpc_service_pb2, health_pb2, reflection_pb2)
 
 
@@ -69,17 +71,16 @@ def inference_handlers(
     handlers[stream] = grpc.stream_stream_rpc_method_handler(
         _guarded(stream, streams.limited(infer.stream_infer), guard)
     )
-    return grpc.method_handlers_generic_handler(SERVICE.full_name, handlers)
+    return handlers
 
 
 def health_handlers(health: ModelHealth, watches: OpenLimit) -> Handlers:
     """The calls of grpc.health.v1.Health."""
     form = (health_pb2.HealthCheckRequest.FromString, health_pb2.HealthCheckResponse.SerializeToString)
-    handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]] = {
+    return {
         "Check": grpc.unary_unary_rpc_method_handler(health.check, *form),
         "Watch": grpc.unary_stream_rpc_method_handler(watches.limited(health.watch), *form),
     }
-    return grpc.method_handlers_generic_handler(HEALTH.full_name, dict(handlers))
 
 
 def reflection_handlers(streams: OpenLimit, guard: Guard) -> Handlers:
@@ -90,7 +91,7 @@ def reflection_handlers(streams: OpenLimit, guard: Guard) -> Handlers:
     pool = DescriptorPool()
     for module in _REFLECTED:
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
-    servicer = reflection.ReflectionServicer((SERVICE.full_name, HEALTH.full_name, reflection.SERVICE_NAME), pool)
+    servicer = reflection.ReflectionServicer((SERVICE.full_name, HEALTH.full_name, REFLECTION), pool)
 
     answers = cast(Answers, servicer.ServerReflectionInfo)
 
@@ -101,11 +102,11 @@ def reflection_handlers(streams: OpenLimit, guard: Guard) -> Handlers:
 
     name = "ServerReflectionInfo"
     handler = grpc.stream_stream_rpc_method_handler(
-        guarded(streams.limited(reflect), f"/{reflection.SERVICE_NAME}/{name}", guard),
+        guarded(streams.limited(reflect), f"/{REFLECTION}/{name}", guard),
         ReflectionRequest.FromString,
         ReflectionResponse.SerializeToString,
     )
-    return grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {name: handler})
+    return {name: handler}
 
 
 def _received(name: str, call: Call[bytes, bytes], guard: Guard, receptions: Receptions) -> Call[Any, bytes]:

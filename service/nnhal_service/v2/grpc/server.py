@@ -7,9 +7,11 @@ clients (two busy processors, the framework's part).
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,11 +24,12 @@ from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.backend import ModelRepository
+from nnhal_service.v2.grpc.accepting import server_of
 from nnhal_service.v2.grpc.calls import OpenLimit
-from nnhal_service.v2.grpc.handlers import health_handlers, inference_handlers, reflection_handlers
-from nnhal_service.v2.grpc.health import ModelHealth
+from nnhal_service.v2.grpc.handlers import REFLECTION, health_handlers, inference_handlers, reflection_handlers
+from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
 from nnhal_service.v2.grpc.receptions import Receptions
-from nnhal_service.v2.grpc.servicer import InferenceServicer
+from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
 
 _UNIX = "unix:"
 _GRACE_SECONDS = 2.0
@@ -81,7 +84,7 @@ class GrpcFront:
         self._server, self.addresses = loop.run(self._listen(addresses, servicer, credentials, guard or Guard()))
 
     def __enter__(self) -> GrpcFront:
-        self._loop.run(self._server.start())
+        self._loop.run(self._start())
         return self
 
     def __exit__(
@@ -101,24 +104,23 @@ class GrpcFront:
     ) -> tuple[grpc.aio.Server, tuple[str, ...]]:
         """The server, and its addresses with the chosen ports."""
         limits = self._limits
-        server = grpc.aio.server(
-            options=(
+        calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
+        receptions = Receptions(limits.receptions)
+        server = server_of(
+            {
+                SERVICE.full_name: inference_handlers(
+                    servicer, self._loop, self._threads, calls, streams, guard, receptions
+                ),
+                HEALTH.full_name: health_handlers(self.health, OpenLimit(limits.watches, "watches of health")),
+                REFLECTION: reflection_handlers(streams, guard),
+            },
+            (
                 ("grpc.max_receive_message_length", limits.message_bytes),
                 ("grpc.max_concurrent_streams", limits.connection_calls),
                 *read_ahead_options(),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", int(self._shares_ports)),
-            )
-        )
-        calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
-        server.add_generic_rpc_handlers(
-            (
-                inference_handlers(
-                    servicer, self._loop, self._threads, calls, streams, guard, Receptions(limits.receptions)
-                ),
-                health_handlers(self.health, OpenLimit(limits.watches, "watches of health")),
-                reflection_handlers(streams, guard),
-            )
+            ),
         )
         try:
             return server, tuple([_bound(server, address, credentials) for address in addresses])
@@ -128,7 +130,18 @@ class GrpcFront:
             await server.stop(None)
             raise
 
+    async def _start(self) -> None:
+        await self._server.start()
+        self._watch = asyncio.create_task(self._look_for_end())
+
+    async def _look_for_end(self) -> None:
+        with suppress(Exception):  # gRPC logs why its loop has ended
+            await self._server.wait_for_termination()
+        self.health.end()
+        self._loop.server_ended(f"gRPC at {', '.join(self.addresses)}")
+
     async def _stop(self) -> None:
+        self._watch.cancel()
         self.health.end()
         await self._server.stop(_GRACE_SECONDS)
 

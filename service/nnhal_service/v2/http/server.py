@@ -65,7 +65,7 @@ class HttpServer:
         self._serving: Future[None] | None = None
 
     def __enter__(self) -> HttpServer:
-        self._serving = self._loop.submit(self._server.serve([self._socket]))
+        self._serving = self._loop.submit(self._serve())
         return self
 
     def __exit__(
@@ -75,3 +75,10 @@ class HttpServer:
         if self._serving is not None:
             self._serving.result()
         self._socket.close()
+
+    async def _serve(self) -> None:
+        try:
+            await self._server.serve([self._socket])
+        finally:
+            if not self._server.should_exit:
+                self._loop.server_ended(f"HTTP at {self.listener.address}")

@@ -1,0 +1,59 @@
+"""gRPC's server, with an accept loop that no client can end.
+
+The loop of grpcio 1.84 and 1.85 decodes the path of each call as UTF-8, and ends with the server if a path is none. It
+does so only for calls of methods that it has not been told of, so all methods are registered here, and every other call
+is refused before the loop sees it. Older versions have no registered methods, and decode the path within the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import grpc
+import grpc.aio
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # grpcio has no types for it
+
+from nnhal_service.v2.grpc.handlers import Handlers
+
+_HAS_REGISTERED_METHODS = hasattr(cygrpc.AioServer, "_make_request_call_future")
+
+
+class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]
+    def _make_request_call_future(self, method: bytes | None) -> asyncio.Task[Any]:
+        """What the loop awaits for each registered method, and once, with None, for all that are not registered."""
+        if method is not None:
+            return super()._make_request_call_future(method)  # type: ignore[no-any-return]
+        return asyncio.get_running_loop().create_task(self._refuse_unknown())
+
+    async def _refuse_unknown(self) -> None:
+        loop = asyncio.get_running_loop()
+        refusals: set[asyncio.Task[None]] = set()
+        while True:
+            call = await self._request_call()  # raises when the server stops, as the loop expects
+            refusal = loop.create_task(_refuse(cygrpc._ServicerContext(call, None, None, loop)))
+            refusals.add(refusal)
+            refusal.add_done_callback(refusals.discard)
+            del call, refusal
+
+
+async def _refuse(context: Any) -> None:
+    with suppress(cygrpc.AbortError, cygrpc.ExecuteBatchError):  # the latter if the client has left
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such method")
+
+
+def server_of(services: Mapping[str, Handlers], options: Sequence[tuple[str, int]]) -> grpc.aio.Server:
+    """A server of services by their names, which does not listen yet. Call it in the loop in which it is to serve."""
+    original = cygrpc.AioServer
+    if _HAS_REGISTERED_METHODS:
+        cygrpc.AioServer = _CoreServer  # what a grpc.aio.Server makes
+    try:
+        server = grpc.aio.server(options=options)
+    finally:
+        cygrpc.AioServer = original
+    for name, handlers in services.items():
+        server.add_registered_method_handlers(name, dict(handlers))  # type: ignore[attr-defined]
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, dict(handlers)),))
+    return server

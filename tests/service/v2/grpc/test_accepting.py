@@ -1,0 +1,69 @@
+"""Calls that no client of gRPC sends: each ends alone, and nobody else notices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from nnhal.arrays import Array
+from tests.support.raw_http2 import answer, connected, headers_of, opened
+from tests.support.v2 import FakeModel, infer, raw_request
+from tests.support.v2_front import Served, serving
+
+INFER = b"/inference.GRPCInferenceService/ModelInfer"
+REFUSED = b"no such method"
+PATHS = {
+    "not UTF-8": b"/\xff",
+    "not UTF-8 in a known service": INFER + b"\xc3",
+    "UTF-8 that is no method": "/é/☃".encode(),
+    "a surrogate": b"/\xed\xa0\x80",
+    "NUL": b"/\0",
+    "no slash": b"ModelInfer",
+    "an unknown method": b"/inference.GRPCInferenceService/Nothing",
+}
+
+
+@pytest.fixture
+def served(short_path: Path) -> Iterator[Served]:
+    with serving(short_path, FakeModel()) as front:
+        yield front
+
+
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_a_path_that_is_no_method_is_refused_and_others_are_served_on_their_connections(
+    served: Served, path: bytes
+) -> None:
+    request = raw_request(x=np.zeros(3, np.float32))
+    infer(served.channel, request)
+    with connected(served.front.addresses[0]) as connection:
+        for stream in (1, 3):  # the connection goes on too
+            connection.sendall(opened(stream, *headers_of(path)))
+            assert REFUSED in answer(connection, stream)
+    infer(served.channel, request)
+    with grpc.insecure_channel(served.front.addresses[0]) as fresh:
+        infer(fresh, request)
+
+
+def test_a_call_in_flight_outlives_such_a_path(short_path: Path) -> None:
+    running, go_on = Event(), Event()
+
+    def wait(_: object) -> Mapping[str, Array]:
+        running.set()
+        go_on.wait(30)
+        return {}
+
+    with serving(short_path, FakeModel(wait)) as served:
+        call: Any = served.channel.unary_unary(INFER.decode(), None, None)
+        pending = call.future(raw_request(x=np.zeros(3, np.float32)).SerializeToString(), timeout=30)
+        assert running.wait(30)
+        with connected(served.front.addresses[0]) as connection:
+            connection.sendall(opened(1, *headers_of(b"/\xff")))
+            assert REFUSED in answer(connection, 1)
+        go_on.set()
+        assert pending.exception() is None
