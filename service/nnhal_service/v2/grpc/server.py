@@ -8,7 +8,8 @@ clients (two busy processors, the framework's part).
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from types import TracebackType
 import grpc
 import grpc.aio
 
+from nnhal_hosting.access import LocalUsers, TcpListener
 from nnhal_hosting.calls.limits import read_ahead_options
 from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_service.access import Guard
@@ -64,10 +66,13 @@ class GrpcFront:
         limits: GrpcLimits = GrpcLimits(),
         credentials: grpc.ServerCredentials | None = None,
         guard: Guard | None = None,
+        users: Callable[[TcpListener], LocalUsers | None] = lambda _: None,
         shares_ports: bool = False,
+        socket_mode: int = 0o600,
     ) -> None:
         """An address is ``HOST:PORT``, with port 0 for any free port, or ``unix:PATH``, which takes no credentials.
-        If ``shares_ports``, other processes may listen at the ports too.
+        ``users`` of this host may do everything at a port, and those whom the ``socket_mode`` of its file lets in at a
+        unix socket. If ``shares_ports``, other processes may listen at the ports too.
 
         ``loop`` runs until the front has been left; gRPC serves in only one loop of a process at full speed. Raises
         OSError if an address cannot be listened at.
@@ -75,6 +80,8 @@ class GrpcFront:
         self._loop = loop
         self._limits = limits
         self._shares_ports = shares_ports
+        self._socket_mode = socket_mode
+        self._users = users
         self._threads = ThreadPoolExecutor(limits.threads, "v2-grpc")
         self._sockets = [Path(address.removeprefix(_UNIX)) for address in addresses if address.startswith(_UNIX)]
         self.health = ModelHealth(repository, loop)
@@ -110,6 +117,15 @@ class GrpcFront:
                 ("grpc.so_reuseport", int(self._shares_ports)),
             )
         )
+        try:
+            bound = tuple([self._bound(server, address, credentials) for address in addresses])
+        except OSError:
+            # A server that has never run keeps its ports.
+            await server.start()
+            await server.stop(None)
+            raise
+        for listener in filter(None, map(TcpListener.parse, bound)):
+            guard = guard.of_users(self._users(listener))
         calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
         server.add_generic_rpc_handlers(
             (
@@ -120,29 +136,26 @@ class GrpcFront:
                 reflection_handlers(streams, guard),
             )
         )
-        try:
-            return server, tuple([_bound(server, address, credentials) for address in addresses])
-        except OSError:
-            # A server that has never run keeps its ports.
-            await server.start()
-            await server.stop(None)
-            raise
+        return server, bound
 
     async def _stop(self) -> None:
         self.health.end()
         await self._server.stop(_GRACE_SECONDS)
 
-
-def _bound(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> str:
-    """The address at which the server listens. Raises OSError."""
-    if address.startswith(_UNIX):
-        remove_stale_socket(Path(address.removeprefix(_UNIX)), socket.SOCK_STREAM)
-        credentials = None
-    try:
-        if credentials is None:
-            port = server.add_insecure_port(address)
-        else:
-            port = server.add_secure_port(address, credentials)
-    except RuntimeError as error:
-        raise OSError(f"cannot listen at {address}") from error
-    return address if address.startswith(_UNIX) else f"{address.rpartition(':')[0]}:{port}"
+    def _bound(self, server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> str:
+        """The address at which the server listens. Raises OSError."""
+        path = Path(address.removeprefix(_UNIX)) if address.startswith(_UNIX) else None
+        if path is not None:
+            remove_stale_socket(path, socket.SOCK_STREAM)
+            credentials = None
+        try:
+            if credentials is None:
+                port = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, credentials)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen at {address}") from error
+        if path is not None:
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & self._socket_mode)
+            return address
+        return f"{address.rpartition(':')[0]}:{port}"
