@@ -54,11 +54,11 @@ def test_no_device_is_silent_and_no_page_fails(options: list[str], front_workers
             pages = {name: parsed(browser.get(f"/devices/{name}").text) for name in DEVICES}
             return {name: page.having("state")[0].text for name, page in pages.items()}
 
-        for name in ("cpu_acc", "cpu_ref"):
-            sessions = f"/sessions?process={name}"
-            wait_until(
-                lambda path=sessions: "the framework" in browser.get(path).text, f"{name} tells its sessions", 10
-            )  # type: ignore[misc]
+        def tell_sessions() -> bool:
+            pages = [browser.get(f"/sessions?process={name}").text for name in ("cpu_acc", "cpu_ref")]
+            return all("the framework" in page for page in pages)
+
+        wait_until(tell_sessions, "the devices tell their sessions", 10)
         assert set(states().values()) == {"up"}
         keys = visited(browser)
         assert {key.partition(".")[0] for key in keys} >= {
