@@ -25,7 +25,7 @@ from nnhal_dashboard.web.errors import error_page
 from nnhal_dashboard.web.rendering import Renderer, personal
 from nnhal_dashboard.world.collector import Collector
 from nnhal_dashboard.world.snapshot import Snapshot
-from nnhal_hosting.access import AccessRole, AllowedHosts
+from nnhal_hosting.access import AccessRole, AllowedHosts, LocalUsers
 
 _OPEN = ("/login", "/static/", "/favicon.ico")
 """Paths that need nobody to have signed in."""
@@ -34,9 +34,18 @@ _WITHOUT_COOKIE = ("/static/", "/favicon.ico")
 
 
 def create_app(
-    settings: DashboardSettings, collector: Collector, visitors: Visitors, hosts: AllowedHosts, is_secure: bool = False
+    settings: DashboardSettings,
+    collector: Collector,
+    visitors: Visitors,
+    hosts: AllowedHosts,
+    users: LocalUsers | None = None,
+    is_secure: bool = False,
 ) -> tuple[ASGIApp, Streams]:
-    """Build the application, and the streams that are to be closed at its end. ``is_secure``: it is served over TLS."""
+    """Build the application, and the streams that are to be closed at its end.
+
+    ``users`` are those who need no token; None if that does not depend on the user. ``is_secure``: it is served over
+    TLS.
+    """
     app = FastAPI(title="nnhal dashboard", docs_url=None, redoc_url=None, openapi_url=None)
     fragments = Fragments()
     renderer = Renderer(collector, fragments)
@@ -107,7 +116,7 @@ def create_app(
         # The server writes the traceback to the log after this.
         return error_page(request, 500, f"the dashboard failed here ({type(error).__name__}); its log has the reason")
 
-    return Gate(app, hosts), streams
+    return Gate(app, hosts, users), streams
 
 
 def _takes_files(path: str) -> bool:

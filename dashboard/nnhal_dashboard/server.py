@@ -13,7 +13,7 @@ from nnhal_dashboard.access.visitors import Visitors
 from nnhal_dashboard.app import create_app
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_dashboard.world.collector import Collector
-from nnhal_hosting.access import AllowedHosts, TcpListener, Tls, read_tokens, require_safe
+from nnhal_hosting.access import AllowedHosts, LocalUsers, TcpListener, Tls, read_tokens, require_safe
 from nnhal_hosting.admin.keys import read_admin_key
 from nnhal_hosting.http import ConnectionLimiter, ConnectionLimits
 from nnhal_hosting.server import use_all_descriptors
@@ -33,7 +33,10 @@ class DashboardServer:
         require_safe(listener, tls is not None, tokens is not None, settings.insecure)
         hosts = AllowedHosts.of(listener, tokens is not None, settings.allowed_host)
         self._collector = Collector(settings, read_admin_key(settings.admin_key) if settings.admin_key else "")
-        app, self._streams = create_app(settings, self._collector, Visitors(tokens), hosts, tls is not None)
+        self._socket = listener.listen()
+        bound = TcpListener(settings.host, self._socket.getsockname()[1])
+        users = LocalUsers.of(bound, tokens is not None, settings.allowed_uids)
+        app, self._streams = create_app(settings, self._collector, Visitors(tokens), hosts, users, tls is not None)
         limiter = ConnectionLimiter(ConnectionLimits(settings.max_connections))
         config = uvicorn.Config(
             limiter.application(app),
@@ -42,13 +45,12 @@ class DashboardServer:
             access_log=False,
             lifespan="off",
             server_header=False,
+            proxy_headers=False,  # a client that names another peer would pass for its user
             timeout_graceful_shutdown=_STOP_SECONDS,
             ssl_certfile=tls.certificate if tls is not None else None,
             ssl_keyfile=tls.key if tls is not None else None,
         )
         self._server = uvicorn.Server(config)
-        self._socket = TcpListener(settings.host, settings.port).listen()
-        bound = TcpListener(settings.host, self._socket.getsockname()[1])
         self.address = f"{'https' if tls is not None else 'http'}://{bound.address}"
         self._thread = threading.Thread(target=self._serve, name="pages", daemon=True)
         self._undo = ExitStack()

@@ -40,7 +40,10 @@ class DashboardSettings(BaseSettings):
     """Names besides those of the loopback by which browsers may reach the dashboard."""
 
     tokens: Path | None = None
-    """A file of bearer tokens; without one, everybody on this host may do everything."""
+    """A file of bearer tokens; without one, the user who runs the dashboard may do everything, and root."""
+
+    allowed_uids: tuple[int, ...] = ()
+    """Other users of this host who may do so too."""
 
     tls_certificate: Path | None = None
     tls_key: Path | None = None

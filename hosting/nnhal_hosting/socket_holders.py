@@ -6,25 +6,20 @@ import os
 import socket
 import struct
 from collections.abc import Collection, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from nnhal_hosting.process_start import process_started_ns
+from nnhal_hosting.socket_diagnosis import ALL_STATES, ANY_COOKIE, SocketDiagnosis
 
 _PROC = Path("/proc")
-_NETLINK_SOCK_DIAG = 4
-_SOCK_DIAG_BY_FAMILY = 20
-_REQUEST_FLAG = 1
-_ALL_STATES = 0xFFFFFFFF
 _SHOW_PEER = 4
 _ATTRIBUTE_PEER = 2
-_ANY_COOKIE = 0xFFFFFFFF
-_HEADER = struct.Struct("=IHHII")
-_REQUEST = struct.Struct("=BBHIIIII")
+_QUESTION = struct.Struct("=BBHIII8s")
 _ANSWER_BYTES = 16
 _ATTRIBUTE = struct.Struct("=HH")
 _INODE = struct.Struct("=I")
-_ANSWER_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +47,14 @@ def peer_inode(connection: int) -> int | None:
 
     It does not if the other end is of another network namespace.
     """
-    question = _REQUEST.pack(
-        socket.AF_UNIX, 0, 0, _ALL_STATES, os.fstat(connection).st_ino, _SHOW_PEER, _ANY_COOKIE, _ANY_COOKIE
-    )
-    header = _HEADER.pack(_HEADER.size + len(question), _SOCK_DIAG_BY_FAMILY, _REQUEST_FLAG, 0, 0)
+    question = _QUESTION.pack(socket.AF_UNIX, 0, 0, ALL_STATES, os.fstat(connection).st_ino, _SHOW_PEER, ANY_COOKIE)
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG) as netlink:
-            netlink.settimeout(_ANSWER_SECONDS)
-            netlink.send(header + question)
-            answer = netlink.recv(1 << 16)
+        with closing(SocketDiagnosis()) as diagnosis:
+            answer = diagnosis.answer(question) or b""
     except OSError:
         return None
-    length, kind, *_ = _HEADER.unpack_from(answer)
-    if kind != _SOCK_DIAG_BY_FAMILY:
-        return None
-    at = _HEADER.size + _ANSWER_BYTES
-    while at + _ATTRIBUTE.size <= length:
+    at = _ANSWER_BYTES
+    while at + _ATTRIBUTE.size <= len(answer):
         size, attribute = _ATTRIBUTE.unpack_from(answer, at)
         if attribute == _ATTRIBUTE_PEER:
             (inode,) = _INODE.unpack_from(answer, at + _ATTRIBUTE.size)

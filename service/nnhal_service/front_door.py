@@ -30,6 +30,7 @@ from nnhal_service.front_settings import (
     repository_options,
     tls_of,
     trace_start,
+    users_of,
 )
 from nnhal_service.front_workers.interfaces import NUMBER_ROWS, REQUEST_BYTES, WorkerStart
 from nnhal_service.front_workers.pool import FrontWorkers
@@ -72,6 +73,8 @@ from nnhal_service.v2.repository import ServedRepository
 from nnhal_service.v2.shared_memory import SystemSharedMemory
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from nnhal_service.v2.http import HttpServer
 
 _EXTENSIONS = (
@@ -333,7 +336,11 @@ class FrontDoor:
         settings = self._settings
         inherited = self._passed.get(METRICS)
         listener = listener_of(settings, settings.metrics_host, settings.metrics_port, inherited)
-        app = GuardMiddleware(metrics_app(self._metrics), self._guard, hosts_of(settings, listener))
+
+        def app(bound: TcpListener) -> ASGIApp:
+            guard = self._guard.of_users(users_of(settings, bound))
+            return GuardMiddleware(metrics_app(self._metrics), guard, hosts_of(settings, listener))
+
         front = HttpServer(listener, app, self._loop, self._tls, connection_limits(settings), inherited=inherited)
         self.addresses["metrics"] = front.listener.address
         return front

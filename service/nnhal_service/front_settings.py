@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from nnhal_hosting.access import AllowedHosts, TcpListener, Tls, read_tokens, require_safe
+from nnhal_hosting.access import AllowedHosts, LocalUsers, TcpListener, Tls, read_tokens, require_safe
 from nnhal_service.access import ClientRates, Guard, Rate, RateLimits
 from nnhal_service.repository import RepositoryOptions
 from nnhal_service.settings import ServiceSettings
@@ -94,6 +94,12 @@ def listener_of(settings: ServiceSettings, host: str, port: int, passed: socket.
 def hosts_of(settings: ServiceSettings, listener: TcpListener) -> AllowedHosts:
     """The names under which a port of HTTP may be addressed."""
     return AllowedHosts.of(listener, settings.tokens is not None, settings.allowed_hosts)
+
+
+def users_of(settings: ServiceSettings, listener: TcpListener) -> LocalUsers | None:
+    """The users of this host who may do everything at a port; None if that does not depend on the user."""
+    shows_credentials = settings.tokens is not None or settings.tls_client_authority is not None
+    return LocalUsers.of(listener, shows_credentials, settings.allowed_uids)
 
 
 def connection_limits(settings: ServiceSettings) -> ConnectionLimits:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from nnhal_hosting.access import TcpListener, Tls
 from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_service.access import Guard, RequestMemoryBudget
-from nnhal_service.front_settings import connection_limits, hosts_of
+from nnhal_service.front_settings import connection_limits, hosts_of, users_of
 from nnhal_service.serving import ServingLoop
 from nnhal_service.serving.instance_memory import InstanceMemory
 from nnhal_service.settings import ServiceSettings
@@ -23,6 +23,8 @@ from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescrip
 from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from nnhal_service.v2.http import HttpServer
 
 _REFUSED_IN_WORDS = 64 << 20
@@ -83,7 +85,9 @@ def grpc_front(
         GrpcLimits(message_bytes=_message_bytes(settings)),
         backends.tls.grpc_credentials() if backends.tls else None,
         backends.guard,
+        partial(users_of, settings),
         shares_ports,
+        0o666 if settings.tokens is not None else 0o660 if settings.allowed_uids else 0o600,
     )
 
 
@@ -102,6 +106,9 @@ def http_front(
     from nnhal_service.v2.http import HttpServer, create_app
     from nnhal_service.v2.http.services import Services
 
+    def app(bound: TcpListener) -> ASGIApp:
+        return create_app(replace(services, guard=backends.guard.of_users(users_of(settings, bound))))
+
     services = Services(
         backends.server,
         backends.repository,
@@ -115,7 +122,7 @@ def http_front(
         hosts_of(settings, listener),
     )
     limits = connection_limits(settings)
-    return HttpServer(listener, create_app(services), backends.loop, backends.tls, limits, connections, inherited)
+    return HttpServer(listener, app, backends.loop, backends.tls, limits, connections, inherited)
 
 
 def _message_bytes(settings: ServiceSettings) -> int:

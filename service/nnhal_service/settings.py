@@ -112,7 +112,7 @@ class ServiceSettings(ProcessSettings):
     """How many regions one client may register."""
 
     tokens: Path | None = None
-    """A file of bearer tokens; without one, every client that reaches the server may do everything."""
+    """A file of bearer tokens; without one, clients of this user, of root and of ``allowed_uids`` may do everything."""
 
     allowed_hosts: tuple[HostName, ...] = ()
     """Other names under which the ports of HTTP may be addressed; ``*`` for any."""

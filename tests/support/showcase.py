@@ -6,7 +6,7 @@ import re
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,8 +47,12 @@ class Showcase:
 
 
 @contextmanager
-def showcase(extra_models: Mapping[str, bytes] | None = None) -> Iterator[Showcase]:
-    """Run ``nnhal up`` until the context ends. ``extra_models`` are names and ONNX files besides the demo's."""
+def showcase(
+    extra_models: Mapping[str, bytes] | None = None, more: Sequence[str] = (), front_workers: int = 1
+) -> Iterator[Showcase]:
+    """Run ``nnhal up`` until the context ends. ``extra_models`` are names and ONNX files besides the demo's, ``more``
+    are further options.
+    """
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name:
         directory = Path(name)
         networks = {model: (DEMO / f"{model}.onnx").read_bytes() for model in MODELS} | dict(extra_models or {})
@@ -57,8 +61,9 @@ def showcase(extra_models: Mapping[str, bytes] | None = None) -> Iterator[Showca
             folder.mkdir(parents=True)
             (folder / "model.onnx").write_bytes(network)
         topology = directory / "topology.toml"
-        topology.write_text(_topology(directory / "models"))
+        topology.write_text(_topology(directory / "models", front_workers))
         options = ["up", str(topology), "--directory", str(directory / "run"), "--dashboard-port", str(_free_port())]
+        options += more
         log = directory / "log"
         with log.open("wb") as output, subprocess.Popen(command(options), stderr=output, stdout=output) as process:
             try:
@@ -70,9 +75,9 @@ def showcase(extra_models: Mapping[str, bytes] | None = None) -> Iterator[Showca
                 process.wait()
 
 
-def _topology(models: Path) -> str:
+def _topology(models: Path, front_workers: int) -> str:
     devices = "".join(f'[[device]]\ndriver = "{driver}"\n' for driver in DEVICES)
-    ports = "http_port = 0\ngrpc_port = 0\nmetrics_port = 0\n"
+    ports = f"http_port = 0\ngrpc_port = 0\nmetrics_port = 0\nfront_workers = {front_workers}\n"
     return f'{devices}[framework]\nmodel_repository = ["{models}"]\n{ports}'
 
 

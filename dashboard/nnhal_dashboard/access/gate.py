@@ -1,4 +1,4 @@
-"""What every request passes first: which page sent it, and for which host; and the headers of every answer."""
+"""What every request passes first: who sent it, which page, and for which host; and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nnhal_hosting.access import AllowedHosts, objection_to_page
+from nnhal_hosting.access import AllowedHosts, LocalUsers, objection_to_page, peer_name
 
 _HEADERS = (
     (
@@ -23,11 +23,13 @@ _HEADERS = (
 
 
 class Gate:
-    """Refuses requests that a page of another site has sent, and adds the headers that keep pages apart."""
+    """Refuses what a page of another site, or another user of this host, has sent, and adds headers to each answer."""
 
-    def __init__(self, app: ASGIApp, hosts: AllowedHosts) -> None:
+    def __init__(self, app: ASGIApp, hosts: AllowedHosts, users: LocalUsers | None = None) -> None:
+        """``users`` are those who need no token; None if that does not depend on the user."""
         self._app = app
         self._hosts = hosts
+        self._users = users
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -40,6 +42,8 @@ class Gate:
             await send(message)
 
         objection = objection_to_page(scope["method"], dict(scope["headers"]), self._hosts)
+        if not objection and self._users is not None:
+            objection = self._users.objection(peer_name(scope.get("client")))
         if objection:
             await PlainTextResponse(objection + "\n", 403)(scope, receive, guarded)
             return

@@ -50,7 +50,7 @@ class Visitors:
     """All browsers. Safe to use from several threads."""
 
     def __init__(self, tokens: Tokens | None = None) -> None:
-        """Without ``tokens`` every browser that reaches the dashboard may do everything."""
+        """Without ``tokens`` every browser that the gate lets in may do everything."""
         self._tokens = tokens
         self._lock = threading.Lock()
         self._visitors: dict[str, Visitor] = {}

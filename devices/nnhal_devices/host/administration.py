@@ -5,29 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from nnhal.v1 import admin_pb2 as wire
-from nnhal_devices.host.burst import Burst
-from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.client_session import ClientSession, ClientSessions
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.hosted_device import HostedDevice
-from nnhal_devices.host.launch_channel import LaunchServer
 from nnhal_devices.host.memory_view import buffers_of, pools_of
-from nnhal_devices.host.prepared_model import PreparedModel
-from nnhal_devices.host.stage import Stage
 from nnhal_devices.host.work_view import cancel_work, fences_of, work_of
 from nnhal_hosting.logs import SHOWN, levels_from, show_logs
 from nnhal_hosting.sessions import Ownership
-
-_KINDS: dict[type, str] = {
-    PreparedModel: "prepared model",
-    Execution: "execution",
-    Burst: "burst",
-    DeviceBuffer: "buffer",
-    FencedExecutionCallback: "callback",
-    LaunchServer: "launch channel",
-    Stage: "stage",
-}
 
 
 class DeviceAdministration:
@@ -62,7 +47,7 @@ class DeviceAdministration:
         assert isinstance(owner, ClientSession)
         counts, held = Counter[str](), Counter[str]()
         for item in owner.all(object):
-            kind = _KINDS[type(item)]
+            kind: str = getattr(item, "kind", "object")  # of a wrapped one, that of its class
             counts[kind] += 1
             held[kind] += _bytes_of(item)
         counts["run channel"] = owner.run_channels

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import partial
+from typing import ClassVar
 
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import Pool
@@ -19,6 +20,8 @@ _MAX_CACHED_POOLS = 256
 
 class Burst:
     """A burst. It keeps its prepared model alive, and its cached pools live as long as it does."""
+
+    kind: ClassVar[str] = "burst"
 
     def __init__(self, prepared: PreparedModel) -> None:
         self.prepared = prepared

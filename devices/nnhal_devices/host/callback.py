@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from nnhal.errors import general_failure
 from nnhal.types import FencedExecutionInfo
 
 
 class FencedExecutionCallback:
     """How one launched execution ended, for its client."""
+
+    kind: ClassVar[str] = "callback"
 
     def __init__(self) -> None:
         self._info: FencedExecutionInfo | None = None

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from nnhal.arrays import Bytes
 from nnhal.errors import general_failure, invalid_argument
@@ -47,6 +47,8 @@ class DeviceBuffer:
     and stored after it was written. ``version`` changes with all that an execution is bound to: the address of the
     bytes, and their dimensions.
     """
+
+    kind: ClassVar[str] = "buffer"
 
     def __init__(
         self,

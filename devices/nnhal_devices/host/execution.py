@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from nnhal.clock import now_ns
 from nnhal.errors import HalError, general_failure, invalid_argument
@@ -100,6 +100,8 @@ class RunnableModel(Protocol):
 
 class Execution:
     """A request bound to memory. It runs any number of times, once at a time."""
+
+    kind: ClassVar[str] = "execution"
 
     def __init__(self, prepared: RunnableModel, arguments: BoundArguments, config: ExecutionConfig) -> None:
         """Raises INVALID_ARGUMENT if the config gives an unknown priority."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from google.protobuf.message import DecodeError
 
 from nnhal.codec import info_to_wire, nanoseconds
@@ -41,6 +43,8 @@ def serve_launches(launcher: Launcher, client: ClientSession) -> int:
 
 class LaunchServer:
     """The device's end of a launch channel."""
+
+    kind: ClassVar[str] = "launch channel"
 
     def __init__(self, launcher: Launcher, client: ClientSession) -> None:
         self._launcher = launcher

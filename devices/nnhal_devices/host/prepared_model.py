@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from nnhal.errors import invalid_argument
 from nnhal.memory import GuardedPool, GuardedRegion, MemoryGuard, Pool, open_pool
@@ -36,6 +36,8 @@ class ModelOwner(RunOwner, Protocol):
 
 class PreparedModel:
     """A workload of one client, with what its executions need to be admitted."""
+
+    kind: ClassVar[str] = "prepared model"
 
     def __init__(
         self,

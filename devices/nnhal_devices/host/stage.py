@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from nnhal.arrays import Array
 from nnhal.clock import now_ns
@@ -60,6 +61,8 @@ class Stage:
 
     A socket that is only sent on is closed with the last reference to it, since a run may be about to use it.
     """
+
+    kind: ClassVar[str] = "stage"
 
     def __init__(
         self,

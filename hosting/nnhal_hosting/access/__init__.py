@@ -2,6 +2,7 @@
 
 from nnhal_hosting.access.hosts import AllowedHosts, HostName
 from nnhal_hosting.access.listeners import TcpListener, require_safe
+from nnhal_hosting.access.local_users import LocalUsers, peer_name, tcp_address
 from nnhal_hosting.access.origins import objection_to_page
 from nnhal_hosting.access.roles import AccessRole
 from nnhal_hosting.access.tls import Tls
@@ -12,11 +13,14 @@ __all__ = [
     "AllowedHosts",
     "HostName",
     "Identity",
+    "LocalUsers",
     "TcpListener",
     "Tls",
     "TokenFileError",
     "Tokens",
     "objection_to_page",
+    "peer_name",
     "read_tokens",
     "require_safe",
+    "tcp_address",
 ]

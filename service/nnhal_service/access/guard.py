@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnhal_hosting.access.local_users import LocalUsers
 from nnhal_hosting.access.roles import AccessRole
 from nnhal_hosting.access.tokens import Identity, Tokens
 from nnhal_service.access.clients import host_client, token_client
@@ -12,26 +13,37 @@ _EVERYBODY = Identity("", AccessRole.ADMIN)
 
 
 class Guard:
-    """Checks tokens, roles and rates. Safe to use from several threads."""
+    """Checks tokens, users, roles and rates. Safe to use from several threads."""
 
-    def __init__(self, tokens: Tokens | None = None, rates: ClientRates | None = None) -> None:
-        """Without ``tokens``, every client that reaches the server may do everything."""
+    def __init__(
+        self, tokens: Tokens | None = None, rates: ClientRates | None = None, users: LocalUsers | None = None
+    ) -> None:
+        """Without ``tokens``, ``users`` may do everything; without these too, every client that reaches the server."""
         self._tokens = tokens
         self._rates = rates
+        self._users = users
+
+    def of_users(self, users: LocalUsers | None) -> Guard:
+        """The same guard, for a port of these users."""
+        return Guard(self._tokens, self._rates, users)
 
     @property
     def has_rules(self) -> bool:
         """Whether it ever refuses a call."""
-        return self._tokens is not None or self._rates is not None
+        return self._tokens is not None or self._rates is not None or self._users is not None
 
     def admit(self, needed: AccessRole, authorization: str, peer: str) -> Identity:
         """Return the identity of the caller. ``authorization`` is the header or empty, ``peer`` the caller's address.
 
-        Raises UNAUTHENTICATED without a known token, PERMISSION_DENIED if the token's role is too low, and
-        RESOURCE_EXHAUSTED if the client calls too often. Each token has its own rate, without tokens each host.
+        Raises UNAUTHENTICATED without a known token, PERMISSION_DENIED if the token's role is too low or another user
+        of this host asks, and RESOURCE_EXHAUSTED if the client calls too often. Each token has its own rate, without
+        tokens each host.
         """
         if needed == AccessRole.NOBODY:
             return Identity("", AccessRole.NOBODY)
+        objection = self._users.objection(peer) if self._users is not None else ""
+        if objection:
+            raise ServingError(ErrorKind.PERMISSION_DENIED, objection)
         identity = self._identity(authorization)
         if identity is None:
             got = "one that is not known" if authorization else "none"

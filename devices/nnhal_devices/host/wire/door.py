@@ -1,15 +1,15 @@
-"""Who may open a session of the wire: TLS, certificates of clients, tokens."""
+"""Who may open a session of the wire: TLS, certificates of clients, tokens, users of this host."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import grpc
 
 from nnhal_devices.host.settings import DeviceSettings
-from nnhal_hosting.access import AccessRole, TcpListener, Tls, Tokens, read_tokens, require_safe
+from nnhal_hosting.access import AccessRole, LocalUsers, TcpListener, Tls, Tokens, read_tokens, require_safe
 
 _LONGEST_NAME = 64
 
@@ -35,6 +35,10 @@ class WireDoor:
     listener: TcpListener
     tls: Tls | None = None
     tokens: Tokens | None = None
+    allowed_uids: tuple[int, ...] = ()
+    """Users of this host who may use it without either, besides this one and root."""
+    users: LocalUsers | None = None
+    """These users, once the port is chosen; None if it does not depend on the user."""
 
     @classmethod
     def of(cls, settings: DeviceSettings) -> WireDoor | None:
@@ -50,12 +54,21 @@ class WireDoor:
         tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
         is_known = tokens is not None or settings.tls_client_ca is not None
         require_safe(listener, tls is not None, is_known, settings.insecure, "--tokens or --tls-client-ca")
-        return cls(listener, tls, tokens)
+        return cls(listener, tls, tokens, settings.allowed_uids)
+
+    def at(self, port: int) -> WireDoor:
+        """The same door at the port that was chosen."""
+        listener = TcpListener(self.listener.host, port)
+        shows_credentials = self.tokens is not None or (self.tls is not None and self.tls.client_authority is not None)
+        return replace(self, listener=listener, users=LocalUsers.of(listener, shows_credentials, self.allowed_uids))
 
     def admit(self, context: grpc.ServicerContext) -> WireCaller:
         """Return the caller. Aborts the call with UNAUTHENTICATED or PERMISSION_DENIED if it may not run models."""
         metadata = {str(key): value for key, value in context.invocation_metadata()}
         address = unquote(context.peer()).removeprefix("ipv4:").removeprefix("ipv6:")
+        objection = self.users.objection(context.peer()) if self.users is not None else ""
+        if objection:
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, objection)
         if self.tokens is None:
             return WireCaller(_certificate_name(context), address)
         identity = self.tokens.identity(str(metadata.get("authorization", "")))

@@ -13,7 +13,6 @@ from nnhal_devices.host.wire.limits import WireLimits
 from nnhal_devices.host.wire.own_device import OwnDevice
 from nnhal_devices.host.wire.servicer import WireServicer
 from nnhal_devices.wire.protocol import CHUNK_BYTES, KEEPALIVE_OPTIONS, SESSION_TOKEN_METADATA
-from nnhal_hosting.access import TcpListener
 from nnhal_hosting.calls import CallAdmission, CallLimits
 
 _GRACE_SECONDS = 2.0
@@ -42,7 +41,6 @@ class WireServer:
             stalled_secs=_STALLED_SECONDS,
         )
         self._admission = CallAdmission(calls, SESSION_TOKEN_METADATA, (_OPEN,), _ASIDE.__contains__)
-        self._servicer = WireServicer(own, door, limits, self._admission)
         self._server = grpc.server(
             ThreadPoolExecutor(1),  # for no call: the admission has threads for all
             interceptors=[self._admission],
@@ -53,7 +51,6 @@ class WireServer:
                 *KEEPALIVE_OPTIONS,
             ),
         )
-        wire_pb2_grpc.add_WireServiceServicer_to_server(self._servicer, self._server)
         address = door.listener.address
         door.listener.require_free()
         try:
@@ -63,7 +60,10 @@ class WireServer:
                 port = self._server.add_secure_port(address, door.tls.grpc_credentials())
         except RuntimeError as error:
             raise OSError(f"cannot listen at {address}") from error
-        self.address = TcpListener(door.listener.host, port).address
+        door = door.at(port)
+        self._servicer = WireServicer(own, door, limits, self._admission)
+        wire_pb2_grpc.add_WireServiceServicer_to_server(self._servicer, self._server)
+        self.address = door.listener.address
         """Where it listens."""
 
     def __enter__(self) -> WireServer:

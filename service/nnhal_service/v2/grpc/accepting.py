@@ -44,16 +44,19 @@ async def _refuse(context: Any) -> None:
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such method")
 
 
-def server_of(services: Mapping[str, Handlers], options: Sequence[tuple[str, int]]) -> grpc.aio.Server:
-    """A server of services by their names, which does not listen yet. Call it in the loop in which it is to serve."""
+def new_server(options: Sequence[tuple[str, int]]) -> grpc.aio.Server:
+    """A server without services, which does not listen yet. Call it in the loop in which it is to serve."""
     original = cygrpc.AioServer
     if _HAS_REGISTERED_METHODS:
         cygrpc.AioServer = _CoreServer  # what a grpc.aio.Server makes
     try:
-        server = grpc.aio.server(options=options)
+        return grpc.aio.server(options=options)
     finally:
         cygrpc.AioServer = original
+
+
+def add_services(server: grpc.aio.Server, services: Mapping[str, Handlers]) -> None:
+    """Have a server that does not serve yet serve these, by their names."""
     for name, handlers in services.items():
         server.add_registered_method_handlers(name, dict(handlers))  # type: ignore[attr-defined]
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, dict(handlers)),))
-    return server

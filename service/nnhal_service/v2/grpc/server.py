@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,12 +20,13 @@ from types import TracebackType
 import grpc
 import grpc.aio
 
+from nnhal_hosting.access import LocalUsers, TcpListener
 from nnhal_hosting.calls.limits import read_ahead_options
 from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.backend import ModelRepository
-from nnhal_service.v2.grpc.accepting import server_of
+from nnhal_service.v2.grpc.accepting import add_services, new_server
 from nnhal_service.v2.grpc.calls import OpenLimit
 from nnhal_service.v2.grpc.handlers import REFLECTION, health_handlers, inference_handlers, reflection_handlers
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
@@ -67,10 +69,13 @@ class GrpcFront:
         limits: GrpcLimits = GrpcLimits(),
         credentials: grpc.ServerCredentials | None = None,
         guard: Guard | None = None,
+        users: Callable[[TcpListener], LocalUsers | None] = lambda _: None,
         shares_ports: bool = False,
+        socket_mode: int = 0o600,
     ) -> None:
         """An address is ``HOST:PORT``, with port 0 for any free port, or ``unix:PATH``, which takes no credentials.
-        If ``shares_ports``, other processes may listen at the ports too.
+        ``users`` of this host may do everything at a port, and those whom the ``socket_mode`` of its file lets in at a
+        unix socket. If ``shares_ports``, other processes may listen at the ports too.
 
         ``loop`` runs until the front has been left; gRPC serves in only one loop of a process at full speed. Raises
         OSError if an address cannot be listened at.
@@ -78,6 +83,8 @@ class GrpcFront:
         self._loop = loop
         self._limits = limits
         self._shares_ports = shares_ports
+        self._socket_mode = socket_mode
+        self._users = users
         self._threads = ThreadPoolExecutor(limits.threads, "v2-grpc")
         self._sockets = [Path(address.removeprefix(_UNIX)) for address in addresses if address.startswith(_UNIX)]
         self.health = ModelHealth(repository, loop)
@@ -104,31 +111,36 @@ class GrpcFront:
     ) -> tuple[grpc.aio.Server, tuple[str, ...]]:
         """The server, and its addresses with the chosen ports."""
         limits = self._limits
-        calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
-        receptions = Receptions(limits.receptions)
-        server = server_of(
-            {
-                SERVICE.full_name: inference_handlers(
-                    servicer, self._loop, self._threads, calls, streams, guard, receptions
-                ),
-                HEALTH.full_name: health_handlers(self.health, OpenLimit(limits.watches, "watches of health")),
-                REFLECTION: reflection_handlers(streams, guard),
-            },
+        server = new_server(
             (
                 ("grpc.max_receive_message_length", limits.message_bytes),
                 ("grpc.max_concurrent_streams", limits.connection_calls),
                 *read_ahead_options(),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", int(self._shares_ports)),
-            ),
+            )
         )
         try:
-            return server, tuple([_bound(server, address, credentials) for address in addresses])
+            bound = tuple([self._bound(server, address, credentials) for address in addresses])
         except OSError:
             # A server that has never run keeps its ports.
             await server.start()
             await server.stop(None)
             raise
+        for listener in filter(None, map(TcpListener.parse, bound)):
+            guard = guard.of_users(self._users(listener))
+        calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
+        receptions = Receptions(limits.receptions)
+        inference = inference_handlers(servicer, self._loop, self._threads, calls, streams, guard, receptions)
+        add_services(
+            server,
+            {
+                SERVICE.full_name: inference,
+                HEALTH.full_name: health_handlers(self.health, OpenLimit(limits.watches, "watches of health")),
+                REFLECTION: reflection_handlers(streams, guard),
+            },
+        )
+        return server, bound
 
     async def _start(self) -> None:
         await self._server.start()
@@ -145,17 +157,20 @@ class GrpcFront:
         self.health.end()
         await self._server.stop(_GRACE_SECONDS)
 
-
-def _bound(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> str:
-    """The address at which the server listens. Raises OSError."""
-    if address.startswith(_UNIX):
-        remove_stale_socket(Path(address.removeprefix(_UNIX)), socket.SOCK_STREAM)
-        credentials = None
-    try:
-        if credentials is None:
-            port = server.add_insecure_port(address)
-        else:
-            port = server.add_secure_port(address, credentials)
-    except RuntimeError as error:
-        raise OSError(f"cannot listen at {address}") from error
-    return address if address.startswith(_UNIX) else f"{address.rpartition(':')[0]}:{port}"
+    def _bound(self, server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> str:
+        """The address at which the server listens. Raises OSError."""
+        path = Path(address.removeprefix(_UNIX)) if address.startswith(_UNIX) else None
+        if path is not None:
+            remove_stale_socket(path, socket.SOCK_STREAM)
+            credentials = None
+        try:
+            if credentials is None:
+                port = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, credentials)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen at {address}") from error
+        if path is not None:
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & self._socket_mode)
+            return address
+        return f"{address.rpartition(':')[0]}:{port}"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nnhal_hosting.access import AllowedHosts, objection_to_page
+from nnhal_hosting.access import AllowedHosts, objection_to_page, peer_name
 from nnhal_service.access import Guard
 from nnhal_service.access.roles import role_for_request
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.http.body import headers_of
 from nnhal_service.v2.http.statuses import response_for
-from nnhal_service.v2.shared_memory.peers import peer_name
 
 
 class GuardMiddleware:
@@ -61,5 +60,4 @@ class LastResort:
 
 def peer_of(scope: Scope) -> str:
     """The client's address, written as gRPC writes it."""
-    client = scope.get("client")
-    return peer_name(client[0], client[1]) if client else "unix:"
+    return peer_name(scope.get("client"))

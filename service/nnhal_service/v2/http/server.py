@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import socket
 import ssl
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import TracebackType
 
@@ -26,15 +27,16 @@ class HttpServer:
     def __init__(
         self,
         listener: TcpListener,
-        app: ASGIApp,
+        app: Callable[[TcpListener], ASGIApp],
         loop: ServingLoop,
         tls: Tls | None = None,
         limits: ConnectionLimits | None = None,
         connections: SharedNumber | None = None,
         inherited: socket.socket | None = None,
     ) -> None:
-        """``connections`` are those that are open, if other processes listen at the port too. ``inherited`` is a socket
-        that listens at the address already, and belongs to this object from now on.
+        """``app`` makes the application for the listener with its chosen port. ``connections`` are those that are open,
+        if other processes listen at the port too. ``inherited`` is a socket that listens at the address already, and
+        belongs to this object from now on.
 
         Raises OSError if the address cannot be listened at.
         """
@@ -44,7 +46,7 @@ class HttpServer:
         limits = limits or ConnectionLimits()
         limiter = ConnectionLimiter(limits, connections)
         config = uvicorn.Config(
-            limiter.application(app),
+            limiter.application(app(self.listener)),
             http=limiter.protocol(),
             ws="none",
             lifespan="off",

@@ -6,7 +6,8 @@ import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
+
+from nnhal_hosting.access import tcp_address
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _ESTABLISHED = 0x01
@@ -38,20 +39,8 @@ class Process:
 
 def address_of(peer: str) -> Address | None:
     """The address in gRPC's name of a peer, such as ``ipv4:127.0.0.1:5000``; None unless it is a TCP connection."""
-    family, _, rest = peer.partition(":")
-    host, _, port = unquote(rest).rpartition(":")
-    if family not in ("ipv4", "ipv6") or not port.isdecimal():
-        return None
-    try:
-        ip = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return None
-    return _canonical(ip.packed), int(port)
-
-
-def peer_name(host: str, port: int) -> str:
-    """gRPC's name of a peer that uses another protocol."""
-    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+    address = tcp_address(peer)
+    return None if address is None else (_canonical(address[0].packed), address[1])
 
 
 def process_at(address: Address) -> Process | None:

@@ -313,7 +313,7 @@ def test_metrics_of_a_model_end_with_it(serve: Serve, fleet: Fleet) -> None:
 def test_prometheus_gets_them_over_http(serve: Serve, fleet: Fleet) -> None:
     with (
         metered(serve, fleet) as (served, metrics),
-        HttpServer(TcpListener("127.0.0.1", 0), metrics_app(metrics), shared_loop()) as http,
+        HttpServer(TcpListener("127.0.0.1", 0), lambda _: metrics_app(metrics), shared_loop()) as http,
     ):
         infer(served)
         url = f"http://{http.listener.address}"

@@ -44,7 +44,9 @@ def serving(
         loop = shared_loop()
         budget = budget or RequestMemoryBudget()
         services = Services(SERVER, repository, trace, log, guard or Guard(), loop, MAX_BYTES, memory, budget)
-        server = stack.enter_context(HttpServer(TcpListener("127.0.0.1", 0), create_app(services), loop, limits=limits))
+        server = stack.enter_context(
+            HttpServer(TcpListener("127.0.0.1", 0), lambda _: create_app(services), loop, limits=limits)
+        )
         url = f"http://{server.listener.address}"
         client = stack.enter_context(httpx.Client(base_url=url, headers={"Accept-Encoding": ""}))
         yield Served(client, repository, model, memory, trace, log)

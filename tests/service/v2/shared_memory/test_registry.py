@@ -14,11 +14,11 @@ from types import TracebackType
 
 import pytest
 
+from nnhal_hosting.access import peer_name
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.backend import SharedRegion
 from nnhal_service.v2.shared_memory import SystemSharedMemory
 from nnhal_service.v2.shared_memory.owners import Owners, RegionOwner
-from nnhal_service.v2.shared_memory.peers import peer_name
 from tests.support.waiting import wait_until
 
 _CLIENT = """
@@ -35,7 +35,7 @@ class Client:
         port = str(listener.getsockname()[1])
         self.process = subprocess.Popen([sys.executable, "-c", _CLIENT, port, str(connections)], stdin=subprocess.PIPE)
         self._accepted = [listener.accept() for _ in range(connections)]
-        self.peers = [peer_name(*address[:2]) for _, address in self._accepted]
+        self.peers = [peer_name(address[:2]) for _, address in self._accepted]
         self.peer = self.peers[0]
 
     def kill(self) -> None:
@@ -185,7 +185,7 @@ def test_a_connection_whose_process_is_hidden_owns_until_it_is_closed(
     with socket.create_connection(listener.getsockname()) as connection:
         accepted, address = listener.accept()
         with accepted:
-            peer = peer_name(*address[:2])
+            peer = peer_name(address[:2])
             memory.register(region(file), peer)
             assert memory.status("r", peer) == [region(file)]
             connection.close()
