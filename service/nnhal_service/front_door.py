@@ -52,7 +52,7 @@ from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.repository import Opener, Repository
 from nnhal_service.repository.notes import ModelNotes
 from nnhal_service.repository.options import ControlMode
-from nnhal_service.runtime import Fleet, LoadedModel
+from nnhal_service.runtime import Fleet, LoadedModel, Substitutes
 from nnhal_service.runtime.devices.notes import note_replanned
 from nnhal_service.serving import Observer, ServedModel, ServingLoop
 from nnhal_service.serving.config import ServingConfig
@@ -148,7 +148,8 @@ class FrontDoor:
         self._workers: FrontWorkers | None = None
         self.addresses: dict[str, str] = {}
         self._drains = False
-        self.opener = Opener(fleet, self._serve, settings.cache_directory, settings.import_limits)
+        self._substitutes = Substitutes(settings.substitute_bytes)
+        self.opener = Opener(fleet, self._serve, settings.cache_directory, settings.import_limits, self._substitutes)
         options = repository_options(settings)
         self.repository: Repository[ServedModel] = Repository(options, self.opener.open, self._changed)
         self._model_notes = ModelNotes(self.repository, self._records.note)
@@ -164,6 +165,7 @@ class FrontDoor:
             for front in self._fronts:
                 undo.enter_context(front)
             undo.callback(self.repository.close)
+            undo.callback(self._substitutes.close)
             self.repository.start()
             for front in self._last_fronts:
                 undo.enter_context(front)

@@ -66,6 +66,11 @@ def _add_models(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--max-models", metavar="N", help="versions loaded at a time, and models of a native client (default 1024)"
     )
+    group.add_argument(
+        "--substitute-bytes",
+        metavar="BYTES",
+        help="of constants in plans that are kept ready for the death of a device (default 1 GiB, 0 for no such plans)",
+    )
     group.add_argument("--model-config-name", metavar="NAME", help="use configs/NAME.pbtxt if a model has it")
     _add_flag(group, "--strict-readiness", "be ready only when every model is (default true)")
     _add_flag(group, "--exit-on-error", "end if a model fails at the start (default true)")

@@ -55,6 +55,9 @@ class ServiceSettings(ProcessSettings):
     max_models: int = Field(default=1024, ge=0, le=MOST)
     """Versions of models that the repository has loaded at a time, and models of one native client; 0 for no limit."""
 
+    substitute_bytes: int = Field(default=1024 * _MEBIBYTE, ge=0, le=MOST_BYTES)
+    """What plans may count that are prepared for the case that a device dies; 0 for none."""
+
     max_model_nodes: int = Field(default=DEFAULT_LIMITS.nodes, ge=1, le=MOST)
     """Nodes of a model file, those of its subgraphs and functions included."""
 

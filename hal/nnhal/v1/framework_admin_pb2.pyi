@@ -198,6 +198,7 @@ class ServedModelState(_message.Message):
     COUNTS_FIELD_NUMBER: _builtins.int
     QUEUED_FIELD_NUMBER: _builtins.int
     ARENA_BYTES_FIELD_NUMBER: _builtins.int
+    SUBSTITUTE_BYTES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The model."""
     version: _builtins.str
@@ -210,6 +211,10 @@ class ServedModelState(_message.Message):
     """Requests in its queue."""
     arena_bytes: _builtins.int
     """Bytes of arenas."""
+    substitute_bytes: _builtins.int
+    """What its substitutes count, which are plans that are kept ready for the death of a device: for each the bytes of the
+    model's constants.
+    """
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices of its plan."""
@@ -234,10 +239,11 @@ class ServedModelState(_message.Message):
         counts: Global___ModelCounts | None = ...,
         queued: _builtins.int = ...,
         arena_bytes: _builtins.int = ...,
+        substitute_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "counts", b"counts", "devices", b"devices", "missing", b"missing", "name", b"name", "queued", b"queued", "reason", b"reason", "state", b"state", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "counts", b"counts", "devices", b"devices", "missing", b"missing", "name", b"name", "queued", b"queued", "reason", b"reason", "state", b"state", "substitute_bytes", b"substitute_bytes", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -121,6 +121,7 @@ def _state_of(fronts: OperatedFronts, row: ModelIndex) -> wire.ServedModelState:
         state.counts.CopyFrom(counts_to_wire(served.counts))
         state.queued = served.queued
         state.arena_bytes = served.arena_bytes
+        state.substitute_bytes = served.substitute_bytes
     return state
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, NamedTuple
@@ -56,6 +57,18 @@ class RepositoryEntry(Generic[S]):
         self._ready: dict[int, ReadyVersion[S]] = {}
         self._others: dict[str, tuple[ModelState, str]] = {}
         self._failure = ""
+        self._expected = 0
+
+    @contextmanager
+    def expected(self) -> Iterator[None]:
+        """Say of versions that are unknown that they are not ready, since a load is to come or is under way."""
+        with self._lock:
+            self._expected += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._expected -= 1
 
     @property
     def failure(self) -> str:
@@ -76,12 +89,11 @@ class RepositoryEntry(Generic[S]):
             if wanted in self._ready:
                 return self._ready[wanted].lease()
             known = bool(self._ready or self._others) if version is None else str(version) in self._others
+            known |= self._expected > 0
         which = "" if version is None else f" version {version}"
         if not known:
             raise unknown_model(self.name, which)
-        raise ServingError(
-            ErrorKind.UNAVAILABLE, f"Request for unknown model: '{self.name}'{which} is not at ready state"
-        )
+        raise unready_model(self.name, which)
 
     def index(self) -> list[ModelIndex]:
         """Return the index of the versions, in order."""
@@ -133,6 +145,11 @@ class RepositoryEntry(Generic[S]):
         with self._lock:
             self._others, self._failure = {}, ""
             self.tried = None
+
+
+def unready_model(name: str, which: str = "") -> ServingError:
+    """Make the error for a model, or a version that ``which`` names, that does not serve at this moment."""
+    return ServingError(ErrorKind.UNAVAILABLE, f"Request for unknown model: '{name}'{which} is not at ready state")
 
 
 def unknown_model(name: str, which: str = "") -> ServingError:

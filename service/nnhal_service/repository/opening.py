@@ -23,7 +23,7 @@ from nnhal_service.repository.serving_config import serving_config_of
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.repository.tensors import inputs_of, outputs_of, states_of
 from nnhal_service.repository.warmup import warmup_requests
-from nnhal_service.runtime import CacheDirectory, Fleet, LoadedModel, load_model
+from nnhal_service.runtime import NO_SUBSTITUTES, CacheDirectory, Fleet, LoadedModel, Substitutes, load_model
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest
@@ -42,20 +42,26 @@ _log = get_logger(__name__)
 class Opener(Generic[S]):
     """Loads versions on a fleet. ``serve`` makes the served models; compilations are kept in ``cache_directory``.
 
-    ``limits`` are those of importing a file.
+    ``limits`` are those of importing a file. ``substitutes`` are prepared for versions that have been loaded.
     """
 
     def __init__(
-        self, fleet: Fleet, serve: Serve[S], cache_directory: str = "", limits: ImportLimits = DEFAULT_LIMITS
+        self,
+        fleet: Fleet,
+        serve: Serve[S],
+        cache_directory: str = "",
+        limits: ImportLimits = DEFAULT_LIMITS,
+        substitutes: Substitutes = NO_SUBSTITUTES,
     ) -> None:
         self._limits = limits
+        self._substitutes = substitutes
         self._fleet = fleet
         self._serve = serve
         self._cache_directory = cache_directory
 
     def open(self, name: str, version: int, config: wire.ModelConfig, source: ModelSource) -> Opened[S]:
         """Load a version and run its warm-up. Raises ServingError, and then leaves nothing behind."""
-        with _named(name, version), ExitStack() as undo:
+        with _named(name, version), self._substitutes.loading(), ExitStack() as undo:
             opened = self._open(name, version, config, source, undo)
             undo.pop_all()
             return opened
@@ -103,7 +109,7 @@ class Opener(Generic[S]):
         ``config`` is complete, and ``serving`` what was made of it. Warm-up requests with data from files that came
         with a request are left out: the files are not kept. Raises as ``open``.
         """
-        with _named(opened.name, opened.version), ExitStack() as undo:
+        with _named(opened.name, opened.version), self._substitutes.loading(), ExitStack() as undo:
             self._require_devices(placement_parameters(config).devices)
             loaded = load()
             undo.callback(loaded.close)
@@ -125,6 +131,7 @@ class Opener(Generic[S]):
         served = self._serve(name, str(version), loaded, serving)
         undo.callback(served.close)
         served.warm_up(requests)
+        loaded.insure(self._substitutes)
         return served
 
     def _require_devices(self, names: Sequence[str]) -> None:

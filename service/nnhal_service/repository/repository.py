@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Generic
 
 from nnhal.exhaustion import lack_of
 from nnhal_hosting.logs import get_logger
-from nnhal_service.repository.entry import ModelIndex, ModelState, RepositoryEntry, unknown_model
+from nnhal_service.repository.entry import ModelIndex, ModelState, RepositoryEntry, unknown_model, unready_model
 from nnhal_service.repository.layout import (
     VersionsToLoad,
     fingerprint_of,
@@ -57,6 +57,7 @@ class Repository(Generic[S]):
         self._polling = threading.Lock()
         self._stopped = threading.Event()
         self._started = False
+        self._is_listed = False
         self._poller: threading.Thread | None = None
 
     def start(self) -> None:
@@ -67,7 +68,7 @@ class Repository(Generic[S]):
         options = self._options
         every = options.mode != ControlMode.EXPLICIT or options.load_models == (ALL,)
         names = model_names(options.paths) if every else options.load_models
-        self._each(names, self._load_quietly)
+        self._load_all(names)
         failures = [entry.failure for entry in self._all() if entry.failure]
         if failures and options.exit_on_error:
             self.close()
@@ -103,12 +104,12 @@ class Repository(Generic[S]):
     def model(self, name: str, version: str = "") -> Lease[S]:
         """Hold a version of a model, by default the newest that is ready.
 
-        Raises NOT_FOUND if the model is unknown, UNAVAILABLE if it is not ready, INVALID_ARGUMENT if ``version`` is not
-        a version.
+        Raises NOT_FOUND if the model is unknown, UNAVAILABLE if it is not ready or is about to be loaded,
+        INVALID_ARGUMENT if ``version`` is not a version.
         """
         entry = self._get(name)
         if entry is None:
-            raise unknown_model(name)
+            raise unknown_model(name) if self._is_listed else unready_model(name)
         return entry.lease(version_of(version))
 
     def versions(self, name: str) -> list[str]:
@@ -193,7 +194,7 @@ class Repository(Generic[S]):
         """
         with self._polling:
             there = model_names(self._options.paths)
-            self._each([name for name in there if self._has_changed(name)], self._load_quietly)
+            self._load_all([name for name in there if self._has_changed(name)])
             gone = [entry.name for entry in self._all() if entry.name not in there and not entry.is_given]
             self._each(gone, self._remove)
 
@@ -206,6 +207,14 @@ class Repository(Generic[S]):
         entry = self._get(name)
         return entry is None or entry.tried != fingerprint_of(sources(self._options.paths, name))
 
+    def _load_all(self, names: Sequence[str]) -> None:
+        """Load models, several at a time; the index and the log say why one fails."""
+        with ExitStack() as expected:
+            for name in names:
+                expected.enter_context(self._entry(name).expected())
+            self._is_listed = True
+            self._each(names, self._load_quietly)
+
     def _load_quietly(self, name: str) -> None:
         """Load a model; the index and the log say why if that fails."""
         with suppress(ServingError):
@@ -217,7 +226,7 @@ class Repository(Generic[S]):
         Raises ServingError.
         """
         entry = self._entry(name)
-        with entry.changing:
+        with entry.expected(), entry.changing:
             before = entry.standing()
             try:
                 try:

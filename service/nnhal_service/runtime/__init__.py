@@ -9,9 +9,11 @@ from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
 from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.sketch import SketchedPlan
+from nnhal_service.runtime.plan.substitutes import NO_SUBSTITUTES, Substitutes
 from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError, RunReport
 
 __all__ = [
+    "NO_SUBSTITUTES",
     "CacheDirectory",
     "CarriedState",
     "ExecutionContext",
@@ -24,6 +26,7 @@ __all__ = [
     "RunReport",
     "SketchedPlan",
     "StateLostError",
+    "Substitutes",
     "TensorBinding",
     "load_model",
     "prepare",

@@ -81,6 +81,11 @@ class ServedModel(RequestServer):
         return self._loaded.arena_bytes
 
     @property
+    def substitute_bytes(self) -> int:
+        """What its substitutes count, which are plans without a device that may die."""
+        return self._loaded.substitute_bytes
+
+    @property
     def loaded(self) -> LoadedModel:
         """The model on its devices."""
         return self._loaded

@@ -61,6 +61,13 @@ def content(repository: Repository[StubModel], name: str, version: str = "") -> 
         return lease.model.content
 
 
+def kind_of(repository: Repository[StubModel], name: str, version: str = "") -> ErrorKind:
+    """Why a version cannot be held."""
+    with pytest.raises(ServingError) as caught:
+        repository.model(name, version)
+    return caught.value.kind
+
+
 def test_mode_none_loads_all_at_the_start_and_lets_clients_change_nothing(tmp_path: Path, start: Start) -> None:
     write(tmp_path, "a", {"1/model.onnx": b"a1", "2/model.onnx": b"a2"})
     write(tmp_path, "b", {"1/model.onnx": b"b1"})
@@ -73,6 +80,44 @@ def test_mode_none_loads_all_at_the_start_and_lets_clients_change_nothing(tmp_pa
         with pytest.raises(ServingError, match="explicit model load / unload is not allowed") as caught:
             change("a")
         assert caught.value.kind == ErrorKind.UNAVAILABLE
+
+
+@pytest.mark.parametrize("mode", [ControlMode.NONE, ControlMode.POLL])
+def test_models_that_wait_for_their_load_at_the_start_are_not_ready_and_not_unknown(
+    tmp_path: Path, opener: StubOpener, threads: ThreadPoolExecutor, mode: ControlMode
+) -> None:
+    write(tmp_path, "a", {"1/model.onnx": b"hold"})
+    write(tmp_path, "b", {"1/model.onnx": b"b1"})
+    repository = Repository(RepositoryOptions((tmp_path,), mode=mode, load_threads=1), opener.open)
+    assert kind_of(repository, "b") == ErrorKind.UNAVAILABLE
+    starting = threads.submit(repository.start)
+    assert opener.holding.wait(30)
+    for name, version in (("a", ""), ("a", "1"), ("b", ""), ("b", "1")):
+        assert kind_of(repository, name, version) == ErrorKind.UNAVAILABLE
+    assert kind_of(repository, "c") == ErrorKind.NOT_FOUND
+    opener.go_on.set()
+    starting.result()
+    assert content(repository, "b") == b"b1"
+    assert kind_of(repository, "b", "2") == ErrorKind.NOT_FOUND
+    repository.close()
+
+
+def test_a_model_whose_load_waits_for_others_is_not_ready_and_not_unknown(
+    tmp_path: Path, start: Start, opener: StubOpener, threads: ThreadPoolExecutor
+) -> None:
+    write(tmp_path, "a", {"1/model.onnx": b"hold"})
+    write(tmp_path, "b", {"1/model.onnx": b"b1"})
+    repository = start(load_threads=1)
+    assert kind_of(repository, "b") == ErrorKind.NOT_FOUND
+    loading = [threads.submit(repository.load, "a")]
+    assert opener.holding.wait(30)
+    loading.append(threads.submit(repository.load, "b"))
+    wait_until(lambda: kind_of(repository, "b") == ErrorKind.UNAVAILABLE, "the load of b has begun")
+    assert kind_of(repository, "b", "1") == ErrorKind.UNAVAILABLE
+    opener.go_on.set()
+    for load in loading:
+        load.result()
+    assert content(repository, "b", "1") == b"b1"
 
 
 def test_mode_explicit_loads_what_is_named(tmp_path: Path, start: Start) -> None:

@@ -94,11 +94,15 @@ class Metrics(Collector):
         pools = GaugeMetricFamily(
             "nnhal_pool_bytes", "Memory that the framework has allocated", labels=[*LABELS, "pool"]
         )
+        substitutes = GaugeMetricFamily(
+            "nnhal_substitute_bytes", "Constants of plans that are kept ready for the death of a device", labels=LABELS
+        )
         sequences = GaugeMetricFamily("nnhal_sequences", "Sequences of requests that have not ended", labels=LABELS)
         for model in self._models():
             key = (model.name, model.version)
             statistics[key] = model.statistics(ask_devices=False)
             pools.add_metric((*key, "arena"), model.arena_bytes)
+            substitutes.add_metric(key, model.substitute_bytes)
             if model.config.sequences is not None:
                 sequences.add_metric(key, model.sequences)
         yield from self._inference(statistics)
@@ -106,6 +110,7 @@ class Metrics(Collector):
         yield from self._host.families()
         yield from self.requests.runs.families(statistics)
         yield pools
+        yield substitutes
         yield sequences
         yield from self._clients.families()
         yield from device_families(answers)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from nnhal.clock import now_ns
 from nnhal.errors import NnhalError
 from nnhal.types import NO_DEADLINE, RunUsage
-from nnhal_service.runtime.context.followed_plan import FollowedPlan
+from nnhal_service.runtime.context.followed_plan import PATIENCE_SECONDS, FollowedPlan
 from nnhal_service.runtime.context.occupancy import Occupancy
 from nnhal_service.runtime.context.run_state import Begun, release_frames
 from nnhal_service.runtime.run.ledger import Ledgers
@@ -41,7 +41,10 @@ class Attempts:
         again: Callable[[int], Outcome] | None = None,
         begun: Begun | None = None,
     ) -> RunReport:
-        """Report an attempt, or if it fails what comes of trying it ``again`` by another plan that is then in force."""
+        """Report an attempt. If it meets a dead device, it is tried ``again`` by the plan that is then in force.
+
+        That may meet a dead device too: it is tried until it succeeds, for PATIENCE_SECONDS or until the deadline.
+        """
         begun, followed = begun or self.begin(), self._followed
         state, used = followed.state, followed.used
         if state is not None:
@@ -49,15 +52,20 @@ class Attempts:
         if not used.is_empty:
             used.require_usable()
         try:
-            try:
-                outcome = attempt(deadline_ns)
-            except NnhalError as error:
-                if again is None or not followed.follow_after(error):
-                    raise
-                missing, bound = tuple(sorted(followed.plans.missing)), followed.bound
-                begun = begun._replace(socket_bytes=bound.socket_bytes)
-                outcome = again(deadline_ns)
-                bound.engine.fell_back, bound.engine.failed_devices = True, missing
+            until, lost = 0.0, frozenset[str]()
+            while True:
+                try:
+                    outcome = attempt(deadline_ns)
+                    break
+                except NnhalError as error:
+                    until = until or time.monotonic() + _patience(deadline_ns)
+                    lost |= followed.plans.missing | followed.prepared.gone
+                    if again is None or not followed.follow_after(error, until):
+                        raise
+                    attempt, begun = again, begun._replace(socket_bytes=followed.bound.socket_bytes)
+            if until:
+                engine = followed.bound.engine
+                engine.fell_back, engine.failed_devices = True, tuple(sorted(lost))
         except BaseException as error:
             self.note_failed(error, begun)
             self._occupancy.raise_unloaded(error)
@@ -107,3 +115,10 @@ class Attempts:
         """Report what a client has run directly."""
         if self._watcher is not None and usage != RunUsage():
             self._watcher.ran_directly(self._followed, usage)
+
+
+def _patience(deadline_ns: int) -> float:
+    """How many seconds a run is tried that meets dead devices."""
+    if deadline_ns == NO_DEADLINE:
+        return PATIENCE_SECONDS
+    return min(PATIENCE_SECONDS, max(0, deadline_ns - now_ns()) / 1e9)

@@ -280,22 +280,26 @@ class ExecutionContext:
 
     def _ways(self, cancellation: Cancellation) -> LaunchMethods:
         """How a run can be launched. Memory whose dimensions are known only when it is used cannot be fenced."""
-        bound, attempts = self._followed.bound, self._attempts
+        followed, attempts = self._followed, self._attempts
+        bound = followed.bound
         fenced = bound.bind_for_launch() if self._followed.used.is_empty else None
 
         def finish(launched: Sequence[Launched]) -> Outcome:
             bound.engine.fell_back = bound.engine.ran_whole = False
             return fenced.finish(launched) if fenced is not None else ([], [])
 
+        def again(deadline_ns: int) -> Outcome:
+            return followed.bound.run(deadline_ns, cancellation)
+
         def on_cpu(deadline_ns: int, error: NnhalError) -> RunReport:
             return attempts.run(
-                lambda deadline_ns: bound.engine.run_whole(deadline_ns, error, cancellation), deadline_ns
+                lambda deadline_ns: bound.engine.run_whole(deadline_ns, error, cancellation), deadline_ns, again
             )
 
         return LaunchMethods(
             fenced,
             lambda launched: attempts.run(lambda _: finish(launched)),
-            lambda deadline_ns: attempts.run(lambda deadline_ns: bound.run(deadline_ns, cancellation), deadline_ns),
+            lambda deadline_ns: attempts.run(again, deadline_ns, again),
             on_cpu if bound.prepared.parts.may_fall_back else None,
             self._launched_ended,
             self._occupancy.explained,

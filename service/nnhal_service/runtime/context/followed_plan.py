@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from nnhal.errors import NnhalError
+from nnhal.errors import NnhalError, TransportError
 from nnhal.types import ExecutionConfig, Memory
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding
@@ -17,8 +20,11 @@ from nnhal_service.runtime.run.bound_plan import BoundPlan
 from nnhal_service.runtime.run.engine import FINAL_ERRORS
 from nnhal_service.runtime.run.run_channel import DirectPath
 
-_REPLAN_SECONDS = 5.0
-"""How long a run that has failed waits for a plan without the device that is gone."""
+PATIENCE_SECONDS = 5.0
+"""How long a run that meets dead devices is tried again."""
+_LOOK_SECONDS = 0.02
+"""Between two looks whether a device is back without which there is no plan."""
+_never = threading.Event()
 _log = get_logger(__name__)
 
 
@@ -141,18 +147,32 @@ class FollowedPlan:
         if not self.is_current:
             self._follow()
 
-    def follow_after(self, error: NnhalError) -> bool:
-        """Bind the plan in force, and return whether it is another one than that by which a run has failed.
+    def follow_after(self, error: NnhalError, until: float) -> bool:
+        """Bind the plan in force after a run has failed, and return whether the run may succeed if it is tried again.
 
-        The CPU makes up for any other device that dies in a run, but for the CPU only a plan without it can.
+        The CPU makes up for any other device that dies in a run; for the CPU itself only a plan without it can. If
+        there is none, its return is waited for, ``until`` an instant of ``time.monotonic`` at most.
         """
         failed, plans = self.bound.prepared, self.plans
-        if isinstance(error, FINAL_ERRORS) or self.stays or not failed.parts.may_fall_back or not plans.missing:
+        is_lost = isinstance(error, TransportError)
+        if isinstance(error, FINAL_ERRORS) or self.stays or not failed.parts.may_fall_back:
             return False
-        plans.settle(_REPLAN_SECONDS)
-        if not self.is_current:
-            self._follow()
-        return self.bound.prepared is not failed
+        if not plans.missing and not is_lost:
+            return False
+        while True:
+            plans.settle(max(0.0, until - time.monotonic()))
+            if not self.is_current:
+                self._follow()
+            if self.bound.prepared is not failed:
+                return True
+            if time.monotonic() > until:
+                return False
+            if not failed.gone:  # all are back
+                return is_lost
+            if failed.planner.is_there(failed.parts.fallback_device):
+                return False
+            _never.wait(_LOOK_SECONDS)
+            plans.look(again=True)
 
     def direct_path(self) -> DirectPath | None:
         """The steps as a client may run them itself; None if a run is more than its steps. Raises as binding does.
@@ -241,4 +261,11 @@ class FollowedPlan:
         if state is not None:
             inputs = {**inputs, **bindings_of([s.before for s in imported.states], state.inputs(turn), "state")}
             outputs = {**outputs, **bindings_of([s.after for s in imported.states], state.outputs(turn), "state")}
-        return Bindings(inputs, outputs, client.pools, client.config, planned.plans.miss, client.released)
+        missed = partial(_missed, planned.plans, plan, self.stays)
+        return Bindings(inputs, outputs, client.pools, client.config, missed, client.released)
+
+
+def _missed(plans: ActivePlan, bound: PreparedPlan, stays: bool, devices: Collection[str]) -> bool:
+    """Note that devices are gone. Returns whether runs by the plan that is bound are to be tried by another."""
+    plans.miss(devices)
+    return not stays and plans.current is not bound

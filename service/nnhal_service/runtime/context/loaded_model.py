@@ -29,6 +29,7 @@ from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
 from nnhal_service.runtime.plan.dimensioned import DimensionedPlan, DimensionedPlans
 from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.plan.substitutes import Substitutes
 from nnhal_service.runtime.run.reports import RunWatcher
 from nnhal_service.unloaded import UnloadedError
 
@@ -76,6 +77,17 @@ class LoadedModel:
         """Allocated bytes of the values between steps."""
         used = {plan for plans in self._all_plans for plan in (plans.current, plans.original)}
         return sum(plan.memory.allocated_bytes for plan in used)
+
+    @property
+    def substitute_bytes(self) -> int:
+        """What the substitutes of its plans count: for each the constants of the model."""
+        return sum(plans.substitute_bytes for plans in self._all_plans)
+
+    def insure(self, substitutes: Substitutes) -> None:
+        """Have a substitute prepared for each device of its plans, also of those that are made later."""
+        self._plans.insure(substitutes)
+        if self._dimensioned is not None:
+            self._dimensioned.insure(substitutes)
 
     @property
     def dimensioned(self) -> list[DimensionedPlan]:

@@ -43,8 +43,8 @@ class Bindings:
     """By operand of main."""
     pools: Sequence[Memory]
     config: ExecutionConfig
-    missed: Callable[[frozenset[str]], None]
-    """Called with the devices that were gone in a run."""
+    missed: Callable[[frozenset[str]], bool]
+    """Called with the devices that were gone in a run. Returns whether the run is to be tried by another plan."""
     released: Callable[[], None]
     """Called before executions are released."""
 

@@ -11,22 +11,26 @@ from nnhal.errors import NnhalError
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.plan.substitutes import NO_SUBSTITUTES, Substitutes
 from nnhal_service.unloaded import UnloadedError
 
 _LOOK_SECONDS = 0.05
 """Between two checks for missing devices."""
 _LONGEST_PAUSE_SECONDS = 5.0
 """The longest pause before a device that came back but could not be used is tried again; pauses double."""
+_LEAST_BYTES = 256 << 10
+"""What a substitute counts at least: a model without constants takes memory on its devices too."""
 _log = get_logger(__name__)
 
 
 class ActivePlan:
     """``current`` is the plan that the model was loaded with (``original``), or one without the ``missing`` devices.
 
-    A run that meets a dead device reports it and falls back on its own; one thread at a time then prepares a plan
-    without the device. While devices are missing, runs check for them, and when they are back the original's parts are
-    prepared again. Other plans are released when no context holds them. No lock is held during a preparation.
-    ``current`` and ``missing`` may be read at any time. Safe to use from several threads.
+    A run that meets a dead device reports it. If there is a substitute without the device, that is current at once;
+    else the run falls back on its own, while one thread at a time prepares a plan without the device. While devices are
+    missing, runs check for them, and when they are back the original's parts are prepared again. Other plans than
+    substitutes are released when no context holds them. No lock is held during a preparation. ``current`` and
+    ``missing`` may be read at any time. Safe to use from several threads.
     """
 
     def __init__(self, original: PreparedPlan, changed: Callable[[], None] = lambda: None) -> None:
@@ -38,11 +42,25 @@ class ActivePlan:
         self._users: Counter[PreparedPlan] = Counter()
         self.missing: frozenset[str] = frozenset()
         self._answered: frozenset[str] = frozenset()  # the missing devices that ``current`` was made for
+        self._insurance, self._bytes_of_one = NO_SUBSTITUTES, 0
+        self._substitutes: dict[frozenset[str], PreparedPlan] = {}
+        self._impossible: set[frozenset[str]] = set()  # missing devices without which there is no plan
         self._worker: threading.Thread | None = None
         self._closed = False
         self._look_at = 0.0
         self._pause = _LOOK_SECONDS
         self.miss({device for device in original.devices if original.planner.is_withdrawn(device)})
+
+    def insure(self, substitutes: Substitutes) -> None:
+        """Have a substitute for each device of the plan, as far as there is memory. Returns at once."""
+        if self.original.planner.may_replan:
+            self._insurance, self._bytes_of_one = substitutes, max(self.original.constant_bytes, _LEAST_BYTES)
+            substitutes.insure(self)
+
+    @property
+    def substitute_bytes(self) -> int:
+        """What its substitutes count: for each the constants of the model, of which devices may keep other forms."""
+        return len(self._substitutes) * self._bytes_of_one
 
     def hold(self, is_original: bool = False) -> PreparedPlan:
         """Hold the current plan, or the original, until ``drop``. Raises DEVICE_UNAVAILABLE once unloaded."""
@@ -73,7 +91,10 @@ class ActivePlan:
         if devices and self.original.planner.may_replan:
             with self._lock:
                 self.missing = self.missing.union(devices)
+                is_replaced = self._substitute_now()
                 self._begin()
+            if is_replaced:
+                threading.Thread(target=self._changed, name="follow-substitute", daemon=True).start()
 
     def look(self, again: bool = False) -> None:
         """Check whether missing devices are back; called at the start of a run. Returns at once.
@@ -103,8 +124,84 @@ class ActivePlan:
             if self._closed:
                 return
             self._closed = True
-        for plan in {self.current, self.original}:
+            plans = {self.current, self.original, *self._substitutes.values()}
+            self._insurance.give_back(self.substitute_bytes)
+            self._substitutes.clear()
+        for plan in plans:
             plan.release()
+
+    def prepare_substitute(self) -> bool:
+        """Prepare one substitute that is wanted, or prepare it again where its devices have died and are back.
+
+        Returns whether another may be wanted. None is as long as a device is gone: plans would do without that too.
+        """
+        self.miss(self.current.gone)
+        self.look()
+        are_there = self._are_there()
+        with self._lock:
+            drained = frozenset(filter(self.original.planner.is_withdrawn, self.missing))
+            if self._closed or self._worker is not None or self.missing != drained or not are_there:
+                return False
+            wanted = [drained | {device} for device in sorted(self.current.devices)]
+            unwanted = [self._substitutes[missing] for missing in self._substitutes if missing not in wanted]
+            self._substitutes = {key: plan for key, plan in self._substitutes.items() if key in wanted}
+            lacking = [key for key in wanted if key not in self._substitutes and key not in self._impossible]
+            stale = [plan for plan in self._substitutes.values() if plan.gone]
+            unused = [plan for plan in unwanted if self._is_unused(plan)]
+        if unwanted:
+            self._insurance.give_back(len(unwanted) * self._bytes_of_one)
+        for plan in unused:
+            plan.release()
+        try:
+            if stale:
+                for number in range(len(stale[0].parts)):
+                    stale[0].parts.living(number)
+                return True
+            return bool(lacking) and self._prepare_substitute(lacking[0])
+        except NnhalError as error:
+            _log.info("a substitute is not prepared", reason=str(error))
+            return False  # a device has died; it is tried again later
+
+    def _prepare_substitute(self, missing: frozenset[str]) -> bool:
+        """Prepare a plan without these devices, and keep it. Raises NnhalError if another device dies meanwhile."""
+        if not self._insurance.take(self._bytes_of_one):
+            return False
+        plan, is_wanted = None, False
+        try:
+            try:
+                plan = self.original.planner.prepare(missing)
+            except (NnhalError, PlacementError) as error:
+                if are_there := self._are_there():
+                    _log.info("there is no plan without a device", missing=sorted(missing), reason=str(error))
+                    self._impossible.add(missing)
+                return are_there
+            are_there = self._are_there()
+            with self._lock:
+                is_wanted = are_there and not self._closed and missing not in self._substitutes
+                if is_wanted:
+                    self._substitutes[missing] = plan
+        finally:
+            if not is_wanted:
+                self._insurance.give_back(self._bytes_of_one)
+        if not is_wanted:
+            plan.release()
+        return is_wanted
+
+    def _are_there(self) -> bool:
+        """Whether all devices that were asked about the model are there, or drain."""
+        planner = self.original.planner
+        return all(planner.is_there(name) or planner.is_withdrawn(name) for name in self.original.descriptions)
+
+    def _substitute_now(self) -> bool:
+        """Make the substitute for the missing devices the current plan, if there is one; the lock is held."""
+        substitute = self._substitutes.get(self.missing)
+        if self.missing == self._answered or substitute is None or substitute.gone or self._closed:
+            return False
+        if all(map(self.original.planner.is_withdrawn, self.missing)):  # there is time for a plan that says so
+            return False
+        _log.info("the model runs by a substitute", missing=sorted(self.missing))
+        self.current, self._answered = substitute, self.missing
+        return True
 
     def _begin(self) -> None:
         """Start the thread that follows the devices, if it is needed; the lock is held."""
@@ -115,48 +212,64 @@ class ActivePlan:
     def _follow(self) -> None:
         while True:
             with self._lock:
-                missing = self.missing
-                if self._closed or missing == self._answered:
+                is_replaced = self._substitute_now()
+                missing, answered = self.missing, self._answered
+                if self._closed or (missing == answered and not is_replaced):
                     self._worker = None
                     return
-            plan, answered = self._plan_without(missing)
-            with self._lock:
-                # Devices that died meanwhile are still missing, and so are those that came back but cannot be used.
-                self.missing = (self.missing - missing) | (self.missing & answered) | (answered - missing)
-                unwanted = plan
-                if not self._closed:
-                    unwanted, self.current, self._answered = self.current, plan, answered
-                is_unused = self._is_unused(unwanted)
-            if plan is not unwanted:
+            if is_replaced:
                 self._changed()
-            if is_unused:
+                continue
+            plan, without = self._plan_without(missing)
+            died = frozenset() if plan is None else plan.gone
+            with self._lock:
+                unwanted, is_taken = plan, False
+                if plan is None:
+                    # Devices that came back but cannot be used are missing again.
+                    if self._answered is answered:
+                        self.missing |= without - missing
+                        self._answered = without
+                elif died or self._closed:
+                    self.missing |= died
+                else:
+                    # Devices that died meanwhile are still missing.
+                    self.missing = (self.missing - missing) | (self.missing & without) | (without - missing)
+                    unwanted, self.current, self._answered = self.current, plan, without
+                    is_taken = unwanted is not plan
+                is_unused = unwanted is not None and self._is_unused(unwanted)
+            if is_taken:
+                self._changed()
+            if unwanted is not None and is_unused:
                 unwanted.release()
 
-    def _plan_without(self, missing: frozenset[str]) -> tuple[PreparedPlan, frozenset[str]]:
-        """The plan to use while these devices are missing, and the devices that it was made without."""
+    def _plan_without(self, missing: frozenset[str]) -> tuple[PreparedPlan | None, frozenset[str]]:
+        """The plan to use while these devices are missing, and the devices that it was made without.
+
+        None if there is no other than the current one, which falls back in each run.
+        """
         original = self.original
         if not missing.isdisjoint(original.devices) and not self._may_return():
-            return self._substitute(missing)
+            return self._replanned(missing)
         try:
             for number in range(len(original.parts)):
                 original.parts.living(number)
         except NnhalError as error:
             _log.info("a device is back but cannot be used yet", reason=str(error))
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
-            return self.current, self._answered | missing
+            return None, self._answered | missing
         if self.current is not original:
             _log.info("the model runs by its original plan again")
         self._pause = _LOOK_SECONDS
         return original, missing - original.devices
 
-    def _substitute(self, missing: frozenset[str]) -> tuple[PreparedPlan, frozenset[str]]:
-        """A plan without these devices; the current one, which falls back in each run, if there is none."""
+    def _replanned(self, missing: frozenset[str]) -> tuple[PreparedPlan | None, frozenset[str]]:
+        """A new plan without these devices; None if there is none."""
         planner, original = self.original.planner, self.original
         try:
             plan = planner.prepare(missing)
         except (NnhalError, PlacementError) as error:
             _log.info("the model cannot be planned without a device", missing=sorted(missing), reason=str(error))
-            return self.current, missing
+            return None, missing
         if self._may_return():  # its parts have been prepared again meanwhile
             plan.release()
             return original, missing - original.devices
@@ -170,7 +283,8 @@ class ActivePlan:
 
     def _is_unused(self, plan: PreparedPlan) -> bool:
         """Whether a plan can be released; the lock is held."""
-        if self._users[plan] > 0 or plan is self.current or plan is self.original:
+        kept = (self.current, self.original, *self._substitutes.values())
+        if self._users[plan] > 0 or plan in kept:
             return False
         del self._users[plan]
         return True

@@ -15,6 +15,7 @@ from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.plan.substitutes import NO_SUBSTITUTES, Substitutes
 
 MOST_PLANS = 8
 """Plans of one model that are kept; the one that was used longest ago is released for another."""
@@ -66,6 +67,13 @@ class DimensionedPlans:
         self._refused: OrderedDict[InputDimensions, None] = OrderedDict()
         self._preparing: dict[InputDimensions, threading.Event] = {}
         self._closed = False
+        self._substitutes = NO_SUBSTITUTES
+
+    def insure(self, substitutes: Substitutes) -> None:
+        """Have substitutes prepared for all plans."""
+        self._substitutes = substitutes
+        for plan in self.all:
+            plan.plans.insure(substitutes)
 
     @property
     def all(self) -> list[DimensionedPlan]:
@@ -150,6 +158,7 @@ class DimensionedPlans:
             _require_alike(self._declared, prepared)
             seconds = time.perf_counter() - began
             plans = ActivePlan(prepared, lambda: self._followed(plans))
+            plans.insure(self._substitutes)
             unused = self._keep(DimensionedPlan(dimensions, plans, seconds))
             _log.info(
                 "a plan for certain dimensions is prepared",

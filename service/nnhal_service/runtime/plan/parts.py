@@ -52,6 +52,11 @@ class Parts:
         return self._parts[number]
 
     @property
+    def fallback_device(self) -> str:
+        """The device that replaces one that fails; empty if none may."""
+        return self._fallback_device
+
+    @property
     def may_fall_back(self) -> bool:
         """Whether another device may replace one that fails."""
         return bool(self._fallback_device)

@@ -96,8 +96,9 @@ class ModelPlanner:
         failed: dict[str, NnhalError] = {}
         while True:
             try:
-                plan = self._attempt(options, reasons)
-                self._unprepared = {name: reasons[name] for name in failed}
+                plan = self._attempt(options, reasons, awaits=not without)
+                if not without:
+                    self._unprepared = {name: reasons[name] for name in failed}
                 return plan
             except PlacementError:
                 if failed:
@@ -145,15 +146,18 @@ class ModelPlanner:
             return "is not to be used"
         return "drains" if self.is_withdrawn(device) else "does not answer"
 
-    def _attempt(self, options: Options, left_out: Mapping[str, str]) -> PreparedPlan:
-        """Plan and prepare without the devices that are ``left_out``. Raises _PreparationError if another fails."""
+    def _attempt(self, options: Options, left_out: Mapping[str, str], awaits: bool) -> PreparedPlan:
+        """Plan and prepare without the devices that are ``left_out``. Raises _PreparationError if another fails.
+
+        A load ``awaits`` the fallback device if that has died: no run waits for it.
+        """
         sketch = self._surveys.sketched(options, left_out)
         network = next(_networks)
         described = sketch.descriptions.items()
         ignoring = frozenset(name for name, known in described if known is not None and known.ignores_networks)
         announcements = Announcements(network, ignoring)
-        prepare_step = self._preparing(sketch, announcements, NO_DEADLINE)
-        parts = self._prepare_all(sketch, announcements, options.deadline_ns)
+        prepare_step = self._preparing(sketch, announcements, NO_DEADLINE, awaits=False)
+        parts = self._prepare_all(sketch, announcements, options.deadline_ns, awaits)
         fallback = options.cpu if self.may_replan and options.cpu in self._surveys.members else ""
         return PreparedPlan(
             sketch.imported,
@@ -180,8 +184,10 @@ class ModelPlanner:
             options.priority,
         )
 
-    def _preparing(self, sketch: SketchedPlan, announcements: Announcements, deadline_ns: int) -> PrepareStep:
-        """A function that prepares the steps of a plan. It waits for the fallback device if that has died."""
+    def _preparing(
+        self, sketch: SketchedPlan, announcements: Announcements, deadline_ns: int, awaits: bool
+    ) -> PrepareStep:
+        """A function that prepares the steps of a plan. It ``awaits`` the fallback device if that has died."""
         plan, options, hints = sketch.plan, self._options, self._options.hints
         cache = self._cache
         if cache is not None and sketch.images is not None and sketch.images.is_converted:
@@ -195,7 +201,7 @@ class ModelPlanner:
                 return Part(member, prepare_part(member, step, cache, of_several, config))
 
         def prepare_step(device: str, number: int | None) -> Part:
-            if device != options.cpu or not self.may_replan:
+            if device != options.cpu or not self.may_replan or not awaits:
                 return attempt(self._fleet.get(device), number)
             member = self._fleet.awaited(device)
             try:
@@ -209,9 +215,11 @@ class ModelPlanner:
 
         return prepare_step
 
-    def _prepare_all(self, sketch: SketchedPlan, announcements: Announcements, deadline_ns: int) -> list[Part]:
+    def _prepare_all(
+        self, sketch: SketchedPlan, announcements: Announcements, deadline_ns: int, awaits: bool
+    ) -> list[Part]:
         """Prepare a part for each step. Raises _PreparationError, after releasing the parts that were prepared."""
-        plan, prepare_step = sketch.plan, self._preparing(sketch, announcements, deadline_ns)
+        plan, prepare_step = sketch.plan, self._preparing(sketch, announcements, deadline_ns, awaits)
         devices = dict.fromkeys(step.device for step in plan.steps)
         parts: list[Part] = []
         device = ""

@@ -170,7 +170,9 @@ class BoundPlan:
             steps = self.bind()
         except NnhalError as error:
             if not self.engine.may_resume(error):
-                raise self._naming(error, self._note_gone()) from error
+                gone = self.prepared.gone
+                self._note_gone()
+                raise self._naming(error, gone) from error
         return steps if isinstance(steps, Chained) else self._launcher(steps)
 
     def direct_path(self) -> DirectPath | None:
@@ -205,11 +207,11 @@ class BoundPlan:
     def _recover(
         self, deadline_ns: int, error: NnhalError, steps: Steps | None, cancellation: Cancellation | None
     ) -> Outcome:
-        """Resume a failed run in the engine, if that is allowed."""
+        """Resume a failed run in the engine, if that is allowed and no other plan is in force."""
         done = steps.done if steps is not None else None
         self._unbind_lost()
-        gone = self._note_gone()
-        if steps is self.engine or not self.engine.may_resume(error):
+        gone = self.prepared.gone
+        if self._note_gone() or steps is self.engine or not self.engine.may_resume(error):
             require_wanted(cancellation)
             raise self._naming(error, gone)
         if self._stragglers.there_are or (isinstance(error, TransportError) and not gone and steps is not None):
@@ -225,13 +227,14 @@ class BoundPlan:
         self._give_memory_back(is_done=False)
         self._take_memory()
 
-    def _note_gone(self) -> frozenset[str]:
-        """The devices that are gone; their steps are bound again at the next run after they come back."""
+    def _note_gone(self) -> bool:
+        """Note devices that are gone; their steps are bound again at the next run after they come back.
+
+        Returns whether the run is to be tried by another plan.
+        """
         gone = self.prepared.gone
         self._unbind_dead()
-        if gone:
-            self._bindings.missed(gone)
-        return gone
+        return bool(gone) and self._bindings.missed(gone)
 
     def _unbind_dead(self) -> None:
         """Unbind the steps if a process that they are bound on is gone, whether or not its device came back."""

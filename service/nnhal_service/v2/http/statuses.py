@@ -26,6 +26,10 @@ STATUS = {
     ErrorKind.DEADLINE_EXCEEDED: 504,
 }
 """All other kinds are a bad request."""
+_HEADERS = {
+    STATUS[ErrorKind.UNAUTHENTICATED]: {"WWW-Authenticate": "Bearer"},
+    STATUS[ErrorKind.UNAVAILABLE]: {"Retry-After": "1"},  # in seconds: models load, devices come back
+}
 _MAX_CHARACTERS = 2000
 
 
@@ -34,8 +38,7 @@ def error_response(status: int, message: str) -> Response:
     # JSON may write half of a surrogate pair, which is no character, and messages quote what clients write.
     written = message[:_MAX_CHARACTERS].encode(errors="replace").decode()
     content = orjson.dumps({"error": written})
-    headers = {"WWW-Authenticate": "Bearer"} if status == STATUS[ErrorKind.UNAUTHENTICATED] else None
-    return Response(content, status, headers, "application/json")
+    return Response(content, status, _HEADERS.get(status), "application/json")
 
 
 def response_for(error: Exception, path: str) -> Response:
