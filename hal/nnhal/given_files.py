@@ -10,7 +10,6 @@ import errno
 import os
 import stat
 import tomllib
-from pathlib import Path
 from typing import Any, BinaryIO
 
 MOST_TEXT_BYTES = 1 << 20
@@ -41,7 +40,7 @@ def open_given_file(path: str | os.PathLike[str], what: str) -> BinaryIO:
     if kind != stat.S_IFREG:
         os.close(descriptor)
         raise ValueError(f"{os.fspath(path)}: got {_KINDS[kind]}, expected a regular file: {what}")
-    return open(descriptor, "rb")
+    return os.fdopen(descriptor, "rb")
 
 
 def read_given_file(path: str | os.PathLike[str], most_bytes: int, what: str) -> bytes:
@@ -52,7 +51,7 @@ def read_given_file(path: str | os.PathLike[str], most_bytes: int, what: str) ->
             raise ValueError(f"{os.fspath(path)}: got {size} bytes, expected {what} of at most {most_bytes}")
         content = file.read(size + 1)
     if len(content) > size:
-        raise ValueError(f"{os.fspath(path)}: got more than its {size} bytes, expected {what} in a file that does not grow")
+        raise ValueError(f"{os.fspath(path)}: got more than its {size} bytes, expected {what} that stays as it is")
     return content
 
 
