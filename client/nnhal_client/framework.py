@@ -17,6 +17,7 @@ from nnhal.codec.request import hints_to_wire
 from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
+from nnhal.given_files import open_given_file
 from nnhal.remote.calls import Calls
 from nnhal.types import NO_DEADLINE, NO_HINTS, DeviceType, ExecutionPreference, Hints, Priority
 from nnhal.types import Model as HalModel
@@ -105,7 +106,8 @@ class Framework(Closing):
             request.input_dimensions.add(name=name, dimensions=given)
         for before, after in (states or {}).items():
             request.states.add(input=before, output=after)
-        descriptor = Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        with open_given_file(path, "a model") as file:
+            descriptor = Descriptor(os.dup(file.fileno()))
         request.descriptor_id = self._calls.issue(descriptor)
         return self._load(Path(path).stem, request)
 

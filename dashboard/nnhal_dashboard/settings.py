@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from nnhal_hosting.access import HostName
-from nnhal_hosting.settings import MOST, MOST_BYTES
+from nnhal_hosting.settings import MOST, MOST_BYTES, EnvironmentSettings
 
 
-class DashboardSettings(BaseSettings):
+class DashboardSettings(EnvironmentSettings):
     """Where the dashboard listens, whom it lets in, and which processes it shows."""
 
-    model_config = SettingsConfigDict(env_prefix="NNHAL_DASHBOARD_", env_ignore_empty=True, frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="NNHAL_DASHBOARD_", frozen=True, extra="forbid")
 
     directory: Path = Path("/run/nnhal")
     """The directory of the testbed: that of its supervisor, framework and devices."""

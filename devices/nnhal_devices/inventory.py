@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
+from nnhal.errors import NnhalError
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.dynamic import register_backends
 from nnhal_devices.host.settings import DeviceSettings
@@ -32,8 +33,8 @@ def main() -> int:
     os.dup2(2, 1)  # what a backend prints is not part of the answer
     try:
         settings = DeviceSettings()
-    except ValidationError as error:
-        print(describe_invalid(error), file=sys.stderr)
+    except (ValidationError, NnhalError) as error:
+        print(describe_invalid(error) if isinstance(error, ValidationError) else error, file=sys.stderr)
         return 2
     entries: list[dict[str, Any]] = []
     structlog.configure(processors=[_Collector(entries)])

@@ -7,6 +7,7 @@ from enum import IntEnum
 from functools import partial
 from pathlib import Path
 
+from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.dimensions import with_dimensions
 from nnhal_frontends.errors import InvalidModel, UnreadableModel
@@ -32,9 +33,9 @@ class ModelFormat(IntEnum):
 def import_file(path: Path) -> ImportedModel:
     """Import a model file; the content tells its format.
 
-    Raises FrontendError as ``import_model`` does, and OSError if the file cannot be read.
+    Raises FrontendError as ``import_model`` does, and OSError or ValueError if the file cannot be read.
     """
-    return import_model(path.read_bytes())
+    return import_model(read_given_file(path, MOST_MODEL_BYTES, "a model"))
 
 
 def import_model(

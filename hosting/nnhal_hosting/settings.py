@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from nnhal.errors import NnhalError
 from nnhal_hosting.calls.limits import CallLimits
 
 MOST = 1_000_000
@@ -22,13 +24,40 @@ MOST_SECONDS = 366 * 24 * 3600
 """The longest time: a year."""
 
 
-class ProcessSettings(BaseSettings):
-    """Limits and logs. Each process derives its own, with its prefix of environment variables.
+class _Environment(EnvSettingsSource):
+    """Variables of the environment. Raises NnhalError, which names the variable, if JSON is expected and got none."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        try:
+            return super().decode_complex_value(field_name, field, value)
+        except (ValueError, RecursionError) as error:
+            variable = f"{self.env_prefix}{field_name}".upper()
+            raise NnhalError(f'{variable} {value!r:.80}: expected JSON, such as ["a"]: {error}') from None
+
+
+class EnvironmentSettings(BaseSettings):
+    """Settings that are given, or are in the environment.
 
     An empty variable counts as none: files of Compose and units of systemd cannot leave one out on a condition.
     """
 
     model_config = SettingsConfigDict(env_ignore_empty=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - read by one of nnhal's own
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read the environment so that malformed JSON is refused in words."""
+        return init_settings, _Environment(settings_cls), dotenv_settings, file_secret_settings
+
+
+class ProcessSettings(EnvironmentSettings):
+    """Limits and logs. Each process derives its own, with its prefix of environment variables."""
 
     rpc_threads: int = Field(default=16, ge=2, le=256)
     """Calls over gRPC that are served at a time, beside two that each session may always have."""

@@ -6,6 +6,7 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ValidationError
 
+from nnhal.errors import NnhalError
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_hosting.settings import describe_invalid
@@ -59,3 +60,11 @@ def test_a_number_out_of_its_bounds_is_refused_in_words(settings: type[BaseModel
             assert taken == float(text)
     with pytest.raises(ValidationError):
         settings.model_validate({**given, name: "inf"})
+
+
+@pytest.mark.parametrize("given", ["[1,", "[" * 50_000, "1" * 5000])
+def test_a_variable_that_is_no_json_is_refused_in_words(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNHAL_SERVICE_ALLOWED_UIDS", given)
+    with pytest.raises(NnhalError, match=r"^NNHAL_SERVICE_ALLOWED_UIDS '.{1,80}: expected JSON") as refusal:
+        ServiceSettings()
+    assert len(str(refusal.value)) < 300

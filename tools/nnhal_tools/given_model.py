@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal.tensors import mismatch
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, combine
@@ -79,7 +80,7 @@ def read_model(path: Path, lengths: Sequence[str] = (), shapes: Sequence[str] = 
     Raises OSError if it cannot be read, ValueError if it is no model that can be imported, or if the texts do not fit.
     """
     given, dims = parse_shapes(shapes), parse_lengths(lengths)
-    content = path.read_bytes()
+    content = read_given_file(path, MOST_MODEL_BYTES, "a model")
     imported, names = _imported(path, content, {}, signature), dimension_names(content)
     fixed: dict[str, Dimensions] = {}
     if given or dims:

@@ -6,6 +6,8 @@ import struct
 import sys
 from pathlib import Path
 
+from nnhal.given_files import open_given_file
+
 _IDENT = b"\x7fELF\x02" + (b"\x01" if sys.byteorder == "little" else b"\x02")
 _HEADER = struct.Struct("=16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("=IIQQQQQQ")
@@ -15,9 +17,9 @@ _LOADED = 1  # PT_LOAD
 def missing_bytes(path: Path) -> int:
     """How many bytes of a 64-bit ELF file's segments lie past its end.
 
-    0 if it is no ELF file, or its header is incomplete: the linker refuses those itself. Raises OSError.
+    0 if it is no ELF file, or its header is incomplete: the linker refuses those itself. Raises as ``open_given_file``.
     """
-    with path.open("rb") as file:
+    with open_given_file(path, "a shared object") as file:
         header = file.read(_HEADER.size)
         if len(header) < _HEADER.size or not header.startswith(_IDENT):
             return 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import grpc
 
+from nnhal.given_files import MOST_TEXT_BYTES, read_given_file, read_given_text
 from nnhal_devices.remote.options import RemoteOptions
 from nnhal_devices.wire.protocol import KEEPALIVE_OPTIONS
 
@@ -13,7 +14,7 @@ _LONGEST_TOKEN = 4096
 
 
 def open_channel(options: RemoteOptions) -> grpc.Channel:
-    """Open the channel, which connects with its first call. Raises OSError if a file cannot be read."""
+    """Open the channel, which connects with its first call. Raises OSError or ValueError if a file cannot be read."""
     settings = [
         ("grpc.max_receive_message_length", -1),
         ("grpc.max_send_message_length", -1),
@@ -38,11 +39,11 @@ def authorization(options: RemoteOptions) -> tuple[tuple[str, str], ...]:
     """The metadata that opens a session. Raises OSError or ValueError if the file of the token cannot be used."""
     if options.token_file is None:
         return ()
-    token = options.token_file.read_text(errors="replace").strip()
+    token = read_given_text(options.token_file, "a token").strip()
     if not 0 < len(token) <= _LONGEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise ValueError(f"{options.token_file} holds no token, expected 1 to {_LONGEST_TOKEN} printable characters")
     return (("authorization", f"Bearer {token}"),)
 
 
 def _bytes(path: Path | None) -> bytes | None:
-    return None if path is None else path.read_bytes()
+    return None if path is None else read_given_file(path, MOST_TEXT_BYTES, "certificates or a key in PEM form")

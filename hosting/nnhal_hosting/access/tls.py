@@ -8,6 +8,8 @@ from pathlib import Path
 
 import grpc
 
+from nnhal.given_files import MOST_TEXT_BYTES, read_given_file
+
 
 @dataclass(frozen=True, slots=True)
 class Tls:
@@ -27,7 +29,7 @@ class Tls:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         for path in (self.certificate, self.key, self.client_authority):
             if path is not None:
-                path.read_bytes()  # so that the OSError names the file
+                _read(path)  # OpenSSL's errors do not name the file, and it waits for pipes
         try:
             context.load_cert_chain(self.certificate, self.key)
         except ssl.SSLError as error:
@@ -42,8 +44,12 @@ class Tls:
         return context
 
     def grpc_credentials(self) -> grpc.ServerCredentials:
-        """Return the credentials for gRPC. Raises OSError."""
-        authority = self.client_authority.read_bytes() if self.client_authority else None
+        """Return the credentials for gRPC. Raises as ``require_usable``."""
+        authority = _read(self.client_authority) if self.client_authority else None
         return grpc.ssl_server_credentials(
-            [(self.key.read_bytes(), self.certificate.read_bytes())], authority, authority is not None
+            [(_read(self.key), _read(self.certificate))], authority, authority is not None
         )
+
+
+def _read(path: Path) -> bytes:
+    return read_given_file(path, MOST_TEXT_BYTES, "certificates or a key in PEM form")

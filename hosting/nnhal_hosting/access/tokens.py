@@ -9,7 +9,6 @@ sha256 = "9f86d081…"      # of the token, so that the file alone grants no acc
 from __future__ import annotations
 
 import hmac
-import tomllib
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nnhal.errors import NnhalError
+from nnhal.given_files import read_given_toml
 from nnhal_hosting.access.roles import AccessRole
 
 
@@ -68,15 +68,15 @@ class Tokens:
 def read_tokens(path: Path) -> Tokens:
     """Read the tokens of a file. Raises TokenFileError, which says what is wrong and where but never shows a token."""
     try:
-        file = _TokenFile.model_validate(tomllib.loads(path.read_text()))
+        file = _TokenFile.model_validate(read_given_toml(path, "tokens"))
     except OSError as error:
         raise TokenFileError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TokenFileError(f"{path}: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise TokenFileError(f"{path}: {where}: {first['msg']}") from error
+    except ValueError as error:
+        raise TokenFileError(str(error)) from error
     return Tokens(
         {bytes.fromhex(entry.sha256): Identity(entry.name, AccessRole[entry.role.upper()]) for entry in file.token}
     )

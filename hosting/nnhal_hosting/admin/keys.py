@@ -9,6 +9,8 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
+from nnhal.given_files import open_given_file
+
 _MODES = (0o600, 0o400)
 _SHORTEST, _LONGEST = 16, 256
 """Characters of a key."""
@@ -39,10 +41,8 @@ def read_admin_key(path: Path) -> str:
 
     White space around it is ignored. Raises OSError, or ValueError if the file is not as expected.
     """
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+    with open_given_file(path, "an admin key") as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{path}: not a regular file, expected one with an admin key")
         own = os.geteuid()
         if status.st_uid != own:
             raise ValueError(f"{path}: a file of user {status.st_uid}, expected one of the process's user, {own}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from nnhal.errors import NnhalError
+from nnhal.given_files import MOST_TEXT_BYTES, read_given_text, read_given_toml
 from nnhal_hosting.faults.kinds import (
     AnswerFault,
     CacheFault,
@@ -29,7 +29,6 @@ from nnhal_hosting.faults.kinds import (
 
 MAX_FAULTS = 256
 """Faults that a device has at a time."""
-_MOST_BYTES = 1 << 20
 
 Fault = Annotated[
     AnswerFault
@@ -84,24 +83,29 @@ class FaultDocument(BaseModel):
 def read_faults_file(path: Path) -> FaultDocument:
     """Read a file: TOML, or JSON if its name ends so. Raises FaultDocumentError."""
     try:
-        text = path.read_text()
-        given = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        if path.suffix == ".json":
+            return _read_json(read_given_text(path, "faults"), f"{path}: ")
+        given = read_given_toml(path, "faults")
     except OSError as error:
         raise FaultDocumentError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise FaultDocumentError(f"{path}: {error}") from error
+    except ValueError as error:
+        raise FaultDocumentError(str(error)) from error
     return _checked(given, f"{path}: ")
 
 
 def read_document(text: str) -> FaultDocument:
     """Read JSON. Raises FaultDocumentError."""
-    if len(text) > _MOST_BYTES:
-        raise FaultDocumentError(f"faults of {len(text)} characters, at most {_MOST_BYTES} are allowed")
+    if len(text) > MOST_TEXT_BYTES:
+        raise FaultDocumentError(f"faults of {len(text)} characters, at most {MOST_TEXT_BYTES} are allowed")
+    return _read_json(text, "")
+
+
+def _read_json(text: str, place: str) -> FaultDocument:
     try:
         given = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FaultDocumentError(f"the faults are no JSON: {error}") from error
-    return _checked(given, "")
+        raise FaultDocumentError(f"{place}the faults are no JSON: {error}") from error
+    return _checked(given, place)
 
 
 def _checked(given: object, place: str) -> FaultDocument:

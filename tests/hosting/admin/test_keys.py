@@ -42,7 +42,7 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(ValueError, match="pipe: not a regular file"):
+    with pytest.raises(ValueError, match="pipe: got a pipe, expected a regular file: an admin key"):
         read_admin_key(tmp_path / "pipe")
     with pytest.raises(FileNotFoundError):
         read_admin_key(tmp_path / "none")

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nnhal.given_files import MOST_MODEL_BYTES, read_given_file, read_given_text
 from nnhal.v1 import framework_admin_pb2, framework_pb2
 from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_hosting.recording_trace import recording_trace
@@ -108,7 +109,8 @@ def upload(
 ) -> None:
     """Load a file as a model that the repository does not have. It is gone when it is unloaded."""
     name = name or file.stem
-    config_json, content = config.read_text() if config else "", file.read_bytes()
+    config_json = read_given_text(config, "a configuration") if config else ""
+    content = read_given_file(file, MOST_MODEL_BYTES, "a model")
     with operator_at(directory, admin_key) as operator, operator.framework() as framework:
         framework.load(name, config_json, {f"1/model{file.suffix}": content})
     say(f"{name} is loaded", as_json, name=name, bytes=len(content))

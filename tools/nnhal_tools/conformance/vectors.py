@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.given_files import open_given_file
 from nnhal.types import (
     ChannelQuant,
     DataLocation,
@@ -29,6 +31,8 @@ from nnhal.types import (
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_tools.conformance.tolerances import tolerance_of
+
+_MOST_LINE_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +102,16 @@ def vector_of(
 
 def read_vectors(path: Path) -> Iterator[Vector]:
     """Read the tests of a file. Raises OSError, or ValueError with the number of the invalid line."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
+    with open_given_file(path, "vectors") as file:
+        lines = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
         number = 0
         try:
-            for number, line in enumerate(lines, 1):  # noqa: B007 - the error names it
+            while line := lines.readline(_MOST_LINE_BYTES):
+                number += 1
+                if len(line) == _MOST_LINE_BYTES:
+                    raise ValueError(f"got a line of {_MOST_LINE_BYTES} bytes or more, expected a shorter one")
                 yield parse_vector(json.loads(line))
-        except (EOFError, KeyError, TypeError, ValueError) as error:
+        except (gzip.BadGzipFile, EOFError, KeyError, RecursionError, TypeError, ValueError, zlib.error) as error:
             raise ValueError(f"{path}:{number}: {type(error).__name__}: {error}") from error
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nnhal.arrays import Array
+from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal.remote import RemoteDevice
 from nnhal.types.layout import Dimensions
 from nnhal_frontends import ModelFormat, import_model
@@ -68,7 +69,7 @@ def diff_model(request: DiffRequest) -> DiffReport:
     given = read_model(request.model, request.lengths, request.shapes, request.signature)
     for sample in request.samples:
         given.require_inputs(sample)
-    content = request.model.read_bytes()
+    content = read_given_file(request.model, MOST_MODEL_BYTES, "a model")
     subject = Subject(_imported(request, content, _shapes(given, request.samples)))
     arrays = request.samples or [random_inputs(subject, request.seed + n) for n in range(request.random_samples)]
     samples = [stored_sample(subject, sample) for sample in arrays]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal_frontends.tflite_identifier import is_tflite
 
 
 def model_copy(source: Path) -> tuple[str, bytes]:
     """Return the name and the bytes of a copy. An ONNX model has the data in it that it had in other files.
 
-    Raises OSError.
+    Raises OSError, and ValueError if it is no regular file.
     """
-    content = source.read_bytes()
+    content = read_given_file(source, MOST_MODEL_BYTES, "a model")
     return ("model.tflite", content) if is_tflite(content) else ("model.onnx", _whole(source, content))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.given_files import MOST_MODEL_BYTES, open_given_file, read_given_file
 from nnhal.types.layout import describe
 from nnhal_devices.driver import Unsupported
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
@@ -82,13 +83,13 @@ def read_flow_model(path: Path, shapes: Mapping[str, Sequence[int]] | None = Non
         FlowError: the shape of an input is not known.
         ValueError: shapes are given for a TFLite model.
     """
-    with path.open("rb") as file:
+    with open_given_file(path, "a model") as file:
         head = file.read(_HEAD_BYTES)
     if not is_tflite(head):
         return _onnx(path.name, path, shapes)  # which may have data in other files
     if shapes:
         raise ValueError(f"{path}: got --shape for a TFLite model, expected it for ONNX models alone")
-    return _tflite(path.name, path.read_bytes())
+    return _tflite(path.name, read_given_file(path, MOST_MODEL_BYTES, "a model"))
 
 
 def flow_model(name: str, content: bytes, shapes: Mapping[str, Sequence[int]]) -> FlowModel:

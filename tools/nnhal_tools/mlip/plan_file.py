@@ -9,10 +9,12 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal_devices.mlip.timing.profile import TimingProfile
 from nnhal_tools.mlip.sharing import SharingChoices
 
 PLAN_FILE = "plan.json"
+_MOST_BYTES = 64 << 20
 FILE_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 
 
@@ -150,7 +152,7 @@ def read_plan(folder: Path) -> MlipPlan:
     """
     path = folder / PLAN_FILE
     try:
-        plan = MlipPlan.model_validate_json(path.read_bytes())
+        plan = MlipPlan.model_validate_json(read_given_file(path, _MOST_BYTES, "a plan"))
         if not isinstance(plan.profile.get("name"), str):
             raise PlanFileError(f"{path}: profile has no name, expected one")
         plan.timing.nanoseconds(1)
@@ -165,7 +167,7 @@ def read_plan(folder: Path) -> MlipPlan:
 
 def read_checked(folder: Path, entry: PlannedFile) -> bytes:
     """Return what a file holds. Raises OSError, and PlanFileError if it has changed since it was written."""
-    content = (folder / entry.file).read_bytes()
+    content = read_given_file(folder / entry.file, MOST_MODEL_BYTES, "a file of a compiled model")
     if hashlib.sha256(content).hexdigest() != entry.sha256:
         raise PlanFileError(f"{folder / entry.file}: has changed since it was compiled; compile the model again")
     return content

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.format import write_array
 
 from nnhal.arrays import Array
+from nnhal.given_files import open_given_file
 from nnhal.types.layout import describe
 from nnhal_tools.mlip.model_file import FlowPort
 
@@ -74,7 +75,7 @@ def _samples(path: Path, ports: Sequence[FlowPort]) -> list[ModelSample]:
 
 def _arrays(path: Path) -> dict[str, Array]:
     try:
-        with path.open("rb") as file:
+        with open_given_file(path, "an npz file") as file:
             loaded = np.load(file)
             if isinstance(loaded, np.lib.npyio.NpzFile):
                 return {name: loaded[name] for name in loaded.files}

@@ -10,10 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from nnhal.given_files import read_given_file
 from nnhal_tools.stress.actions import ACTIONS, SHARED_ACTIONS
 from nnhal_tools.stress.script import ENDINGS, Act, ClientScript, StressScript
 
 VERSION = 1
+_MOST_BYTES = 256 << 20
 _ACTIONS = (*ACTIONS, *SHARED_ACTIONS, *ENDINGS)
 
 
@@ -58,7 +60,7 @@ def write_script(path: Path, script: StressScript) -> None:
 def read_script(path: Path) -> StressScript:
     """Read a script. Raises OSError, or ValueError if the file holds none, with what is wrong and where."""
     try:
-        fields = _ScriptFields.model_validate_json(path.read_bytes())
+        fields = _ScriptFields.model_validate_json(read_given_file(path, _MOST_BYTES, "a script"))
     except ValidationError as error:
         raise ValueError(f"{path}: {_in_words(error)}") from None
     twice = [number for number, count in Counter(client.client for client in fields.clients).items() if count > 1]

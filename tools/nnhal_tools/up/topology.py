@@ -23,7 +23,6 @@ port = 8003
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -32,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from nnhal.admin import SUPERVISOR
 from nnhal.errors import NnhalError
+from nnhal.given_files import read_given_toml
 
 FRAMEWORK = "framework"
 """The name of the framework's own directory."""
@@ -196,13 +196,13 @@ def _written(value: Scalar) -> str:
 def read_topology(path: Path) -> Topology:
     """Read a file. Raises TopologyError with what is wrong and where."""
     try:
-        return Topology.model_validate(tomllib.loads(path.read_text()))
+        return Topology.model_validate(read_given_toml(path, "a topology"))
     except OSError as error:
         raise TopologyError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TopologyError(f"{path}: {error}") from error
     except ValidationError as error:
         raise TopologyError(f"{path}: {first_problem(error, 'the file')}") from error
+    except ValueError as error:
+        raise TopologyError(str(error)) from error
 
 
 def first_problem(error: ValidationError, whole: str) -> str:

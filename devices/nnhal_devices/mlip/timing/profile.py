@@ -5,12 +5,12 @@ Nothing public gives the clock, the rates or the latencies of the accelerator. W
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 
 from nnhal.errors import NnhalError
+from nnhal.given_files import read_given_toml
 from nnhal_devices.mlip.program.program import TensorType
 
 DEFAULT_PROFILE = "cn106"
@@ -91,12 +91,12 @@ def read_profile(source: str | PathLike[str] = DEFAULT_PROFILE) -> TimingProfile
     """
     path = _FOLDER / f"{source}.toml" if source in profile_names() else Path(source)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ProfileError(f"{path} is no TOML: {error}") from error
+        table = read_given_toml(path, "a profile")
     except OSError as error:
         known = ", ".join(profile_names())
         raise ProfileError(f"{path} cannot be read: {error.strerror}; expected a file, or one of {known}") from error
+    except ValueError as error:
+        raise ProfileError(str(error)) from error
     return _profile(table, str(path), path.stem)
 
 

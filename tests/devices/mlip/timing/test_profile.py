@@ -56,7 +56,7 @@ def test_cycles_are_time_by_the_clock(tmp_path: Path) -> None:
         ("ddr_bytes = 32", 'ddr_bytes = "32"', "ddr_bytes is '32', expected a whole number"),
         ("ddr_bytes = 32", "ddr_bytes = inf", "ddr_bytes is inf, expected a whole number"),
         ("ddr_bytes = 32", "ddr_bytes = 10_000_000_000_000", "expected a whole number from 1 to 1000000000000"),
-        ("ddr_bytes = 32", "ddr_bytes", "mine.toml is no TOML"),
+        ("ddr_bytes = 32", "ddr_bytes", "mine.toml: Expected"),
         ("ddr_bytes = 32", "[ddr]\nbytes = 32", "ddr is an unknown key"),
     ],
 )

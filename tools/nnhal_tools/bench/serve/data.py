@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.given_files import MOST_MODEL_BYTES, read_given_text
 from nnhal.inference.datatypes import BYTES, datatype
 from nnhal_tools.bench.serve.signature import ServedSignature, TensorSpec
 from nnhal_tools.bench.serve.target import BenchError
@@ -55,8 +56,8 @@ def _random(tensor: TensorSpec, generator: np.random.Generator) -> Array:
 
 def _entry(path: Path) -> dict[str, Any]:
     try:
-        entries = json.loads(path.read_text())["data"]
-    except (ValueError, KeyError, TypeError) as error:
+        entries = json.loads(read_given_text(path, "values of inputs", MOST_MODEL_BYTES))["data"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BenchError(f'{path}: expected JSON with "data", a list of one object: {error}') from error
     if not isinstance(entries, list) or len(entries) != 1 or not isinstance(entries[0], dict):
         raise BenchError(f'{path}: "data" is {str(entries)[:60]}, expected a list of one object')

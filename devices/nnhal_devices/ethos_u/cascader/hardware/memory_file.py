@@ -17,7 +17,6 @@ The regions are in the order that ``System`` gives a meaning to.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import isfinite
@@ -25,6 +24,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
+from nnhal.given_files import read_given_toml
 from nnhal_devices.ethos_u.cascader.hardware.accelerators import ACCELERATORS, accelerator
 from nnhal_devices.ethos_u.cascader.hardware.memory import Content, MemoryRegion, System
 from nnhal_devices.ethos_u.cascader.hardware.sizes import parse_size
@@ -44,11 +44,7 @@ def read_system(path: str | PathLike[str]) -> System:
         ValueError: it is no TOML, or does not describe a system; the sentence says which key of which file.
     """
     path = Path(path)
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no TOML: {error}") from error
-    return system_from(table, str(path), path.stem)
+    return system_from(read_given_toml(path, "a system"), str(path), path.stem)
 
 
 def system_from(table: Mapping[str, object], source: str, name: str) -> System:

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
+from nnhal.given_files import MOST_MODEL_BYTES, read_given_text
 from nnhal_devices.mlip.flow.files.constant_checks import check_constants
 from nnhal_devices.mlip.flow.files.constants_file import ConstantsFile
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
@@ -77,7 +78,7 @@ def _replace(path: Path, text: str) -> None:
 def _read(path: Path, kind: type[_File]) -> _File:
     raw: Any = None
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_given_text(path, "a file of a subgraph", MOST_MODEL_BYTES)
         raw = parse(text)
         return kind.model_validate_json(text)
     except ValidationError as error:

@@ -110,8 +110,8 @@ def test_the_order_of_the_regions_says_what_each_is_for(tmp_path: Path) -> None:
         ('["activations", "constants"]', "[]", r"region\[0\]\.holds is \[\], expected a list"),
         ('["activations", "constants"]', '[["activations"]]', r"region\[0\]\.holds is "),
         ("[[region]]", "[[regions]]", r"region is missing, expected tables"),
-        ("clock_hz", "region = 3\nclock_hz", r"is no TOML"),
-        ("= 64\n", "= \n", r"is no TOML"),
+        ("clock_hz", "region = 3\nclock_hz", r"Cannot|Expected|at line"),
+        ("= 64\n", "= \n", "Invalid value"),
     ],
 )
 def test_bad_files_are_refused_with_the_key_and_what_was_expected(
@@ -147,7 +147,7 @@ def test_regions_are_tables(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "board.toml"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match=r"board\.toml is no TOML"):
+    with pytest.raises(ValueError, match=r"board\.toml: got no UTF-8"):
         read_system(path)
 
 
