@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -23,7 +24,7 @@ _MUTATIONS = (1, 1, 1, 2, 4)
 Mutate = Callable[[bytes, Random], bytes]
 
 
-class FuzzFinding(AssertionError):
+class FindingError(AssertionError):
     """A reader did with an input what no reader may do."""
 
 
@@ -57,8 +58,13 @@ class FuzzTarget:
             data = self.mutate(data, source)[:MOST_INPUT_BYTES]
         return data
 
+    def warm_up(self, data: bytes) -> None:
+        """Have the reader read without looking at what that takes."""
+        with suppress(*self.refusals):
+            self.read(data)
+
     def attempt(self, data: bytes) -> bool:
-        """Have the reader read, and return whether it took the input. Raises FuzzFinding, and whatever else it does."""
+        """Have the reader read, and return whether it took the input. Raises FindingError, and whatever else it does."""
         peak, started = _peak_bytes(), time.process_time()
         try:
             self.read(data)
@@ -68,12 +74,12 @@ class FuzzTarget:
             taken, words = True, "taken"
         spent, grown = time.process_time() - started, _peak_bytes() - peak
         if spent > self.cpu_seconds:
-            raise FuzzFinding(f"{spent:.1f} s of processor time for {len(data)} bytes, at most {self.cpu_seconds:g}")
+            raise FindingError(f"{spent:.1f} s of processor time for {len(data)} bytes, at most {self.cpu_seconds:g}")
         if grown > self.memory_bytes:
-            raise FuzzFinding(f"{grown >> 20} MiB for {len(data)} bytes, at most {self.memory_bytes >> 20}")
+            raise FindingError(f"{grown >> 20} MiB for {len(data)} bytes, at most {self.memory_bytes >> 20}")
         wrong = what_is_not_plain(words) if self.plain else ""
         if wrong:
-            raise FuzzFinding(f"a refusal that is not in words: {wrong}; in {words[:300]!r}")
+            raise FindingError(f"a refusal that is not in words: {wrong}; in {words[:300]!r}")
         return taken
 
 

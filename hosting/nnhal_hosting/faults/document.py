@@ -99,8 +99,10 @@ def read_document(text: str) -> FaultDocument:
         raise FaultDocumentError(f"faults of {len(text)} characters, at most {_MOST_BYTES} are allowed")
     try:
         given = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise FaultDocumentError(f"the faults are no JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise FaultDocumentError("the faults are no JSON that is read: too deep, or a number is too long") from error
     return _checked(given, "")
 
 

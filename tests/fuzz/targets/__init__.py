@@ -11,6 +11,8 @@ _FAMILIES = {
     "links": ("link", "run_channel", "bell"),
     "contract": ("model", "request", "answer", "wire"),
     "inference": ("v2_http", "v2_grpc", "http_head", "config_text", "config_json"),
+    "model_files": ("onnx", "onnx_whole", "tflite"),
+    "artifacts": ("recording", "mlip_binary", "command_stream", "cache_entry", "faults"),
 }
 """The targets of each module, which is imported when one of them is asked for."""
 

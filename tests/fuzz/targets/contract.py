@@ -10,7 +10,14 @@ from typing import Any, cast
 
 from google.protobuf.message import DecodeError
 
-from nnhal.codec import config_from_wire, model_from_wire, model_to_wire, nanoseconds, request_from_wire, request_to_wire
+from nnhal.codec import (
+    config_from_wire,
+    model_from_wire,
+    model_to_wire,
+    nanoseconds,
+    request_from_wire,
+    request_to_wire,
+)
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, TransportError, invalid_argument
 from nnhal.memory import CopyBudget, create_ashmem
@@ -20,6 +27,7 @@ from nnhal.remote.run_channel import RemoteRunChannel
 from nnhal.types import Model
 from nnhal.v1 import burst_pb2, device_pb2, request_pb2, types_pb2, wire_pb2
 from nnhal.validation import validate_request
+from nnhal_devices.driver import DriverOptions
 from nnhal_devices.host.hints import validate_hints
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.models import ValidModel
@@ -28,7 +36,6 @@ from nnhal_devices.host.wire.constants import KeptConstants, Uploads
 from nnhal_devices.host.wire.limits import SessionBudget, WireLimits
 from nnhal_devices.host.wire.packs import ConstantPacks, MissingConstantsError
 from nnhal_devices.registry import create_driver
-from nnhal_devices.driver import DriverOptions
 from tests.fuzz.mutators.messages import MessageMutator
 from tests.fuzz.target import FuzzTarget
 from tests.support.additions import POOL_BYTES, Addition, addition_model
@@ -65,9 +72,7 @@ def _devices(*names: str) -> list[HostedDevice]:
 def _model(data: bytes) -> None:
     """Do with a model what PrepareModel and AssessModel do, on all kinds of devices."""
     asked = device_pb2.PrepareModelRequest.FromString(data)
-    arguments = Preparation(
-        asked.preference, asked.priority, nanoseconds(asked, "deadline_ns")
-    )
+    arguments = Preparation(asked.preference, asked.priority, nanoseconds(asked, "deadline_ns"))
     budget = CopyBudget(1 << 24, "of the fuzzer")
     model = ValidModel.of(model_from_wire(asked.model, _descriptor), budget)
     for device in _devices("cpu_ref", "cpu_acc", "ethos_n", "ethos_u", "gpu_acc", "mlip"):
@@ -135,7 +140,6 @@ def _answer_seeds() -> Iterator[bytes]:
     staging = request_pb2.Staging(bytes=8, duration_ns=3, copies=[request_pb2.Copy(started_ns=1, ended_ns=2, bytes=8)])
     span = request_pb2.Span(started_ns=1, ended_ns=5)
     yield burst_pb2.BurstAnswer(result=result, staging=staging, span=span).SerializeToString()
-    yield burst_pb2.BurstAnswer(status=types_pb2.ERROR_STATUS_GENERAL_FAILURE, message="no").SerializeToString()
 
 
 class _Calls:

@@ -7,13 +7,12 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from random import Random
-from typing import Any, cast
+from typing import cast
 
-from google.protobuf.message import DecodeError
 from google.protobuf import json_format, text_format
+from google.protobuf.message import DecodeError
 
-from nnhal.inference import grpc_service_pb2
-from nnhal.inference import model_config_pb2
+from nnhal.inference import grpc_service_pb2, model_config_pb2
 from nnhal.inference.datatypes import TensorError
 from nnhal_hosting.http.connections import ConnectionLimiter, ConnectionLimits, LimitedConnection
 from nnhal_service.access import RequestMemoryBudget
@@ -28,7 +27,7 @@ from nnhal_service.v2.http.json_cut import require_simple
 from nnhal_service.v2.requested import Caller
 from tests.fuzz.mutators.messages import MessageMutator
 from tests.fuzz.mutators.texts import mutate_text
-from tests.fuzz.target import FuzzFinding, FuzzTarget
+from tests.fuzz.target import FindingError, FuzzTarget
 from tests.service.repository.test_extremes import WHOLE, load
 from tests.support.v2 import FakeMemory, raw_request
 
@@ -53,7 +52,7 @@ def _http(data: bytes) -> None:
 def _http_seeds() -> Iterator[bytes]:
     given = {"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [1, 2.5, -3, 4e5]}
     texts = {"name": "s", "datatype": "BYTES", "shape": [2], "data": ["a", "é"]}
-    binary = {"name": "b", "datatype": "INT8", "shape": [3], "parameters": {"binary_data_size": 3}}
+    binary = {"name": "bin", "datatype": "INT8", "shape": [3], "parameters": {"binary_data_size": 3}}
     asked = {"name": "y", "parameters": {"binary_data": True, "classification": 2}}
     whole = {"id": "1", "parameters": {"priority": 3, "timeout": 5}, "inputs": [given, texts], "outputs": [asked]}
     yield b"\n" + json.dumps(whole).encode()
@@ -125,9 +124,9 @@ def _head(data: bytes) -> None:
                 break
         connection.connection_lost(None)
         if limiter.open.total:
-            raise FuzzFinding("a connection that has ended is still counted")
+            raise FindingError("a connection that has ended is still counted")
         if transport.written and not transport.written.startswith(b"HTTP/1.1 431 "):
-            raise FuzzFinding(f"answered {transport.written[:60]!r}")
+            raise FindingError(f"answered {transport.written[:60]!r}")
         if transport.written:
             raise DecodeError("refused")
 
@@ -175,7 +174,7 @@ def _mutate_config(data: bytes, source: Random) -> bytes:
         return mutate_text(data, source)
     try:
         config = text_format.Parse(data.decode(), model_config_pb2.ModelConfig())
-    except (text_format.ParseError, UnicodeDecodeError, RecursionError):
+    except (text_format.ParseError, ValueError, RecursionError):
         return mutate_text(data, source)
     _CONFIG.change(config, source)
     return text_format.MessageToString(config).encode()

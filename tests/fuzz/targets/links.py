@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import struct
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from nnhal_devices.host.run_calls import RunCalls
 from nnhal_hosting.link_server import LinkServer
 from tests.fuzz.mutators.messages import MessageMutator
 from tests.fuzz.mutators.octets import mutate_octets
-from tests.fuzz.target import FuzzFinding, FuzzTarget, Mutate
+from tests.fuzz.target import FindingError, FuzzTarget, Mutate
 from tests.support.raw_links import RawLink
 
 _FRAME = struct.Struct("<BH")
@@ -73,7 +72,7 @@ def mutate_frames(mutate: Mutate) -> Mutate:
 @cache
 def _server() -> tuple[Path, int]:
     folder = Path(tempfile.mkdtemp(prefix="nnhal-fuzz-"))
-    server = LinkServer(folder / "link.sock", lambda session: None)
+    server = LinkServer(folder / "link.sock", lambda _: None)
     server.start()
     return folder / "link.sock", os.memfd_create("fuzz")
 
@@ -90,7 +89,7 @@ def _link(data: bytes) -> None:
             if reply is None:
                 return
             if reply.WhichOneof("reply") is None:
-                raise FuzzFinding("an empty reply")
+                raise FindingError("an empty reply")
             if reply.HasField("refusal") and reply.refusal.fatal:
                 raise ProtocolError(reply.refusal.message)
 
