@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.fuzz.plain import COUNTS, keep
 from tests.fuzz.target import CORPUS, MOST_INPUT_BYTES
-from tests.fuzz.targets import NAMES, target
+from tests.fuzz.targets import LIVE, NAMES, target
 
 _ROUND_SECONDS = 120.0
 """How long a target has its turn at most."""
@@ -98,9 +98,10 @@ def main() -> int:
     names, seconds = given.targets or list(NAMES), given.minutes * 60 + given.hours * 3600
     state, end = State(given.state), time.monotonic() + seconds
     before = sum(counts.get("findings", 0) for counts in state.counts.values())
-    turn, share = guided_turn if given.guided else plain_turn, min(_ROUND_SECONDS, seconds / len(names))
+    share = min(_ROUND_SECONDS, seconds / len(names))
     queue = list(names)
     while (left := end - time.monotonic()) > 0 and queue:
+        turn = guided_turn if given.guided and queue[0] not in LIVE else plain_turn
         turn(queue[0], min(share, left), state)
         queue = [*queue[1:], queue[0]] if share == _ROUND_SECONDS else queue[1:]
     for name in names:

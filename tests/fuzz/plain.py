@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import logging
 import mmap
+import os
 import struct
 import sys
 import time
@@ -62,6 +63,12 @@ def attempt_all(name: str, first: int, seconds: float, state: Path) -> int:
                         keep(state, f"{name}-{number}", data, "".join(traceback.format_exception(error)))
                 number += 1
             faulthandler.cancel_dump_traceback_later()
+            if found.finish is not None:
+                try:
+                    found.finish()
+                except Exception as error:
+                    findings += 1
+                    keep(state, f"{name}-end-{number}", b"", "".join(traceback.format_exception(error)))
             COUNTS.pack_into(counts, 0, number, taken, findings)
     return findings
 
@@ -73,7 +80,9 @@ def keep(state: Path, name: str, data: bytes, words: str) -> None:
 
 
 def quiet() -> None:
-    """Drop the log lines of the readers."""
+    """Drop the log lines of the readers, and those of the processes that they start."""
+    for process in ("DEVICE", "SERVICE"):
+        os.environ[f"NNHAL_{process}_LOG_LEVEL"] = "error"
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 

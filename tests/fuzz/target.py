@@ -46,6 +46,8 @@ class FuzzTarget:
     """The most memory that an input may take, beside what the process had before."""
     plain: bool = True
     """Whether strangers read its refusals, which therefore must be in words."""
+    finish: Callable[[], None] | None = None
+    """Checks and ends what the reader has started, if that is a live process."""
 
     def corpus(self) -> Sequence[bytes]:
         """The seeds, and the inputs that once failed."""
@@ -64,7 +66,7 @@ class FuzzTarget:
             self.read(data)
 
     def attempt(self, data: bytes) -> bool:
-        """Have the reader read, and return whether it took the input. Raises FindingError, and whatever else it does."""
+        """Have the reader read; return whether it took the input. Raises FindingError, and whatever else it does."""
         peak, started = _peak_bytes(), time.process_time()
         try:
             self.read(data)

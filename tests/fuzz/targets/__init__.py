@@ -12,9 +12,13 @@ _FAMILIES = {
     "contract": ("model", "request", "answer", "wire"),
     "inference": ("v2_http", "v2_grpc", "http_head", "config_text", "config_json"),
     "model_files": ("onnx", "onnx_whole", "tflite"),
+    "live": ("live_device", "live_framework"),
     "artifacts": ("recording", "mlip_binary", "command_stream", "cache_entry", "faults"),
 }
 """The targets of each module, which is imported when one of them is asked for."""
+
+LIVE = _FAMILIES["live"]
+"""Those that send to processes of their own, over sockets."""
 
 NAMES = tuple(name for names in _FAMILIES.values() for name in names)
 

@@ -78,8 +78,12 @@ def _server() -> tuple[Path, int]:
 
 
 def _link(data: bytes) -> None:
-    """Talk to a link server of this process: each datagram is answered, or the link ends."""
-    path, descriptor = _server()
+    """Talk to a link server of this process."""
+    talk(data, *_server())
+
+
+def talk(data: bytes, path: Path, descriptor: int) -> None:
+    """Send datagrams with copies of a descriptor to a link server: each is answered, or the link ends."""
     with RawLink(path) as link, suppress(BrokenPipeError, ConnectionResetError):
         for message, count in framed(data):
             if not message:  # as the end of the link
