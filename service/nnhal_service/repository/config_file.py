@@ -17,7 +17,7 @@ CONFIG_FILE = "config.pbtxt"
 CUSTOM_FOLDER = "configs"
 _WORDS = {
     re.compile(r"invalid literal for int\(\) with base 10: "): "no integer: ",
-    re.compile(r"'utf-8' codec can't encode .*: surrogates not allowed"): "a surrogate, which UTF-8 does not have",
+    re.compile(r"'\w+' codec can't .*"): "a text that is no Unicode",
     re.compile(r"unhashable type: '\w+'"): "a list or an object, expected a name or a number",
 }
 """What Python says that protobuf repeats, in words."""

@@ -44,7 +44,7 @@ class MessageMutator:
         visited = list(_messages(message, _MOST_VISITED))
         chosen = source.choice(visited)
         match source.randrange(4):
-            case 0 if found := _all_extremes(type(chosen)):
+            case 0 if found := _all_extremes(chosen.DESCRIPTOR):
                 source.choice(found).apply(chosen)
             case 1:
                 fill(chosen, source, _WORDS, depth=3)
@@ -56,9 +56,8 @@ class MessageMutator:
 
 
 @cache
-def _all_extremes(kind: type[Message]) -> list[Extreme]:
-    descriptor: Any = kind.DESCRIPTOR
-    return [each for each in extremes(descriptor, _MANY) if len(each.path) <= 2]
+def _all_extremes(kind: Any) -> list[Extreme]:
+    return [each for each in extremes(kind, _MANY) if len(each.path) <= 2]
 
 
 def _messages(message: Any, most: int) -> Iterator[Message]:

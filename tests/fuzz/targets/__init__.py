@@ -28,4 +28,5 @@ def target(name: str) -> FuzzTarget:
     """Return a target by its name."""
     family = next(family for family, names in _FAMILIES.items() if name in names)
     module = import_module(f"tests.fuzz.targets.{family}")
-    return next(each for each in module.TARGETS if each.name == name)
+    targets: tuple[FuzzTarget, ...] = module.TARGETS
+    return next(each for each in targets if each.name == name)

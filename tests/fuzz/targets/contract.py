@@ -106,14 +106,13 @@ def _request(data: bytes) -> None:
     kind = call.WhichOneof("call")
     if kind == "execute":
         nanoseconds(call.execute, "loop_timeout_duration_ns")
-        message, deadline = call.execute.request, call.execute
+        message = call.execute.request
     elif kind == "execute_with_config":
         config = config_from_wire(call.execute_with_config.config)
         validate_hints(config.execution_hints, config.extension_name_to_prefix)
-        message, deadline = call.execute_with_config.request, call.execute_with_config
+        message = call.execute_with_config.request
     else:
         invalid_argument(f"got {kind}, expected a request")
-    nanoseconds(deadline, "deadline_ns")
     validate_request(addition_model(), request_from_wire(message, _descriptor))
 
 
