@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install install-dev demo run check test quick browser testbed deploy-check ray contract coverage operations peers bench screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick browser testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -83,6 +83,20 @@ contract: $(VENV)/.dev  ## Show which test shows which row of the HAL's contract
 operations: $(VENV)/.dev  ## Make docs/operations.md again after a change in hal/nnhal/operations
 	$(BIN)/python -m nnhal_tools.operations_page docs/operations.md
 
+FUZZ ?= .fuzz
+$(FUZZ)/venv/.made: pyproject.toml
+	$(PYTHON) -m venv $(FUZZ)/venv
+	$(FUZZ)/venv/bin/python -m pip install --quiet --editable '.[fuzz]'
+	@touch $@
+
+ifdef HOURS
+fuzz: $(FUZZ)/venv/.made  ## Give all readers of strangers' bytes mutated inputs: for two minutes, or HOURS=8 with atheris
+	$(FUZZ)/venv/bin/python -m tests.fuzz --guided --hours $(HOURS) --state $(FUZZ)
+else
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz --minutes 2 --state $(FUZZ)
+endif
+
 coverage: $(VENV)/.dev  ## Run the tests and report the code that they do not cover
 	$(BIN)/python -m pip install --quiet coverage
 	$(BIN)/python -m coverage run --source hal,hosting,frontends,devices,service,client,pages,dashboard,tools -m pytest -m 'not browser and not testbed and not ray'
@@ -126,4 +140,4 @@ demo-models: $(VENV)/.dev  ## Train the networks that the demo ships
 	$(BIN)/python examples/digits/train.py
 
 clean:  ## Remove what the other targets created
-	rm -rf $(VENV) $(PEERS) $(RAY) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(PEERS) $(RAY) $(FUZZ) .mypy_cache .ruff_cache .pytest_cache

@@ -8,7 +8,7 @@ _INTERNALS = {
     "the repr of an object": r"<[\w.]+(?: [\w.]+)* object at 0x|\bat 0x[0-9a-f]{6,}>",
     "the repr of a dataclass": r"\b[A-Z]\w*\((?:\w+=|\))",
     "the repr of an enumeration": r"<[A-Z]\w*\.[A-Z_0-9]+: |\b(?!onnx\.)[A-Z][a-z]\w*\.[A-Z][A-Z_0-9]+\b",
-    "the repr of bytes": r"""\bb(?:'|")""",
+    "the repr of bytes": r"""(?<!['":])\bb(?:'|")""",
     "a type of Python": r"<class |\bNoneType\b|\bdtype\(|\bnumpy\.|\bnp\.\w|\bndarray\b",
     "an exception of Python": r"\b[A-Z]\w*(?:Error|Exception)\b|Traceback|Exception calling application"
     r"|maximum recursion|not subscriptable|has no attribute|object is not|must be (?:str|int|bytes|real number)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import onnx
-from onnx import version_converter
+from onnx import shape_inference, version_converter
 
 from nnhal.extensions.onnx import NAME
 from nnhal_frontends.errors import InvalidModel, UnsupportedInput, UnsupportedNode
@@ -76,7 +76,7 @@ def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     try:
         return version_converter.convert_version(model, MIN_OPSET)
-    except (RuntimeError, ValueError):
+    except (RuntimeError, ValueError, version_converter.ConvertError, shape_inference.InferenceError):
         return model
 
 

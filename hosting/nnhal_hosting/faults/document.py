@@ -103,8 +103,12 @@ def read_document(text: str) -> FaultDocument:
 def _read_json(text: str, place: str) -> FaultDocument:
     try:
         given = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise FaultDocumentError(f"{place}the faults are no JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise FaultDocumentError(
+            f"{place}the faults are no JSON that is read: too deep, or a number is too long"
+        ) from error
     return _checked(given, place)
 
 

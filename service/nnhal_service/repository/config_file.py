@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator
 
+import orjson
 from google.protobuf import json_format, text_format
 
 from nnhal.inference import model_config_pb2 as wire
@@ -14,7 +15,12 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 
 CONFIG_FILE = "config.pbtxt"
 CUSTOM_FOLDER = "configs"
-_MOST_DIGITS = 20
+_WORDS = {
+    re.compile(r"invalid literal for int\(\) with base 10: "): "no integer: ",
+    re.compile(r"'\w+' codec can't .*"): "a text that is no Unicode",
+    re.compile(r"unhashable type: '\w+'"): "a list or an object, expected a name or a number",
+}
+"""What Python says that protobuf repeats, in words."""
 BACKENDS = ("nnhal", "onnxruntime", "tensorflowlite")
 """The backends that files may name, so that they serve elsewhere too; all of them run here the same way."""
 PLATFORMS = {"onnx_onnxv1": ".onnx", "onnxruntime_onnx": ".onnx", "tflite": ".tflite", "tensorflow_tflite": ".tflite"}
@@ -37,9 +43,12 @@ def read_config(source: ModelSource, name: str, custom: str = "") -> wire.ModelC
     try:
         return _checked(text_format.Parse(content.decode(), wire.ModelConfig()), name)
     except text_format.ParseError as error:
-        raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{file}: {error}") from error
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{file}: {_in_words(error)}") from error
     except UnicodeDecodeError as error:
         message = f"{file} is not text in UTF-8: {error.reason} at byte {error.start}"
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, message) from error
+    except ValueError as error:
+        message = f"{file} has a number that is out of its range, or a text that is not UTF-8"
         raise ServingError(ErrorKind.INVALID_ARGUMENT, message) from error
     except RecursionError as error:
         raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{file} is nested too deeply") from error
@@ -49,22 +58,23 @@ def config_from_json(text: str, name: str) -> wire.ModelConfig:
     """Parse the configuration that came with a request to load. Raises as ``read_config``."""
     require_length(text, "the config of the request")
     try:
-        content = json.loads(text, parse_int=_integer)
+        content = orjson.loads(text)  # unlike json, it refuses surrogates, which protobuf fails on with a SystemError
         if not isinstance(content, dict):
             raise ValueError("expected an object of JSON")
         return _checked(json_format.ParseDict(content, wire.ModelConfig()), name)
     except (json_format.ParseError, ValueError) as error:
-        raise ServingError(ErrorKind.INVALID_ARGUMENT, f"the config of the request: {error}") from error
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, f"the config of the request: {_in_words(error)}") from error
     except RecursionError as error:
         message = "the config of the request: it is nested too deeply"
         raise ServingError(ErrorKind.INVALID_ARGUMENT, message) from error
 
 
-def _integer(digits: str) -> int:
-    """An integer of JSON. Raises ValueError if it has more digits than any field of a configuration takes."""
-    if len(digits) > _MOST_DIGITS:
-        raise ValueError(f"it has a number of {len(digits)} digits, expected at most {_MOST_DIGITS}")
-    return int(digits)
+def _in_words(error: Exception) -> str:
+    """What protobuf says is wrong, without the words of Python's own errors in it."""
+    message = str(error)
+    for pattern, words in _WORDS.items():
+        message = pattern.sub(words, message)
+    return message
 
 
 def _checked(config: wire.ModelConfig, name: str) -> wire.ModelConfig:
