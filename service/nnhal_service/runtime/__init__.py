@@ -9,7 +9,7 @@ from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
 from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.sketch import SketchedPlan
-from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError, RunReport
+from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError, RunReport, TouchedMemoryError
 
 __all__ = [
     "CacheDirectory",
@@ -25,6 +25,7 @@ __all__ = [
     "SketchedPlan",
     "StateLostError",
     "TensorBinding",
+    "TouchedMemoryError",
     "load_model",
     "prepare",
 ]

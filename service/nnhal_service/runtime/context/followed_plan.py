@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from nnhal.errors import NnhalError
+from nnhal.remote import RemotePreparedModel
 from nnhal.types import ExecutionConfig, Memory
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding
@@ -59,6 +60,7 @@ class FollowedPlan:
         Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
         """
         self._binding, self._way = binding, way
+        self._writers: list[RemotePreparedModel] = []
         self.planned = planned
         """What is bound by the plans that it follows."""
         self.state = state
@@ -241,4 +243,5 @@ class FollowedPlan:
         if state is not None:
             inputs = {**inputs, **bindings_of([s.before for s in imported.states], state.inputs(turn), "state")}
             outputs = {**outputs, **bindings_of([s.after for s in imported.states], state.outputs(turn), "state")}
-        return Bindings(inputs, outputs, client.pools, client.config, planned.plans.miss, client.released)
+        missed = planned.plans.miss
+        return Bindings(inputs, outputs, client.pools, client.config, missed, client.released, self._writers)
