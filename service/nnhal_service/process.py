@@ -62,7 +62,7 @@ class FrameworkProcess:
         records = RunRecords(events.note)
         if passed and not settings.model_repository:
             raise ValueError(f"sockets are passed for {', '.join(passed)}, which needs --model-repository")
-        fleet = self._fleet = Fleet(devices, note=events.note)
+        fleet = self._fleet = Fleet(devices, note=events.note, hang_seconds=settings.hang_secs)
         endpoint.create()
         self._front_door: FrontDoor | None = None
         if settings.model_repository:

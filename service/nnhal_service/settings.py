@@ -46,6 +46,9 @@ class ServiceSettings(ProcessSettings):
     unload_secs: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds that requests of a model may take once it is unloaded or replaced; then they are cancelled."""
 
+    hang_secs: float = Field(default=2.0, gt=0, le=MOST_SECONDS)
+    """How long a device's process may not answer at all while a run waits for it; then it is ended."""
+
     strict_readiness: bool = True
     """The server is ready only when every model is."""
 

@@ -125,6 +125,10 @@ class Link(Closing):
         """Fetch the channel whose descriptor a call has named. Raises TransportError."""
         return channel_from(self.take(number))
 
+    def leave(self) -> None:
+        """End the session without waiting: the link hangs up once the other process has released it."""
+        self._channel.end_sending()
+
     def close(self) -> None:
         """End the session. Further calls have no effect."""
         self._channel.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import stat
 import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -73,6 +74,11 @@ class Calls:
         self._link = Link(endpoint.link, client_name, seconds, admin_key)
         self._metadata = (*self._link.metadata, *([(ADMIN_KEY_METADATA, admin_key)] if admin_key else []))
         self._channels: weakref.WeakSet[Channel] = weakref.WeakSet()
+        self._ends: weakref.WeakSet[Channel | Descriptor] = weakref.WeakSet()
+        self.is_given_up = False
+        """Whether ``give_up`` was called."""
+        self.streams = 0
+        """Streaming calls under way, which are preparations."""
         self.rpc = open_rpc(endpoint)
 
     @property
@@ -113,10 +119,12 @@ class Calls:
         try:
             self._require_answers()
             answers = method(request, metadata=self._metadata)
+            self.streams += 1
             try:
                 with self._watch.over(answers) if self._watch is not None else contextlib.nullcontext():
                     yield from answers
             finally:
+                self.streams -= 1
                 answers.cancel()
         except (grpc.RpcError, ValueError) as error:
             raise self._failure(error) from error
@@ -166,6 +174,10 @@ class Calls:
         self._channels.add(channel)
         return channel
 
+    def end_with_session(self, end: Channel | Descriptor) -> None:
+        """Have a socket that others wait at end when the session is given up: a channel, or the end of a fence."""
+        self._ends.add(end)
+
     @property
     def link_bytes(self) -> int:
         """Bytes sent and received over the link."""
@@ -173,8 +185,29 @@ class Calls:
 
     @property
     def hung_up(self) -> bool:
-        """Whether the process has ended the session or is gone."""
-        return self._link.hung_up
+        """Whether the process has ended the session or is gone, or this side has given the session up."""
+        return self.is_given_up or self._link.hung_up
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the session is given up, and the process may still be at work for it.
+
+        A process that continues ends the session when all its executions have ended, and closes its end of the link.
+        """
+        return self.is_given_up and not self._link.hung_up
+
+    def give_up(self) -> None:
+        """Treat the process as dead though it may only sleep. Whatever waits for it fails at once, in any thread."""
+        self.is_given_up = True
+        self._link.leave()
+        for end in [*self._channels, *self._ends]:
+            with contextlib.suppress(OSError, ValueError):  # it is closed
+                view = socket.socket(fileno=end.fileno())
+                try:
+                    view.shutdown(socket.SHUT_RDWR)
+                finally:
+                    view.detach()
+        self.rpc.close()
 
     @property
     def peer_pid(self) -> int:
@@ -185,7 +218,8 @@ class Calls:
         """End the session and close every channel that belongs to it."""
         for channel in list(self._channels):
             channel.close()
-        self._link.close()
+        if not self.is_given_up:  # the link tells when the process has ended the session
+            self._link.close()
         self.rpc.close()
 
     def _require_answers(self) -> None:

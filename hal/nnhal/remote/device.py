@@ -107,6 +107,23 @@ class RemoteDevice(Closing):
         return self._calls.is_silent
 
     @property
+    def is_preparing(self) -> bool:
+        """Whether it prepares a model for this client."""
+        return self._calls.streams > 0
+
+    def give_up(self) -> None:
+        """Treat a device that does not answer, and cannot be ended, as one that has died: it is ``gone``.
+
+        Its prepared models say whether it may still write (``RemotePreparedModel.is_asleep``).
+        """
+        self._calls.give_up()
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it was given up and has not continued yet."""
+        return self._calls.is_asleep
+
+    @property
     def pid(self) -> int:
         """The id of the device's process."""
         return self._calls.peer_pid

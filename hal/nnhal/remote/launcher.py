@@ -50,7 +50,7 @@ class RemoteLauncher:
             )
         )
         _, descriptors = self._exchange(call, [fence.descriptor for fence in wait_for])
-        return checked_fence(descriptors[0], self._calls.place) if descriptors else None
+        return self._owed(descriptors)
 
     def sync(self, wait_for: Sequence[Fence] = ()) -> Fence | None:
         """Make the results of everything enqueued visible. Raises the same errors as ``launch``.
@@ -58,7 +58,7 @@ class RemoteLauncher:
         The fence signals when they are visible; None if they are already.
         """
         _, descriptors = self._exchange(wire.LaunchCall(sync=wire.Sync()), [fence.descriptor for fence in wait_for])
-        return checked_fence(descriptors[0], self._calls.place) if descriptors else None
+        return self._owed(descriptors)
 
     def info(self, execution: RemoteExecution) -> FencedExecutionInfo:
         """Return how the last launch of an execution ended. Raises GENERAL_FAILURE until it has ended."""
@@ -68,6 +68,13 @@ class RemoteLauncher:
     def close(self) -> None:
         """Close the channel. Launched executions continue."""
         self._channel.close()
+
+    def _owed(self, descriptors: Sequence[Descriptor]) -> Fence | None:
+        if not descriptors:
+            return None
+        fence = checked_fence(descriptors[0], self._calls.place)
+        self._calls.end_with_session(fence.descriptor)
+        return fence
 
     def _exchange(
         self, call: wire.LaunchCall, descriptors: Sequence[Descriptor] = ()

@@ -38,6 +38,16 @@ class RemotePreparedModel:
         """Whether its session has ended or its device is dead."""
         return self.calls.hung_up
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether its device was given up (``RemoteDevice.give_up``). Costs no system call."""
+        return self.calls.is_given_up
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether its device was given up, and may write to the memory of its executions when it continues."""
+        return self.calls.is_asleep
+
     def execute(
         self, request: Request, config: ExecutionConfig = PLAIN, deadline_ns: int = NO_DEADLINE
     ) -> ExecutionResult:

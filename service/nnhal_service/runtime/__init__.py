@@ -10,7 +10,7 @@ from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.sketch import SketchedPlan
 from nnhal_service.runtime.plan.substitutes import NO_SUBSTITUTES, Substitutes
-from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError, RunReport
+from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError, RunReport, TouchedMemoryError
 
 __all__ = [
     "NO_SUBSTITUTES",
@@ -28,6 +28,7 @@ __all__ = [
     "StateLostError",
     "Substitutes",
     "TensorBinding",
+    "TouchedMemoryError",
     "load_model",
     "prepare",
 ]

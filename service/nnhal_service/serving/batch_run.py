@@ -15,7 +15,7 @@ from nnhal.errors import HalError, NnhalError, general_failure, without_frames
 from nnhal.extensions.values import PADDING_BYTES, padded, strings_from_bytes, value_to_bytes
 from nnhal.types import ErrorStatus
 from nnhal_hosting.logs import get_logger
-from nnhal_service.runtime import OutputTooSmallError, RunReport, StateLostError
+from nnhal_service.runtime import OutputTooSmallError, RunReport, StateLostError, TouchedMemoryError
 from nnhal_service.runtime.run.cancellation import require_wanted
 from nnhal_service.runtime.run.deadlines import StillRunningError
 from nnhal_service.serving.batch import Batch, BatchRelease, BatchRun, QueuedRequest
@@ -141,6 +141,14 @@ class BatchRunner:
                     require_wanted(batch.cancellation)
                     failed = None
                     instance = self._instances.replace(instance, error, batch.deadline_ns)
+                    _fill(instance, self.columns_of(batch))
+                    filled = FilledInstance(instance, time.monotonic_ns())
+                except TouchedMemoryError:
+                    require_wanted(batch.cancellation)
+                    if instance.places.all:  # what a client gave cannot be replaced
+                        raise
+                    failed = None
+                    instance = self._instances.renew(instance, batch.deadline_ns)
                     _fill(instance, self.columns_of(batch))
                     filled = FilledInstance(instance, time.monotonic_ns())
         except StillRunningError:

@@ -71,7 +71,7 @@ class Instance:
         """The bytes that count in ``memory`` until they are unmapped."""
         self._uncount: Callable[[], object] = lambda: None
         self.is_spent = False
-        """Whether it must not run again: a device has perhaps lost the memory of a client that it had mapped."""
+        """Whether it must not run again: a device has perhaps lost the memory of a client, or may still write to this."""
         self._outputs = tuple(outputs)
         self._reported: dict[str, Dimensions] = {}
         sizes = {
@@ -346,6 +346,17 @@ class InstancePool:
         self._room.learn(instance.shapes, needed)
         instance.close()
         return larger
+
+    def renew(self, instance: Instance, deadline_ns: int = NO_DEADLINE) -> Instance:
+        """An instance like this one in memory that no device has seen. Raises as ``take``.
+
+        This one does not run again: a device that sleeps may still write to it.
+        """
+        instance.is_spent = True
+        asked = instance.shapes, instance.room, instance.measures, instance.priority
+        renewed = self._make(*asked, deadline_ns, instance.places)
+        instance.close()
+        return renewed
 
     def close(self) -> None:
         """Release all instances; those in use are released when they are given back."""

@@ -28,11 +28,16 @@ class Attempts:
         self._measure = measure_timing
         self._watcher = watcher
         self._ledgers = Ledgers()
+        self.begun_ns = 0
+        """When the last run began, by the performance counter."""
+        self.has_succeeded = False
+        """Whether a run has."""
 
     def begin(self) -> Begun:
         """Note what is known of a run when it begins."""
         instant = now_ns() if self._measure else -1
-        return Begun(instant, time.perf_counter_ns(), self._followed.bound.socket_bytes)
+        self.begun_ns = time.perf_counter_ns()
+        return Begun(instant, self.begun_ns, self._followed.bound.socket_bytes)
 
     def run(
         self,
@@ -94,6 +99,7 @@ class Attempts:
         if state is not None:
             state.advance()
             outputs = [output for output in outputs if output.name not in state.output_names]
+        self.has_succeeded = True
         instant, started, before = begun
         duration, socket_bytes = time.perf_counter_ns() - started, bound.socket_bytes - before
         fell_back = bound.engine.fell_back

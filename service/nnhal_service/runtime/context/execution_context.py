@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from nnhal.errors import NnhalError, invalid_argument
 from nnhal.fence import Fence
@@ -15,6 +15,7 @@ from nnhal_service.runtime.context.occupancy import Occupancy
 from nnhal_service.runtime.context.run_state import ContextMemories, RunInFlight
 from nnhal_service.runtime.context.started_run import StartedRun
 from nnhal_service.runtime.context.weak_calls import weakly
+from nnhal_service.runtime.devices.hangs import WAITED_SECONDS, AwaitedDevice
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.state import CarriedState
 from nnhal_service.runtime.plan.active_plan import ActivePlan
@@ -64,6 +65,16 @@ class ExecutionContext:
         self._followed = FollowedPlan(planned, binding, way, state)
         self._occupancy = Occupancy(self._followed.close)
         self._attempts = Attempts(self._followed, self._occupancy, measure_timing, watcher)
+        for part in self.prepared.parts:
+            part.member.hangs.add(self)
+
+    def awaited(self) -> Iterable[AwaitedDevice]:
+        """The devices that a run in flight has been waiting for, or that a client may run on directly."""
+        is_direct, waited_ns = self.has_run_channel, time.perf_counter_ns() - self._attempts.begun_ns
+        if is_direct or (self._occupancy.is_taken and waited_ns > WAITED_SECONDS * 1e9):
+            may_be_busy = not (is_direct or self._attempts.has_succeeded)
+            for member in self.prepared.parts.members:
+                yield AwaitedDevice(member.name, member.remote, may_be_busy)
 
     @property
     def plans(self) -> ActivePlan:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from nnhal.errors import NnhalError, TransportError
+from nnhal.remote import RemotePreparedModel
 from nnhal.types import ExecutionConfig, Memory
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding
@@ -65,6 +66,7 @@ class FollowedPlan:
         Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
         """
         self._binding, self._way = binding, way
+        self._writers: list[RemotePreparedModel] = []
         self.planned = planned
         """What is bound by the plans that it follows."""
         self.state = state
@@ -262,7 +264,7 @@ class FollowedPlan:
             inputs = {**inputs, **bindings_of([s.before for s in imported.states], state.inputs(turn), "state")}
             outputs = {**outputs, **bindings_of([s.after for s in imported.states], state.outputs(turn), "state")}
         missed = partial(_missed, planned.plans, plan, self.stays)
-        return Bindings(inputs, outputs, client.pools, client.config, missed, client.released)
+        return Bindings(inputs, outputs, client.pools, client.config, missed, client.released, self._writers)
 
 
 def _missed(plans: ActivePlan, bound: PreparedPlan, stays: bool, devices: Collection[str]) -> bool:

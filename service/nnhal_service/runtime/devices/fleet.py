@@ -13,6 +13,7 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.types import ErrorStatus
 from nnhal_hosting.logs import get_logger
+from nnhal_service.runtime.devices.hangs import HANG_SECONDS, HangWatch
 from nnhal_service.runtime.devices.notes import Note, no_note
 from nnhal_service.runtime.devices.registration import RETURN_SECONDS, FleetMember, Registration
 
@@ -60,11 +61,16 @@ class Fleet:
         getter_seconds: float = _GETTER_SECONDS,
         patience: float = _PATIENCE_SECONDS,
         note: Note = no_note,
+        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """``getter_seconds`` is how long a device may take to answer each question about itself, ``patience`` how long
-        it may be silent. ``note`` is told what becomes of devices.
+        it may be silent, and ``hang_seconds`` how long while a run waits for it. ``note`` is told what becomes of
+        devices.
         """
-        self._register = partial(Registration, getter_seconds=getter_seconds, patience=patience, note=note)
+        self._hangs = HangWatch(hang_seconds, note)
+        self._register = partial(
+            Registration, getter_seconds=getter_seconds, patience=patience, note=note, hangs=self._hangs
+        )
         self._changing = threading.Lock()
         # These are replaced and not changed, so that they may be read at any time.
         self._entries = {name: self._register(name, endpoint) for name, endpoint in endpoints.items()}
@@ -201,5 +207,6 @@ class Fleet:
 
     def close(self) -> None:
         """End the sessions with all devices."""
+        self._hangs.close()
         for entry in self._entries.values():
             entry.close()

@@ -12,6 +12,7 @@ from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.remote import DeviceIdentity, RemoteDevice
 from nnhal.types import Capabilities, DeviceType, ErrorStatus, Extension
 from nnhal_hosting.logs import get_logger
+from nnhal_service.runtime.devices.hangs import HangWatch
 from nnhal_service.runtime.devices.notes import Note, no_note
 
 RETURN_SECONDS = 10.0
@@ -31,6 +32,8 @@ class FleetMember:
     name: str
     remote: RemoteDevice
     identity: DeviceIdentity
+    hangs: HangWatch
+    """Looks after it while something runs on it."""
 
     @property
     def version(self) -> str:
@@ -57,13 +60,20 @@ class Registration:
     """One name: the process behind it, or why that is refused, and the identity that was registered."""
 
     def __init__(
-        self, name: str, endpoint: Endpoint, getter_seconds: float, patience: float, note: Note = no_note
+        self,
+        name: str,
+        endpoint: Endpoint,
+        getter_seconds: float,
+        patience: float,
+        note: Note = no_note,
+        hangs: HangWatch | None = None,
     ) -> None:
         self._name = name
         self._endpoint = endpoint
         self._getter_seconds = getter_seconds
         self._patience = patience
         self._note = note
+        self._hangs = hangs or HangWatch(note=note)
         self._lock = threading.Lock()
         self._closed = False
         self._attempt: _Attempt | None = None
@@ -73,6 +83,7 @@ class Registration:
         self._identity: DeviceIdentity | None = None
         self._died: float | None = None
         self._is_lost = False
+        self._is_asleep = False
         self._trouble = "it has not been connected yet"
         self._looked = 0.0
 
@@ -94,7 +105,7 @@ class Registration:
                 del attempt  # as in _await
         if remote is None or refusal or self._identity is None:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, f"device {self._name!r} is refused: {refusal}")
-        return FleetMember(self._name, remote, self._identity)
+        return FleetMember(self._name, remote, self._identity, self._hangs)
 
     def is_there(self) -> bool:
         """As ``Fleet.is_there``."""
@@ -137,8 +148,11 @@ class Registration:
     def _notice_death(self) -> None:
         if self._remote is not None and self._remote.gone:
             _log.warning("a device is gone", device=self._name)
-            self._died, self._is_lost, self._trouble = time.monotonic(), True, "its process is gone"
-            self._note("lost", self._name, f"device {self._name} is gone")
+            self._is_asleep = self._remote.is_asleep
+            self._trouble = "it does not answer; it may have been stopped" if self._is_asleep else "its process is gone"
+            self._died, self._is_lost = time.monotonic(), True
+            if not self._is_asleep:  # that has been noted
+                self._note("lost", self._name, f"device {self._name} is gone")
             self._disconnect()
 
     def _disconnect(self) -> None:
@@ -154,7 +168,7 @@ class Registration:
 
     def _await(self, attempt: _Attempt) -> tuple[RemoteDevice, str]:
         """The outcome of an attempt. Raises DEVICE_UNAVAILABLE if it takes too long."""
-        patience = _IMPATIENCE_SECONDS if self._kept_waiting else self._patience
+        patience = 0.0 if self._is_asleep else _IMPATIENCE_SECONDS if self._kept_waiting else self._patience
         try:
             return attempt.outcome.result(max(0.0, attempt.started + patience - time.monotonic()))
         except TimeoutError:
@@ -174,12 +188,13 @@ class Registration:
             with self._lock:
                 self._attempt = None
                 self._kept_waiting = time.monotonic() - attempt.started > self._patience
-                is_dead = isinstance(error, DeadObjectError)
-                self._trouble = "no process serves at its directory" if is_dead else str(error)
+                if not self._is_asleep:
+                    is_dead = isinstance(error, DeadObjectError)
+                    self._trouble = "no process serves at its directory" if is_dead else str(error)
             attempt.outcome.set_exception(error)
             return
         with self._lock:
-            self._attempt, self._kept_waiting = None, False
+            self._attempt, self._kept_waiting, self._is_asleep = None, False, False
             if self._closed:
                 remote.close()
             else:

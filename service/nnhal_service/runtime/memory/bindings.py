@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import validate_pool
+from nnhal.remote import RemotePreparedModel
 from nnhal.types import DataLocation, ExecutionConfig, Memory
 from nnhal.types.layout import Dimensions
 from nnhal.types.memory import NOWHERE
@@ -47,6 +48,10 @@ class Bindings:
     """Called with the devices that were gone in a run. Returns whether the run is to be tried by another plan."""
     released: Callable[[], None]
     """Called before executions are released."""
+    writers: list[RemotePreparedModel] = field(default_factory=list)
+    """What may still write to the client's outputs, since its device sleeps, as a list that bindings of one client to
+    the same memory share.
+    """
 
 
 def bindings_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import HalError, NnhalError
@@ -55,6 +55,13 @@ class Parts:
     def fallback_device(self) -> str:
         """The device that replaces one that fails; empty if none may."""
         return self._fallback_device
+
+    @property
+    def members(self) -> Collection[FleetMember]:
+        """The devices that have parts, the fallback device among them if it has."""
+        with self._lock:
+            parts = [*self._parts.values(), *self._fallback_parts.values()]
+        return {part.member.remote: part.member for part in parts}.values()
 
     @property
     def may_fall_back(self) -> bool:

@@ -21,7 +21,8 @@ from nnhal_service.runtime.plan.sketch import arena_of, passed_values
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, require_wanted
 from nnhal_service.runtime.run.chained import MAX_FENCES, Chained
 from nnhal_service.runtime.run.engine import Engine
-from nnhal_service.runtime.run.run_channel import DirectChain, DirectPath, DirectStep
+from nnhal_service.runtime.run.reports import TouchedMemoryError
+from nnhal_service.runtime.run.run_channel import DirectChain, DirectPath, DirectStep, LentEnd
 from nnhal_service.runtime.run.steps import (
     BoundStep,
     InTurn,
@@ -52,6 +53,7 @@ class BoundPlan:
         self._exchange: OneExchange | None = None
         self._fenced: Chained | None = None
         self._direct: Wiring | None = None
+        self._is_lent = False
         self._given = {**bindings.inputs, **bindings.outputs}
         self._has_buffers = any(b.memory is not None and b.memory.device for b in self._given.values())
         self.dimensions = prepared.dimensions_with({n: b.dimensions for n, b in self._given.items() if b.dimensions})
@@ -88,9 +90,10 @@ class BoundPlan:
 
         Raises HalError, TransportError, and CancelledRunError if the run is cancelled.
         """
-        if self._has_buffers:  # they may have been allocated again, with other tokens
-            self._unbind_dead()
+        if self._has_buffers or any(step.part.prepared.is_given_up for step in self._bound):
+            self._unbind_dead()  # buffers may have been allocated again, with other tokens
         self._unbind_lost()
+        self._require_untouched()
         if self._stragglers.there_are:
             self._replace_memory()
         engine, steps = self.engine, self._steps
@@ -103,6 +106,7 @@ class BoundPlan:
                 steps = self._wire(steps)
             outcome = steps.run(deadline_ns, cancellation)
         except CancelledRunError:
+            self._note_sleepers()
             self._unbind_lost()
             raise
         except NnhalError as error:
@@ -120,7 +124,7 @@ class BoundPlan:
         Raises CancelledRunError.
         """
         exchange = self._exchange
-        if exchange is None or not exchange.is_ready or self._stragglers.there_are:
+        if exchange is None or not exchange.is_ready or self._stragglers.there_are or self._bindings.writers:
             return None
         if self._has_buffers and (not has_its_buffers or any(step.part.prepared.gone for step in self._bound)):
             return None
@@ -137,6 +141,7 @@ class BoundPlan:
     def recover(self, deadline_ns: int, error: NnhalError, cancellation: Cancellation | None) -> Outcome:
         """Run what was started and has failed in the engine, if that is allowed. Raises as ``run`` does."""
         if isinstance(error, CancelledRunError):
+            self._note_sleepers()
             self._unbind_lost()
             raise error
         return self._recover(deadline_ns, error, self._exchange, cancellation)
@@ -183,14 +188,17 @@ class BoundPlan:
         steps = self.bind()
         if self._measure:
             return None
+        lent = LentEnd([step.part.prepared for step in self._bound])
         if isinstance(steps, Wired):
             if self._direct is not None:
                 self._direct.unwire()
             self._direct = Wiring(executions_of(self._bound), steps.bells, self._stragglers)
-            return DirectChain(self._direct)
+            self._is_lent = True
+            return DirectChain(self._direct, lent)
         if not isinstance(steps, SingleStep):
             return None
-        return DirectStep(self._bound[0].execution, self._bound[0].outputs)
+        self._is_lent = True
+        return DirectStep(self._bound[0].execution, self._bound[0].outputs, lent)
 
     def lengths(self) -> dict[int, int]:
         """Bytes of the values of main that have memory of their own; of that memory if a size is not known."""
@@ -209,9 +217,12 @@ class BoundPlan:
     ) -> Outcome:
         """Resume a failed run in the engine, if that is allowed and no other plan is in force."""
         done = steps.done if steps is not None else None
+        self._note_sleepers()
         self._unbind_lost()
         gone = self.prepared.gone
-        if self._note_gone() or steps is self.engine or not self.engine.may_resume(error):
+        is_replaced = self._note_gone()
+        self._require_untouched()
+        if is_replaced or steps is self.engine or not self.engine.may_resume(error):
             require_wanted(cancellation)
             raise self._naming(error, gone)
         if self._stragglers.there_are or (isinstance(error, TransportError) and not gone and steps is not None):
@@ -220,6 +231,23 @@ class BoundPlan:
             done = None
         require_wanted(cancellation)
         return self.engine.resume(deadline_ns, error, done, cancellation)
+
+    def _note_sleepers(self) -> None:
+        """Note the steps that devices which were given up may be at work on: they write when they continue."""
+        for step in self._bound:
+            if step.part.prepared.is_asleep:
+                self._stragglers.there_are = True
+                if any(step.outputs):
+                    self._bindings.writers.append(step.part.prepared)
+
+    def _require_untouched(self) -> None:
+        """Raise TouchedMemoryError if a device that sleeps may still write to the client's outputs."""
+        writers = self._bindings.writers
+        if writers:
+            writers[:] = [writer for writer in writers if writer.is_asleep]
+        if writers:
+            self._stragglers.there_are = True
+            raise TouchedMemoryError
 
     def _replace_memory(self) -> None:
         """Take other memory, since a device may still write to this one."""
@@ -276,7 +304,7 @@ class BoundPlan:
             self._kept = kept_slots(prepared, self.values, self.dimensions)
             self._slots = slots | arena | self._kept
             self._values = Values(prepared, self.dimensions, self._slots)
-            self.engine = Engine(prepared, self._values, bindings.config)
+            self.engine = Engine(prepared, self._values, bindings.config, bindings.writers)
             self._is_bindable = bool(prepared.plan.steps) and self._is_static()
         except BaseException:
             self._manager.release(self._memory)
@@ -375,6 +403,9 @@ class BoundPlan:
         return dependencies([accesses_of(step.device, *self._slots_of(step)) for step in self.prepared.plan.steps])
 
     def _unbind(self) -> None:
+        if self._is_lent:  # a client may have begun a direct run
+            self._is_lent = False
+            self._note_sleepers()
         self._bindings.released()
         if self._steps is not None and self._steps is not self.engine:
             self._steps.close()

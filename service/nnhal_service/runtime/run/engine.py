@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, without_frames
 from nnhal.injected import injected_faults_in
+from nnhal.remote import RemotePreparedModel
 from nnhal.reports import CLIENT_STEP, StepReport
 from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape
 from nnhal_hosting.logs import get_logger
@@ -24,13 +25,19 @@ from nnhal_service.runtime.plan.parts import Part
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, StoppableBurst, require_wanted
 from nnhal_service.runtime.run.deadlines import has_passed
-from nnhal_service.runtime.run.reports import InjectedFailure, OutputReport, OutputTooSmallError, step_on
+from nnhal_service.runtime.run.reports import (
+    InjectedFailure,
+    OutputReport,
+    OutputTooSmallError,
+    TouchedMemoryError,
+    step_on,
+)
 from nnhal_service.runtime.run.steps import step_report
 from nnhal_service.runtime.run.walk import LoopTimeoutError, loop_timeout, walk
 
 _MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
 _log = get_logger(__name__)
-FINAL_ERRORS = (OutputTooSmallError, LoopTimeoutError, CancelledRunError)
+FINAL_ERRORS = (OutputTooSmallError, LoopTimeoutError, CancelledRunError, TouchedMemoryError)
 """Errors that another device could not avoid."""
 
 
@@ -49,13 +56,18 @@ class Engine:
     ``failed_devices`` are those of the steps that it ran, as long as ``fell_back`` holds.
     """
 
-    def __init__(self, prepared: PreparedPlan, values: Values, config: ExecutionConfig) -> None:
-        """Raises INVALID_ARGUMENT if the loop timeout is not valid."""
+    def __init__(
+        self, prepared: PreparedPlan, values: Values, config: ExecutionConfig, writers: list[RemotePreparedModel]
+    ) -> None:
+        """``writers`` gets the parts that may still write to the memory of a run (see ``Bindings``).
+
+        Raises INVALID_ARGUMENT if the loop timeout is not valid."""
         self._prepared = prepared
         self._parts = prepared.parts
         self._plan = prepared.plan
         self._values = values
         self._config = config
+        self.writers = writers
         self._loop_timeout_ns = loop_timeout(config.loop_timeout_duration_ns)
         self._bursts: dict[Part, StoppableBurst] = {}
         self._closed_bytes = 0
@@ -228,7 +240,13 @@ class Engine:
         started = time.perf_counter_ns()
         while True:
             request = request_of(inputs, outputs, own)
-            outcome = burst.execute(request, self._config, deadline_ns, self._cancellation)
+            try:
+                outcome = burst.execute(request, self._config, deadline_ns, self._cancellation)
+            except NnhalError as error:
+                if part.prepared.is_asleep:
+                    self.writers.append(part.prepared)
+                    raise TouchedMemoryError from error
+                raise
             shapes = outcome.result.output_shapes
             self._outputs |= {
                 slot.name: OutputReport(slot.name, shape.dimensions, shape.is_sufficient)

@@ -68,6 +68,14 @@ class OutputTooSmallError(HalError):
         self.outputs = tuple(outputs)
 
 
+class TouchedMemoryError(HalError):
+    """DEVICE_UNAVAILABLE: a device that sleeps may write to the outputs of the run, which succeeds in other memory."""
+
+    def __init__(self) -> None:
+        message = "a device does not answer, and may write to the memory of the outputs when it does: bind other memory"
+        super().__init__(ErrorStatus.DEVICE_UNAVAILABLE, message)
+
+
 class Context(Protocol):
     """What a watcher may ask of the context that ran."""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import NnhalError
-from nnhal.remote import RemoteExecution
+from nnhal.remote import RemoteExecution, RemotePreparedModel
 from nnhal.types import RunUsage
 from nnhal_service.runtime.run.wiring import Wiring
 
@@ -37,16 +37,34 @@ class DirectPath(Protocol):
         ...
 
 
+class LentEnd:
+    """Ends a client's run channel if a device is given up that the client may wait for."""
+
+    def __init__(self, parts: Sequence[RemotePreparedModel]) -> None:
+        """``parts`` are prepared on the devices that answer on the channel."""
+        self._parts = parts
+        self._kept: Descriptor | None = None
+
+    def lend(self, end: Descriptor) -> Descriptor:
+        """Return the end that the client gets. Another descriptor of it stays here as long as this object."""
+        self._kept = end.duplicate()
+        for part in self._parts:
+            part.calls.end_with_session(self._kept)
+        return end
+
+
 class DirectStep:
     """The only step of a plan, which the device runs for calls on the channel."""
 
-    def __init__(self, execution: RemoteExecution, outputs: Sequence[str]) -> None:
+    def __init__(self, execution: RemoteExecution, outputs: Sequence[str], lent: LentEnd) -> None:
         """``outputs`` are the names of its outputs, and empty strings for those that are not the model's."""
         self._execution = execution
         self._outputs = outputs
+        self._lent = lent
 
     def open(self) -> RunChannelEnd:
-        return RunChannelEnd(self._execution.open_run_channel(), self._execution.handle, self._outputs)
+        end = self._lent.lend(self._execution.open_run_channel())
+        return RunChannelEnd(end, self._execution.handle, self._outputs)
 
     def usage(self, close: bool, seconds: float | None) -> RunUsage:
         return self._execution.run_channel_usage(close, seconds)
@@ -55,11 +73,12 @@ class DirectStep:
 class DirectChain:
     """Several steps that are wired for the client alone."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: Wiring, lent: LentEnd) -> None:
         self._wiring = wiring
+        self._lent = lent
 
     def open(self) -> RunChannelEnd:
-        return RunChannelEnd(self._wiring.take_caller_end(), self._wiring.execution)
+        return RunChannelEnd(self._lent.lend(self._wiring.take_caller_end()), self._wiring.execution)
 
     def usage(self, close: bool, seconds: float | None) -> RunUsage:
         try:

@@ -62,6 +62,8 @@ class Wired:
         cancelled = create_sealed(_RUN_NUMBER.size, "nnhal-cancelled")
         wiring = Wiring(executions_of(self._steps), self.bells, self._stragglers, cancelled)
         self._chain = _Chain(wiring, channel_from(wiring.take_caller_end()), cancelled)
+        for step in self._steps:
+            step.part.prepared.calls.end_with_session(self._chain.channel)
 
     def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
         self.start(deadline_ns, cancellation)

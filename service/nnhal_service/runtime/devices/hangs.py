@@ -1,0 +1,188 @@
+"""Finds devices that hang while runs wait for them, and ends them, so that the runs fall back as after a death.
+
+A device hangs if its process does not answer at all for some seconds. Only devices that runs wait for are asked, by
+opening a link, which none of the threads that serve calls takes part in. A process that a debugger traces, or that is
+busy with what may take long, is left alone: a preparation, or the first run of a binding.
+
+The process is killed before its runs go elsewhere, so that it writes to their memory no more. One that an operator has
+stopped, and one that this process may not kill, is given up instead: see ``RemoteDevice.give_up``.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from nnhal.errors import DeadObjectError, NnhalError
+from nnhal.link import Link
+from nnhal.remote import RemoteDevice
+from nnhal_hosting.logs import get_logger
+from nnhal_hosting.supervision import is_stopped
+from nnhal_service.runtime.devices.notes import Note, no_note
+
+HANG_SECONDS = 2.0
+WAITED_SECONDS = 0.3
+"""How long a run waits before its devices are asked."""
+_LOOK_SECONDS = 0.2
+_TICK_SECONDS = 0.1
+_LONGEST_TICK_SECONDS = 0.15
+"""What counts of a tick: if this process itself was late, the machine is busy or was asleep."""
+_END_SECONDS = 1.0
+"""How long a killed process may take to end; one in a frozen control group does not."""
+_log = get_logger(__name__)
+
+
+class AwaitedDevice(NamedTuple):
+    """A device that a run waits for, or may wait for without passing through here."""
+
+    name: str
+    remote: RemoteDevice
+    may_be_busy: bool
+    """Whether the run may keep the whole process busy for long, since it is the first."""
+
+
+class Waiting(Protocol):
+    """What runs on devices."""
+
+    def awaited(self) -> Iterable[AwaitedDevice]:
+        """The devices that it has been waiting for, for WAITED_SECONDS at least."""
+
+
+class HangWatch:
+    """Looks after the devices of a fleet as long as something may run on them. Safe to use from several threads."""
+
+    def __init__(self, seconds: float = HANG_SECONDS, note: Note = no_note) -> None:
+        """A device hangs that has not answered for so many seconds. ``note`` is told of it."""
+        self._seconds = seconds
+        self._note = note
+        self._lock = threading.Lock()
+        self._all: weakref.WeakSet[Waiting] = weakref.WeakSet()
+        self._asked: set[RemoteDevice] = set()
+        self._thread: threading.Thread | None = None
+        self._over = threading.Event()
+
+    def add(self, waiting: Waiting) -> None:
+        """Look after the devices of ``waiting`` for as long as it exists."""
+        with self._lock:
+            self._all.add(waiting)
+            if self._thread is None and not self._over.is_set():
+                self._thread = threading.Thread(target=self._watch, name="hang-watch", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._over.set()
+
+    def _watch(self) -> None:
+        while not self._over.wait(_LOOK_SECONDS):
+            with self._lock:
+                if not self._all:
+                    self._thread = None
+                    return
+                everything = list(self._all)
+            try:
+                self._look([device for waiting in everything for device in waiting.awaited()])
+            except Exception:
+                _log.exception("the watch of hanging devices has failed; it tries again")
+            del everything  # what is closed meanwhile is to be collected
+
+    def _look(self, devices: list[AwaitedDevice]) -> None:
+        busy: dict[RemoteDevice, bool] = {}
+        for device in devices:
+            busy[device.remote] = busy.get(device.remote, True) and device.may_be_busy
+        for device in devices:
+            remote = device.remote
+            if remote in self._asked or remote.gone:
+                continue
+            self._asked.add(remote)
+            asking = threading.Thread(
+                target=self._ask, args=(device.name, remote, busy[remote]), name=f"ask-{device.name}", daemon=True
+            )
+            asking.start()
+
+    def _ask(self, name: str, remote: RemoteDevice, may_be_busy: bool) -> None:
+        try:
+            if answers(remote, self._seconds) or remote.gone:
+                self._over.wait(self._seconds / 2)  # before it is asked again
+            elif not (is_traced(remote.pid) or remote.is_preparing):
+                has_stopped = is_stopped(remote.pid)
+                if has_stopped or not may_be_busy:
+                    self._end(name, remote, has_stopped)
+        except OSError:
+            return  # its link is closed
+        finally:
+            self._asked.discard(remote)
+
+    def _end(self, name: str, remote: RemoteDevice, has_stopped: bool) -> None:
+        said = f"device {name} has not answered for {self._seconds:g} s"
+        if not has_stopped and killed(remote):
+            what = f"{said}: it hangs and was killed"
+        else:
+            remote.give_up()
+            reason = "it was stopped" if has_stopped else "it hangs, and cannot be killed from here"
+            what = f"{said}: {reason}; models do without it until it answers"
+        _log.warning("a device hangs", device=name, what=what)
+        self._note("failed", name, what)
+
+
+def answers(remote: RemoteDevice, seconds: float) -> bool:
+    """Whether a device answers, or is gone, within so many seconds in which this process itself is on time."""
+    done = threading.Event()
+
+    def ask() -> None:
+        try:
+            Link(remote.endpoint.link, "nnhal-hang-watch", 4 * seconds).close()
+        except DeadObjectError:
+            if not remote.gone:
+                return
+        except NnhalError:  # a refusal is also an answer
+            pass
+        done.set()
+
+    threading.Thread(target=ask, name="ask", daemon=True).start()
+    waited = 0.0
+    while waited < seconds:
+        began = time.monotonic()
+        if done.wait(_TICK_SECONDS):
+            return True
+        waited += min(time.monotonic() - began, _LONGEST_TICK_SECONDS)
+    return False
+
+
+def is_traced(pid: int) -> bool:
+    """Whether a debugger traces a process, and may have stopped it. False if the process cannot be seen."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    tracers = [line.split()[1] for line in status.splitlines() if line.startswith("TracerPid:")]
+    return tracers not in ([], ["0"])
+
+
+def killed(remote: RemoteDevice) -> bool:
+    """Kill the process of a device, and return whether it has ended; False if this process may not or cannot see it.
+
+    No other process can be hit: the id is the device's as long as its link has not ended.
+    """
+    try:
+        process = os.pidfd_open(remote.pid)
+    except (OSError, ValueError):
+        return remote.gone
+    try:
+        if remote.gone:
+            return True
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        return bool(poll.poll(_END_SECONDS * 1000))
+    except OSError:
+        return remote.gone
+    finally:
+        os.close(process)
