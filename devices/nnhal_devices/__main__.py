@@ -21,6 +21,7 @@ def main() -> int:
     from nnhal_devices.driver import DriverOptions
     from nnhal_devices.dynamic import BackendError, register_backends
     from nnhal_devices.faults.arguments import add_fault_arguments, faults_at_start
+    from nnhal_devices.host.memory_watch import be_first_to_go
     from nnhal_devices.host.process import host
     from nnhal_devices.host.settings import DeviceSettings
     from nnhal_devices.host.wire.arguments import add_wire_arguments
@@ -78,6 +79,7 @@ def main() -> int:
     add_supervision_argument(parser)
     arguments = vars(parser.parse_args())
     show_thread_names()
+    be_first_to_go()
     share_interpreter()
     name, directory = arguments.pop("name"), arguments.pop("endpoint")
     started_again = bool(arguments.pop("started_again"))

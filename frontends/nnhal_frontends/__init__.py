@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
+from nnhal.types.layout import MAX_OPERAND_BYTES, byte_size, describe
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.dimensions import with_dimensions
 from nnhal_frontends.errors import InvalidModel, UnreadableModel
@@ -60,7 +61,9 @@ def import_model(
     """
     try:
         make = partial(_imported, content, format, as_one, limits, tensors_only, signature)
-        return _with_states(make, shapes or {}, states) if states else make(shapes or {}, {})
+        imported = _with_states(make, shapes or {}, states) if states else make(shapes or {}, {})
+        _require_expressible(imported)
+        return imported
     except MemoryError as error:
         raise InvalidModel(f"importing the {len(content)} bytes takes more memory than there is") from error
     except RecursionError as error:
@@ -68,6 +71,18 @@ def import_model(
     except _UNFORESEEN as error:
         message = "a value of the model is out of its range, or two values contradict each other"
         raise UnreadableModel(message) from error
+
+
+def _require_expressible(imported: ImportedModel) -> None:
+    """Check that the HAL has tensors so large. Raises InvalidModel."""
+    names = imported.operand_names
+    for index, operand in enumerate(imported.model.main.operands):
+        size = byte_size(operand.type, operand.dimensions)
+        if size > MAX_OPERAND_BYTES or max(operand.dimensions, default=0) > MAX_OPERAND_BYTES:
+            takes = f" takes {size} bytes, expected" if size else " is too long, expected a length of"
+            raise InvalidModel(
+                f"tensor '{names[index] or index}' of {describe(operand.dimensions)}{takes} at most {MAX_OPERAND_BYTES}"
+            )
 
 
 def _with_states(

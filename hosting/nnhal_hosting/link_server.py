@@ -42,6 +42,8 @@ _SEND_SECONDS = 5.0
 _HELLO_SECONDS = 10.0
 _OPERATORS = 8
 """Links beyond the limit that only operators get."""
+_RESERVED = 8
+"""One in so many links is for processes that have none."""
 _OPERATOR_HELLO_SECONDS = 1.0
 """Others must not keep operators out by connecting and sending nothing."""
 _END_SECONDS = 2.0
@@ -121,14 +123,15 @@ class _OpenLink:
 
 
 class _NoRoomError(Exception):
-    """All links are open, and who asks for one more is no operator."""
+    """No link is left for who asks for one more, and who asks is no operator."""
 
 
 class LinkServer:
     """Listens on ``path`` and opens a session for each permitted client; ``opened`` is called with each.
 
-    Processes of this user, of root, and of ``allowed_uids`` are permitted. A few operators get in even if clients have
-    opened all the links that there may be: processes of this user that have one of the admin keys.
+    Processes of this user, of root, and of ``allowed_uids`` are permitted. The last eighth of the links is for
+    processes that have none, and each other user than this one and root may have half of all. A few operators get in
+    even if clients have opened all the links that there may be: processes of this user that have one of the admin keys.
     """
 
     def __init__(
@@ -215,9 +218,9 @@ class LinkServer:
         channel = Channel(connection, self.limits.message_bytes)
         session = Session(self.limits, pid, uid, self._poller, self._ends)
         with self._lock:
-            is_full = len(self._links) >= self.limits.sessions
+            full = self._full(pid, uid)
             thread = threading.Thread(
-                target=self._serve, args=(channel, session, is_full), name=f"link-{session.id}", daemon=True
+                target=self._serve, args=(channel, session, full), name=f"link-{session.id}", daemon=True
             )
             self._links[session.id] = _OpenLink(session, channel, thread)
         self._clients.watch(session, connection, channel)
@@ -230,11 +233,12 @@ class LinkServer:
             _log.warning("link refused: no thread", owner=session.owner, reason=str(error))
             _refuse(connection, str(error))
 
-    def _serve(self, channel: Channel, session: Session, is_full: bool) -> None:
+    def _serve(self, channel: Channel, session: Session, full: str) -> None:
+        """``full`` says why only an operator may have this link; empty if anybody may."""
         try:
-            hello = self._greet(channel, _OPERATOR_HELLO_SECONDS if is_full else _HELLO_SECONDS)
-            if is_full and not self._is_operator(session, hello.admin_key):
-                raise _NoRoomError(self._no_room())
+            hello = self._greet(channel, _OPERATOR_HELLO_SECONDS if full else _HELLO_SECONDS)
+            if full and not self._is_operator(session, hello.admin_key):
+                raise _NoRoomError(full)
             session.client_name = hello.client_name[:_NAME_LENGTH]
             _log.debug("link opened", client=session.title)
             self._opened(session)
@@ -257,6 +261,18 @@ class LinkServer:
 
     def _is_operator(self, session: Session, key: str) -> bool:
         return session.uid == os.geteuid() and is_admin_key(key, self._admin_keys)
+
+    def _full(self, pid: int, uid: int) -> str:
+        """Why a process may open no further link; empty if it may. The caller holds the lock."""
+        most, sessions = self.limits.sessions, [link.session for link in self._links.values()]
+        if len(sessions) >= most:
+            return self._no_room()
+        owned = sum(session.pid == pid for session in sessions)
+        if pid > 0 and owned and most - len(sessions) <= most // _RESERVED:
+            return f"process {pid} has {owned} links, and the last {most // _RESERVED} of {most} are for others"
+        if uid not in (0, os.geteuid()) and sum(session.uid == uid for session in sessions) >= max(1, most // 2):
+            return f"user {uid} has {max(1, most // 2)} links, which is as many as another user may have"
+        return ""
 
     def _no_room(self) -> str:
         return f"{self.limits.sessions} links are open, which is the limit"

@@ -60,3 +60,36 @@ def test_a_resolved_model_has_constants_from_the_model_and_from_its_pool() -> No
     for name, values in constants.items():
         np.testing.assert_array_equal(found[imported.operand_names.index(name)], values)
     assert len(imported.model.pools) == 1
+
+
+HUGE = [1 << 30, 1 << 30]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            onnx_model([make_node("Relu", ["x"], ["y"], name="n")], {"x": HUGE}, ["y"]).SerializeToString(),
+            "tensor 'x' of [1073741824, 1073741824] takes 4611686018427387904 bytes, expected at most 4294967295",
+        ),
+        (
+            onnx_model([make_node("Relu", ["x"], ["y"])], {"x": ["n", 1 << 33]}, ["y"]).SerializeToString(),
+            "tensor 'x' of [?, 8589934592] is too long, expected a length of at most 4294967295",
+        ),
+        (
+            onnx_model(
+                [make_node("Pad", ["x", "pads"], ["big"]), make_node("ReduceSum", ["big"], ["y"], keepdims=0)],
+                {"x": [1, 1]},
+                ["y"],
+                {"pads": np.array([0, 0, 1 << 40, 1 << 40])},
+            ).SerializeToString(),
+            "tensor 'big' of [1099511627777, 1099511627777] takes 4835703278467312791846916 bytes",
+        ),
+        (one("TANH", [floats(*HUGE)], floats(*HUGE)).file(), "takes 4611686018427387904 bytes, expected at most"),
+    ],
+    ids=["ONNX", "an axis", "inside", "TFLite"],
+)
+def test_a_tensor_that_the_hal_cannot_have_is_named_with_its_bytes(content: bytes, message: str) -> None:
+    with pytest.raises(InvalidModel) as caught:
+        import_model(content)
+    assert message in str(caught.value)

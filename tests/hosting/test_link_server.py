@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,6 +57,22 @@ except BrokenPipeError:
     pass  # it has been answered before it has greeted
 sys.stdout.buffer.write(link.recv(65536))
 """
+
+
+@contextmanager
+def keeper_of_a_link(uid: int, path: Path) -> Iterator[None]:
+    """Have a process of another user keep a link open until the context ends."""
+    path.parent.chmod(0o755)
+    path.chmod(0o666)
+    code = GREETER.replace("sys.stdout", "link.recv(65536)\nprint('open', flush=True)\nsys.stdin.read()\nsys.stdout")
+    command = [sys.executable, "-I", "-S", "-c", code, str(path), HELLO.hex(), str(uid)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 def greeting_by(uid: int, path: Path) -> wire.LinkReply:
@@ -251,6 +267,34 @@ def test_a_link_of_another_user_is_refused_unless_the_user_is_allowed(served: Se
         assert opened.get(timeout=SECONDS).uid == OTHER_USER
     finally:
         server.close()
+
+
+def test_a_process_with_links_leaves_the_last_ones_to_others(short_path: Path) -> None:
+    path = short_path / "open.sock"
+    server = LinkServer(path, lambda _: None, SessionLimits(sessions=16), (OTHER_USER,))
+    server.start()
+    with ExitStack() as stack:
+        stack.callback(server.close)
+        for _ in range(14):
+            stack.callback(Link(path).close)
+        for _ in range(3):
+            with pytest.raises(TransportError, match=f"process {os.getpid()} has 14 links, and the last 2 of 16"):
+                Link(path)
+        assert greeting_by(os.geteuid(), path).welcome.session_token
+
+
+@needs_root
+def test_another_user_has_half_of_the_links_at_most(short_path: Path) -> None:
+    path = short_path / "open.sock"
+    server = LinkServer(path, lambda _: None, SessionLimits(sessions=4), (OTHER_USER,))
+    server.start()
+    with ExitStack() as stack:
+        stack.callback(server.close)
+        for _ in range(2):
+            stack.enter_context(keeper_of_a_link(OTHER_USER, path))
+        refusal = greeting_by(OTHER_USER, path).refusal
+        assert refusal.message == f"user {OTHER_USER} has 2 links, which is as many as another user may have"
+        assert greeting_by(os.geteuid(), path).welcome.session_token
 
 
 def test_one_link_too_many_is_refused_with_the_reason(served: Served) -> None:

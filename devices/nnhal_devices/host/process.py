@@ -35,6 +35,7 @@ from nnhal_devices.driver import Driver
 from nnhal_devices.host.administration import DeviceAdministration
 from nnhal_devices.host.client_session import ClientSession, ClientSessions, OnChannel
 from nnhal_devices.host.hosted_device import HostedDevice
+from nnhal_devices.host.memory_watch import MemoryWatch
 from nnhal_devices.host.servicers.backend import BackendServicer
 from nnhal_devices.host.servicers.buffer import BufferServicer
 from nnhal_devices.host.servicers.burst import BurstServicer
@@ -46,7 +47,7 @@ from nnhal_devices.host.servicers.fenced_execution_callback import FencedExecuti
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
 from nnhal_devices.host.servicers.recording import DeviceRecordingServicer
 from nnhal_devices.host.settings import DeviceSettings
-from nnhal_devices.host.watchdog import Watchdog
+from nnhal_devices.host.watchdog import Watchdog, end_process
 from nnhal_devices.host.wire.door import WireDoor
 from nnhal_devices.host.wire.limits import WireLimits
 from nnhal_devices.host.wire.own_device import OwnDevice
@@ -119,7 +120,10 @@ def host(
     process = ServerProcess(
         endpoint, clients.opened, limits, settings.calls, settings.allowed_uids, poller, oversight.keys
     )
-    process.outlast(Watchdog(device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of))
+    memory = MemoryWatch(settings.memory_bytes, end_process)
+    process.outlast(
+        Watchdog(device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of, end_process, memory)
+    )
     recorder, recorded = _recorder(device, clients, settings)
     _serve_calls(process, device, clients, [around for around in (points, recorded) if around is not None])
     recording_pb2_grpc.add_DeviceRecordingServiceServicer_to_server(
@@ -128,7 +132,7 @@ def host(
     faults_pb2_grpc.add_FaultServiceServicer_to_server(FaultServicer(faults, clients), process.rpc)
     operators = serve_admin(process, DeviceAdministration(device, clients), oversight)
     process.serve_operators(
-        admin_pb2_grpc.add_DeviceAdminServiceServicer_to_server, DeviceAdminServicer(device, clients, operators)
+        admin_pb2_grpc.add_DeviceAdminServiceServicer_to_server, DeviceAdminServicer(device, clients, operators, memory)
     )
     door = WireDoor.of(settings)
     if door is not None:

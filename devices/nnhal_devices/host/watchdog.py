@@ -4,7 +4,7 @@ Most drivers look at the limits of a run themselves, between operations. The wat
 a library that computes for long, and it notices that a client has left. If a driver does not end an execution that
 should have ended some time ago, the watchdog ends the process, as the last resort: what supervises the process starts
 it again. An execution that has no deadline, and that nobody wants to end, may take as long as it likes, but others do
-not wait for it for ever.
+not wait for it for ever. It also has the process end that takes more memory than it may.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from nnhal.admin import EXIT_STATUS
+from nnhal_devices.host.memory_watch import MemoryWatch
 from nnhal_devices.host.scheduler import Admissible, Admission, Scheduler
 from nnhal_hosting.logs import get_logger
 
@@ -24,6 +25,8 @@ _LOOK_SECONDS = 0.025
 """How often it looks while executions run: the execution of a brief run ends before it is seen."""
 _QUIET_LOOKS = 40
 """After so many looks at an idle device, the watchdog sleeps until the next execution."""
+_IDLE_SECONDS = 0.1
+"""How often it then looks at the memory of the process, which may prepare a model."""
 _LONGEST_LOOK_SECONDS = 1.0
 """What counts of the time between two looks: while the process is frozen, no driver can end an execution."""
 _log = get_logger(__name__)
@@ -45,12 +48,14 @@ class Watchdog:
         turn: float,
         describe: Callable[[Admissible], str] = repr,
         last_resort: Callable[[], object] = end_process,
+        memory: MemoryWatch | None = None,
     ) -> None:
         """``patience`` is how many seconds after it should have ended an execution may go on.
 
         ``turn`` is for how many seconds one may have others wait for its worker. ``describe`` names an execution in the
-        log. ``last_resort`` is called if one does not end in time.
+        log. ``last_resort`` is called if one does not end in time. ``memory`` looks at what the process takes.
         """
+        self._memory = memory
         self._scheduler = scheduler
         self._patience = patience
         self._turn_ns = int(turn * 1e9)
@@ -83,9 +88,11 @@ class Watchdog:
                 continue
             quiet = 0
             scheduler.wakes.clear()
-            if scheduler.is_idle and not self._over:  # what enters from now on wakes the watchdog
-                scheduler.wakes.wait()
-                looked = time.monotonic()
+            while scheduler.is_idle and not self._over:  # what enters from now on wakes the watchdog
+                if scheduler.wakes.wait(_IDLE_SECONDS if self._memory is not None else None):
+                    break
+                self._look_at_memory()
+            looked = time.monotonic()
 
     def _look_safely(self, passed: float) -> bool:
         try:
@@ -96,6 +103,7 @@ class Watchdog:
 
     def _look(self, passed: float) -> bool:
         """Look after ``passed`` seconds; return whether there are executions."""
+        self._look_at_memory()
         self._scheduler.relieve(self._turn_ns)
         running, waiting = self._scheduler.admissions()
         for number, execution, control, _ in (*running, *waiting):
@@ -116,6 +124,10 @@ class Watchdog:
             if self._late[number] >= self._patience:
                 self._give_up(admission)
         return bool(running or waiting or enqueued)
+
+    def _look_at_memory(self) -> None:
+        if self._memory is not None:
+            self._memory.look(lambda: [self._describe(each.execution) for each in self._scheduler.admissions()[0]])
 
     def _interrupt(self, admission: Admission) -> None:
         try:

@@ -30,8 +30,7 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
 
     Such a declaration is dropped. With ``lenient`` shapes need not all be inferable. Raises InvalidModel.
     """
-    bounds = InferenceBounds.of(model.graph)
-    bounds.require_few()
+    InferenceBounds.of(model.graph).require_few()
     declared = {value.name: value for value in model.graph.output}
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
@@ -39,17 +38,22 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
         if value.type.WhichOneof("value") == "tensor_type":
             value.type.tensor_type.ClearField("shape")
     try:
-        inferred = _inferred(bare, bounds.may_propagate)
+        inferred = _inferred(bare)
     except InferenceError as error:
         if not lenient:
             raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
-        inferred = _without_inner_shapes(bare, bounds.may_propagate)
+        inferred = _without_inner_shapes(bare)
     warnings = [_merge(declared[value.name], value) for value in inferred.graph.output]
     return inferred, [warning for warning in warnings if warning]
 
 
-def _inferred(model: onnx.ModelProto, propagates: bool) -> onnx.ModelProto:
-    """Infer with ranks that onnx leaves unknown: the result of Reshape has as many axes as its target has elements."""
+def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Infer with ranks that onnx leaves unknown: the result of Reshape has as many axes as its target has elements.
+
+    The first inference is without data, and finds vectors whose elements would be too many to be propagated.
+    """
+    model = infer_shapes(model, check_type=True, strict_mode=True)
+    propagates = InferenceBounds.of(model.graph).may_propagate
     for _ in range(_MOST_ROUNDS):
         model = infer_shapes(model, check_type=True, strict_mode=True, data_prop=propagates)
         if not _add_ranks(model.graph):
@@ -57,13 +61,13 @@ def _inferred(model: onnx.ModelProto, propagates: bool) -> onnx.ModelProto:
     return model
 
 
-def _without_inner_shapes(model: onnx.ModelProto, propagates: bool) -> onnx.ModelProto:
+def _without_inner_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     """Infer without what the model declares of inner tensors, unless that does not help either."""
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     del bare.graph.value_info[:]
     try:
-        return _inferred(bare, propagates)
+        return _inferred(bare)
     except InferenceError:
         return infer_shapes(model)
 

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Generic, NoReturn
 
 from nnhal.errors import HalError, TransportError
+from nnhal.exhaustion import lack_of
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import ErrorStatus
 from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat
@@ -179,6 +180,11 @@ def _named(name: str, version: int) -> Generator[None]:
         # The message may say where the device's sockets are.
         _log.error("a device is gone while a model is loaded", model=name, version=version, reason=str(error))
         raise _failed(name, version, ErrorKind.UNAVAILABLE, "a device is gone") from error
+    except (MemoryError, OSError, RuntimeError) as error:
+        lack = lack_of(error)
+        if not lack:
+            raise
+        raise _failed(name, version, ErrorKind.RESOURCE_EXHAUSTED, lack) from error
 
 
 def _failed(name: str, version: int, kind: ErrorKind, reason: str) -> ServingError:

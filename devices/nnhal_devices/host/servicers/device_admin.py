@@ -9,6 +9,7 @@ from nnhal.v1 import admin_pb2_grpc
 from nnhal_devices.driver import ShownWorkload
 from nnhal_devices.host.client_session import ClientSessions
 from nnhal_devices.host.hosted_device import HostedDevice
+from nnhal_devices.host.memory_watch import MemoryWatch
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.shown_figures import device_figures_to_wire, figures_to_wire, limits_to_wire, temperature_of
 from nnhal_hosting.admin.guard import OperatorGuard
@@ -18,8 +19,11 @@ from nnhal_hosting.rpc import answers
 class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
     """DeviceAdminService over gRPC."""
 
-    def __init__(self, device: HostedDevice, clients: ClientSessions, guard: OperatorGuard) -> None:
+    def __init__(
+        self, device: HostedDevice, clients: ClientSessions, guard: OperatorGuard, memory: MemoryWatch
+    ) -> None:
         self._device = device
+        self._memory = memory
         self._clients = clients
         self._guard = guard
 
@@ -40,7 +44,11 @@ class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
             buffer_bytes=device.memory.used,
             buffer_limit_bytes=device.memory.limit,
             temperature=temperature_of(backend),
-            figures=device_figures_to_wire(backend),
+            figures=[
+                *device_figures_to_wire(backend),
+                wire.DeviceFigure(name="memory of the process", value=self._memory.used(), unit="bytes"),
+                wire.DeviceFigure(name="limit of that memory", value=self._memory.limit, unit="bytes"),
+            ],
             limits=limits_to_wire(backend) if request.with_limits else (),
             wire_up_bytes=device.counters.wire_up_bytes,
             wire_down_bytes=device.counters.wire_down_bytes,

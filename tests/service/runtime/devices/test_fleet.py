@@ -322,9 +322,8 @@ def test_a_device_that_refuses_the_frameworks_link_is_not_registered(
     short_path: Path, stack: ExitStack, logged: list[EventDict]
 ) -> None:
     fleet = fleet_of(stack, short_path, {})
-    crowd = [
-        stack.enter_context(RemoteDevice(Endpoint(short_path / "d0"), "crowd")) for _ in range(SessionLimits().sessions)
-    ]
+    most = SessionLimits().sessions * 7 // 8  # the others are for other processes
+    crowd = [stack.enter_context(RemoteDevice(Endpoint(short_path / "d0"), "crowd")) for _ in range(most)]
     assert answering(fleet) == []
     assert warnings_of(logged) == [("d0", "a device refuses the framework")]
     crowd[0].close()

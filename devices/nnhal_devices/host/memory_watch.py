@@ -1,0 +1,63 @@
+"""How much memory of its own a device process may take before it ends: the device dies, and not the host.
+
+Libraries such as ONNX Runtime allocate arenas and inner tensors whose sizes nobody knows before. Limits of the kernel
+(RLIMIT_AS, RLIMIT_DATA) count what is reserved and never touched, and make allocations fail at points that libraries
+do not survive. So the process looks at what it has, and ends itself, while there is still memory to say why.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from nnhal_hosting.logs import get_logger
+
+_STATM = Path("/proc/self/statm")
+_RESIDENT, _SHARED = 1, 2
+_SHARE = 0.8
+_SCORE = 500
+_log = get_logger(__name__)
+
+
+def own_bytes() -> int:
+    """The resident bytes that only this process has: neither files nor memory that it shares with others."""
+    fields = _STATM.read_text().split()
+    return (int(fields[_RESIDENT]) - int(fields[_SHARED])) * mmap.PAGESIZE
+
+
+def usual_limit() -> int:
+    """Four fifths of what the host has available now, and what the process has already."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    available = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), 1 << 50)
+    return own_bytes() + int(available * _SHARE)
+
+
+def be_first_to_go() -> None:
+    """Have the kernel end this process rather than others if the host has no memory left."""
+    score = Path("/proc/self/oom_score_adj")
+    with suppress(OSError, ValueError):
+        if int(score.read_text()) < _SCORE:
+            score.write_text(str(_SCORE))
+
+
+class MemoryWatch:
+    """Ends a process that takes more memory of its own than ``limit`` bytes; 0 stands for the usual limit."""
+
+    def __init__(self, limit: int, last_resort: Callable[[], object], used: Callable[[], int] = own_bytes) -> None:
+        self.limit = limit or usual_limit()
+        self.used = used
+        self._last_resort = last_resort
+
+    def look(self, running: Callable[[], Sequence[str]]) -> None:
+        """End the process if it has too much; ``running`` names the executions of this moment for the log."""
+        used = self.used()
+        if used > self.limit:
+            _log.error(
+                "the process has taken more memory than it may (NNHAL_DEVICE_MEMORY_BYTES): it ends",
+                bytes=used,
+                limit=self.limit,
+                executions=", ".join(running()) or "none: it prepares models, or keeps what it has prepared",
+            )
+            self._last_resort()

@@ -1,0 +1,32 @@
+"""What counts as the memory of a process, and what happens at its limit."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+
+from nnhal.memory import create_ashmem, open_pool
+from nnhal_devices.host.memory_watch import MemoryWatch, own_bytes
+
+MEBIBYTE = 1 << 20
+
+
+def test_memory_that_is_shared_is_not_a_process_s_own() -> None:
+    before = own_bytes()
+    pool = open_pool(create_ashmem(256 * MEBIBYTE), writable=True)
+    pool.view(0, 256 * MEBIBYTE)[:: mmap.PAGESIZE] = 1  # type: ignore[union-attr]
+    assert own_bytes() - before < 64 * MEBIBYTE
+    own = np.ones(128 * MEBIBYTE, np.uint8)
+    assert own_bytes() - before > 64 * MEBIBYTE
+    assert own.size
+
+
+def test_the_process_ends_beyond_the_limit_only() -> None:
+    used, ended = [100], list[str]()
+    watch = MemoryWatch(100, lambda: ended.append("ended"), lambda: used[0])
+    watch.look(lambda: ["a run"])
+    assert not ended
+    used[0] = 101
+    watch.look(lambda: ["a run"])
+    assert ended
