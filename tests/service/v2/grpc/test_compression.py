@@ -60,7 +60,7 @@ def test_a_request_that_grows_beyond_the_limit_is_refused_and_holds_nothing(
     with pytest.raises(grpc.RpcError) as caught:
         call(served, INFER, bomb, algorithm)
     assert caught.value.code() == StatusCode.RESOURCE_EXHAUSTED
-    assert "which --request-memory allows" in caught.value.details()
+    assert "which --request-memory allows" in str(caught.value.details())
     assert budget.held == 0
 
 
@@ -72,7 +72,7 @@ def test_calls_beside_inferences_take_compressed_messages_of_half_a_mebibyte(ser
         long = wire.ModelReadyRequest(name="n" * MEBIBYTE).SerializeToString()
         call(served, ready, long, grpc.Compression.Gzip)
     assert caught.value.code() == StatusCode.RESOURCE_EXHAUSTED
-    assert "more than 524288 bytes" in caught.value.details()
+    assert "more than 524288 bytes" in str(caught.value.details())
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_broken_message_is_refused(served: Served, broken: bytes) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         call(served, INFER, broken, grpc.Compression.NoCompression)
     assert caught.value.code() == StatusCode.INVALID_ARGUMENT
-    assert "the compressed message is broken" in caught.value.details()
+    assert "the compressed message is broken" in str(caught.value.details())
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zlib.compress])
