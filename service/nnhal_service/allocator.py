@@ -1,13 +1,31 @@
-"""Settings of the C library's allocator for a process that serves large messages."""
+"""The memory of a process that serves large messages, and settings of the C library's allocator for it."""
 
 from __future__ import annotations
 
 import ctypes
+import os
+from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
 _KEPT_BYTES = 64 << 20
 _LARGEST_IN_HEAP = 32 << 20
 """The most that glibc allows."""
+
+
+_STATM = Path("/proc/self/statm")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes() -> int:
+    """The bytes of physical memory that this process takes."""
+    return int(_STATM.read_bytes().split()[1]) * _PAGE_BYTES
+
+
+def return_freed_memory() -> None:
+    """Give memory that is kept back to the system. Does nothing with another C library."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def keep_freed_memory() -> None:

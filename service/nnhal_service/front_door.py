@@ -37,6 +37,7 @@ from nnhal_service.front_workers.pool import FrontWorkers
 from nnhal_service.front_workers.ports import SharedPort
 from nnhal_service.front_workers.shared_memory import LentRegions, RegionLender
 from nnhal_service.fronts import FrontBackends, grpc_front, http_front, instance_memory_of
+from nnhal_service.listener_watch import Ask, ListenerWatch, asks_grpc, asks_http
 from nnhal_service.observability import (
     NO_NATIVE_CLIENTS,
     Metrics,
@@ -172,6 +173,7 @@ class FrontDoor:
             if self._workers is not None:
                 self._workers.wait_until_ready()
             self._changed()
+            undo.enter_context(ListenerWatch(self._loop, self._listeners()))
             self._undo = undo.pop_all()
         _log.info("serving models", **self.addresses)
         return self
@@ -346,6 +348,17 @@ class FrontDoor:
         front = HttpServer(listener, app, self._loop, self._tls, connection_limits(settings), inherited=inherited)
         self.addresses["metrics"] = front.listener.address
         return front
+
+    def _listeners(self) -> dict[str, Ask]:
+        """How to ask each server of this process whether it answers. That of gRPC has a socket without TLS too."""
+        asks: dict[str, Ask] = {}
+        if self._grpc is not None:
+            asks["gRPC"] = asks_grpc(self._grpc.addresses[-1])
+        for name in ("http", "metrics"):
+            if name in self.addresses and not (name == "http" and self._workers is not None):
+                host, _, port = self.addresses[name].rpartition(":")
+                asks[name] = asks_http(host.strip("[]"), int(port), self._tls is not None)
+        return asks
 
     def _models(self) -> Iterator[ServedModel]:
         """The models that are ready; a model that is unloaded meanwhile is left out."""

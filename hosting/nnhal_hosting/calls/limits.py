@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _READ_AHEAD_BYTES = 16 << 10
+_NOT_COMPRESSED = 1
+"""The set of algorithms that has identity only: gRPC would decompress a message before its length is known."""
 
 
 def read_ahead_options(size: int = _READ_AHEAD_BYTES) -> tuple[tuple[str, int], ...]:
@@ -50,4 +52,5 @@ class CallLimits:
             ("grpc.max_receive_message_length", self.message_bytes),
             ("grpc.max_concurrent_streams", self.connection_calls),
             *read_ahead_options(self.read_ahead_bytes),
+            ("grpc.compression_enabled_algorithms_bitset", _NOT_COMPRESSED),
         )

@@ -12,6 +12,7 @@ from nnhal_service.access import Guard
 from nnhal_service.access.roles import role_for_call
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.v2.grpc.calls import Call, Context, I, O
+from nnhal_service.v2.grpc.compression import plain
 from nnhal_service.v2.grpc.statuses import abort
 
 AUTHORIZATION = "authorization"
@@ -59,6 +60,6 @@ def _only_reads(method: str, request: object) -> bool:
     if kind is None or not isinstance(request, bytes):
         return False
     try:
-        return not kind.FromString(request).settings
-    except DecodeError:
+        return not kind.FromString(plain(request)).settings
+    except (DecodeError, ServingError):
         return False

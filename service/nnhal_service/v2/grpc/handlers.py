@@ -24,6 +24,7 @@ from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.grpc.access import changes_settings, guarded
 from nnhal_service.v2.grpc.calls import Call, Context, OpenLimit, ended
+from nnhal_service.v2.grpc.compression import plain
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
 from nnhal_service.v2.grpc.receptions import Receptions
 from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
@@ -125,7 +126,7 @@ def _in_loop(name: str, kind: type[Message], behaviour: Call[Message, Message]) 
 
     async def call(data: bytes, context: Context) -> bytes:
         try:
-            return (await behaviour(kind.FromString(data), context)).SerializeToString()
+            return (await behaviour(kind.FromString(plain(data)), context)).SerializeToString()
         except Exception as error:
             answer = answer_for(error, name)
         await abort(context, answer)
@@ -142,7 +143,7 @@ def _in_thread(
     threads: Executor,
 ) -> Call[bytes, bytes]:
     def work(data: bytes, owner: str) -> bytes:
-        return behaviour(kind.FromString(data), owner).SerializeToString()
+        return behaviour(kind.FromString(plain(data)), owner).SerializeToString()
 
     async def call(data: bytes, context: Context) -> bytes:
         work_of_call = partial(work, data, servicer.owner(context))

@@ -25,6 +25,7 @@ from nnhal_service.serving.request import InferenceResponse, Parameter
 from nnhal_service.v2.backend import ModelBackend, ModelRepository, SharedMemory
 from nnhal_service.v2.grpc.access import AUTHORIZATION, metadata_value
 from nnhal_service.v2.grpc.calls import Context, ended
+from nnhal_service.v2.grpc.compression import decompressed, is_compressed
 from nnhal_service.v2.grpc.decode import Asked, CutRequest, Head, cut_in_loop, cut_request, head_of, request_from_wire
 from nnhal_service.v2.grpc.encode import Raw, encode_response, encode_stream_response, response_to_wire
 from nnhal_service.v2.grpc.statuses import abort, answer_for
@@ -88,6 +89,7 @@ class InferCalls:
         with RequestScope(metadata_value(context, TRACEPARENT)) as scope:
             try:
                 with self._budget.charge(len(data)) as charge:
+                    data = await self._decompressed(data, charge)
                     cut = await self._cut(data)
                     head = await self._head(cut, charge)
                     scope.name(head.model_name, cut.id)
@@ -111,6 +113,7 @@ class InferCalls:
             with RequestScope(traceparent) as scope:
                 try:
                     with self._budget.charge(len(data)) as charge:
+                        data = await self._decompressed(data, charge)
                         cut = await self._cut(data)
                         if not is_first and self._guard.has_rules:
                             self._guard.admit(AccessRole.INFER, metadata_value(context, AUTHORIZATION), context.peer())
@@ -128,6 +131,11 @@ class InferCalls:
             with self._held(answer):
                 await context.write(answer)
             answer = b""
+
+    async def _decompressed(self, data: bytes, charge: Charge) -> bytes:
+        if not is_compressed(data):
+            return data
+        return await ended(self._loop.compute(decompressed, data, charge.grow))
 
     async def _cut(self, data: bytes) -> CutRequest:
         cut = cut_in_loop(data)

@@ -1,19 +1,24 @@
 """Receiving the messages of unary calls: few at a time, so that their memory is bounded before anybody admits them.
 
 To gRPC such a call is a stream of requests, whose first message is asked for here. Of a call that waits for its turn,
-gRPC holds 16 KiB at most (``nnhal_hosting.calls.limits``).
+gRPC holds 16 KiB at most (``nnhal_hosting.calls.limits``). Of one that is received, nobody knows how many bytes gRPC
+holds, until it is complete. So what the process takes is looked at while messages take their time.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 
 import grpc
 
+from nnhal_service.allocator import resident_bytes, return_freed_memory
 from nnhal_service.v2.grpc.calls import Call, Context, O
 
+_LOOK_SECONDS = 0.02
+"""How often the memory is looked at. What the network carries meanwhile may exceed the limit."""
 _PATIENCE_SECONDS = 1.0
 """How long a message may take while other calls wait for their turn."""
 
@@ -25,12 +30,21 @@ class Receptions:
     long as nobody waits, it may take its time.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, limit_bytes: int = -1, resident: Callable[[], int] = resident_bytes) -> None:
+        """The process may grow by ``limit_bytes`` while messages come, by any number if that is -1. Beyond it, all of
+        them but the oldest end with RESOURCE_EXHAUSTED. ``resident`` says what the process takes.
+        """
         self._limit = limit
+        self._limit_bytes = limit_bytes
+        self._resident = resident
+        self._look_at_memory: asyncio.TimerHandle | None = None
+        self._resident_before: int | None = None
+        """What the process took when the first of the messages that take their time was seen."""
+        self._must_return_memory = False
         self._receiving: dict[asyncio.Task[object], float] = {}
         """When each task began to receive, in the order in which they did."""
-        self._ended: set[asyncio.Task[object]] = set()
-        """Tasks that are cancelled since others wait."""
+        self._ended: dict[asyncio.Task[object], str] = {}
+        """Tasks that are cancelled, and why."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._look: asyncio.TimerHandle | None = None
 
@@ -57,17 +71,19 @@ class Receptions:
         self._receiving[task] = loop.time()
         if self._waiting:
             self._watch(loop)
+        if self._look_at_memory is None and self._limit_bytes >= 0:
+            self._look_at_memory = loop.call_later(_LOOK_SECONDS, self._bound_memory, loop)
         try:
             return await context.read()
         except asyncio.CancelledError:
             if task not in self._ended:
                 raise
+            message = self._ended[task]
             task.uncancel()
         finally:
             del self._receiving[task]
-            self._ended.discard(task)
+            self._ended.pop(task, None)
             self._let_next()
-        message = f"the message has not come within {_PATIENCE_SECONDS:.0f} s, while other calls wait to send theirs"
         await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
 
     async def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -106,8 +122,34 @@ class Receptions:
             for task, began in self._receiving.items()
             if loop.time() - began >= _PATIENCE_SECONDS and task not in self._ended
         ]
+        message = f"the message has not come within {_PATIENCE_SECONDS:.0f} s, while other calls wait to send theirs"
         for task in late[: max(0, len(self._waiting) - len(self._ended))]:
-            self._ended.add(task)
-            task.cancel()
+            self._end(task, message)
         if len(self._waiting) > len(self._ended):
             self._watch(loop)
+
+    def _bound_memory(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look at the memory while a message has not come since the last look, and end messages if it has grown."""
+        self._look_at_memory = None
+        seen = loop.time() - _LOOK_SECONDS
+        slow = [task for task, began in self._receiving.items() if began <= seen and task not in self._ended]
+        if slow:
+            resident = self._resident()
+            if self._resident_before is None:
+                self._resident_before = resident
+            elif resident - self._resident_before > self._limit_bytes:
+                self._must_return_memory = True
+                message = f"messages that are received at a time have taken {self._limit_bytes} bytes, the limit"
+                for task in [task for task in self._receiving if task not in self._ended][1:]:
+                    self._end(task, message)
+        else:
+            self._resident_before = None
+            if self._must_return_memory:  # so that the next look has something to compare with
+                self._must_return_memory = False
+                loop.run_in_executor(None, return_freed_memory)
+        if self._receiving or self._must_return_memory:
+            self._look_at_memory = loop.call_later(_LOOK_SECONDS, self._bound_memory, loop)
+
+    def _end(self, task: asyncio.Task[object], reason: str) -> None:
+        self._ended[task] = reason
+        task.cancel()

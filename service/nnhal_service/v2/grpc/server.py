@@ -28,6 +28,7 @@ from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.backend import ModelRepository
 from nnhal_service.v2.grpc.accepting import add_services, new_server
 from nnhal_service.v2.grpc.calls import OpenLimit
+from nnhal_service.v2.grpc.compression import AS_RECEIVED
 from nnhal_service.v2.grpc.handlers import REFLECTION, health_handlers, inference_handlers, reflection_handlers
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
 from nnhal_service.v2.grpc.receptions import Receptions
@@ -85,6 +86,7 @@ class GrpcFront:
         self._shares_ports = shares_ports
         self._socket_mode = socket_mode
         self._users = users
+        self._stops = False
         self._threads = ThreadPoolExecutor(limits.threads, "v2-grpc")
         self._sockets = [Path(address.removeprefix(_UNIX)) for address in addresses if address.startswith(_UNIX)]
         self.health = ModelHealth(repository, loop)
@@ -116,6 +118,7 @@ class GrpcFront:
                 ("grpc.max_receive_message_length", limits.message_bytes),
                 ("grpc.max_concurrent_streams", limits.connection_calls),
                 *read_ahead_options(),
+                *AS_RECEIVED,
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", int(self._shares_ports)),
             )
@@ -130,7 +133,7 @@ class GrpcFront:
         for listener in filter(None, map(TcpListener.parse, bound)):
             guard = guard.of_users(self._users(listener))
         calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
-        receptions = Receptions(limits.receptions)
+        receptions = Receptions(limits.receptions, limits.message_bytes)
         inference = inference_handlers(servicer, self._loop, self._threads, calls, streams, guard, receptions)
         add_services(
             server,
@@ -149,11 +152,12 @@ class GrpcFront:
     async def _look_for_end(self) -> None:
         with suppress(Exception):  # gRPC logs why its loop has ended
             await self._server.wait_for_termination()
-        self.health.end()
-        self._loop.server_ended(f"gRPC at {', '.join(self.addresses)}")
+        if not self._stops:
+            self.health.end()
+            self._loop.server_ended(f"gRPC at {', '.join(self.addresses)}")
 
     async def _stop(self) -> None:
-        self._watch.cancel()
+        self._stops = True
         self.health.end()
         await self._server.stop(_GRACE_SECONDS)
 
