@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import threading
+
+from nnhal.descriptor import Descriptor
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
@@ -22,7 +25,8 @@ class SocketDiagnosis:
 
     def __init__(self) -> None:
         """Raises OSError if this process may not ask, as in a service whose unit leaves out AF_NETLINK."""
-        self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
+        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        self._netlink = Descriptor(socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG).detach())
         self._lock = threading.Lock()
         self._number = 0
 
@@ -35,15 +39,11 @@ class SocketDiagnosis:
             self._number = (self._number + 1) & 0xFFFFFFFF
             head = _HEADER.pack(_HEADER.size + len(question), _SOCK_DIAG_BY_FAMILY, _REQUEST_FLAG, self._number, 0)
             try:
-                self._netlink.send(head + question)
-                answer = self._netlink.recv(_LONGEST_ANSWER, socket.MSG_DONTWAIT)
+                os.write(self._netlink.fileno(), head + question)
+                answer = os.read(self._netlink.fileno(), _LONGEST_ANSWER)
             except OSError:
                 return None
         length, kind, _, number, _ = _HEADER.unpack_from(answer)
         if kind != _SOCK_DIAG_BY_FAMILY or number != self._number:
             return None
         return answer[_HEADER.size : length]
-
-    def close(self) -> None:
-        """Stop asking."""
-        self._netlink.close()

@@ -6,7 +6,6 @@ import os
 import socket
 import struct
 from collections.abc import Collection, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,8 +48,7 @@ def peer_inode(connection: int) -> int | None:
     """
     question = _QUESTION.pack(socket.AF_UNIX, 0, 0, ALL_STATES, os.fstat(connection).st_ino, _SHOW_PEER, ANY_COOKIE)
     try:
-        with closing(SocketDiagnosis()) as diagnosis:
-            answer = diagnosis.answer(question) or b""
+        answer = SocketDiagnosis().answer(question) or b""
     except OSError:
         return None
     at = _ANSWER_BYTES

@@ -46,7 +46,7 @@ def test_a_service_has_no_rights_that_it_does_not_need(name: str) -> None:
 def test_only_what_listens_at_ports_may_open_sockets_of_the_internet() -> None:
     families = {name: set(unit.words("Service.RestrictAddressFamilies")) for name, unit in SERVICES.items()}
     assert families.pop("nnhal-device@.service") == {"AF_UNIX"}
-    assert all(each == {"AF_UNIX", "AF_INET", "AF_INET6"} for each in families.values())
+    assert all(each == {"AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK"} for each in families.values())
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -13,6 +14,8 @@ from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of
 
 router = APIRouter()
+_NAMES_FILE = re.compile(r".*(file|path|dir|directory|ca|certificate|key)")
+"""Names of options whose values are files of this host, such as ``token_file`` and ``tls_ca``."""
 
 
 @router.post("/processes/{command}")
@@ -75,11 +78,15 @@ def cancel(
 
 
 def _options(text: str) -> Iterator[tuple[str, str]]:
-    """Read options, a line each. Raises ValueError."""
+    """Read options, a line each. Raises ValueError, also if one names a file, which is for the topology file to say."""
     for line in text.splitlines():
         if not line.strip():
             continue
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
             raise ValueError(f"option {line.strip()!r}, expected NAME=VALUE")
+        if _NAMES_FILE.fullmatch(name.strip()) or "/" in value.replace("tcp://", "", 1):
+            raise ValueError(
+                f"option {name.strip()!r} names a file, expected none here: a topology file or 'nnhal start' takes it"
+            )
         yield name.strip(), value.strip()

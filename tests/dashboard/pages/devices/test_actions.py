@@ -107,6 +107,18 @@ def test_an_option_without_a_value_starts_nothing() -> None:
     assert "option &#39;fast&#39;, expected NAME=VALUE" in browser.page("/devices")
 
 
+@pytest.mark.parametrize(
+    "option", ["token_file=secret", "tls_ca=ca.pem", "tls_key=key.pem", "tls_certificate=c.pem", "profile=/etc/passwd"]
+)
+def test_an_option_that_names_a_file_starts_nothing(option: str) -> None:
+    collector = _supervised()
+    browser = PageBrowser(collector)
+    options = f"endpoint=tcp://127.0.0.1:9000\n{option}"
+    browser.post("/devices/start", "/devices", {"driver": "remote", "options": options})
+    assert collector.contacts.calls == []
+    assert "names a file, expected none here" in browser.page("/devices")
+
+
 @pytest.mark.parametrize("workers", ["0", "257", "two"])
 def test_a_number_of_workers_that_cannot_be_is_refused(workers: str) -> None:
     collector = _supervised()
