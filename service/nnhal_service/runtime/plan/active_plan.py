@@ -135,7 +135,6 @@ class ActivePlan:
 
         Returns whether another may be wanted. None is as long as a device is gone: plans would do without that too.
         """
-        self.miss(self.current.gone)
         self.look()
         are_there = self._are_there()
         with self._lock:

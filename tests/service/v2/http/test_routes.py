@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from nnhal.inference.grpc_service_pb2 import ModelStatistics
 from nnhal_hosting.access import read_tokens
 from nnhal_service.access import Guard, Rate, RateLimits
-from nnhal_service.serving.errors import ErrorKind
+from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.http.statuses import STATUS
 from nnhal_service.v2.json_form import message_to_json
 from tests.service.v2.http.conftest import MAX_BYTES, Served, serving
@@ -212,6 +212,16 @@ def test_the_description_names_every_status_of_an_error(served: Served) -> None:
     described = served.client.get("/openapi.json").json()["paths"]["/v2/models/{model}/infer"]["post"]["responses"]
     statuses = {str(STATUS.get(kind, 400)) for kind in ErrorKind}
     assert statuses | {"405", "408"} <= described.keys()
+
+
+def test_what_is_unavailable_says_when_to_try_again(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loading(*_: object) -> NoReturn:
+        raise ServingError(ErrorKind.UNAVAILABLE, "it is being loaded")
+
+    monkeypatch.setattr(served.repository, "model", loading)
+    for answer in (served.client.get("/v2/models/echo"), served.client.post("/v2/models/echo/infer", json={})):
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert "Retry-After" not in served.client.get("/v2/nothing").headers
 
 
 def test_a_client_that_names_another_peer_has_no_rate_of_its_own() -> None:
