@@ -26,6 +26,7 @@ from nnhal.arrays import Array, Bytes
 from nnhal.codec import model_from_wire, model_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure
+from nnhal.memory import CopyBudget
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
     CACHE_TOKEN_BYTES,
@@ -145,11 +146,17 @@ def read_header(files: CacheFiles) -> EntryHeader:
 
 
 def load(
-    files: CacheFiles, header: EntryHeader, version: str, deadline_ns: int, restores: bool = False
+    files: CacheFiles,
+    header: EntryHeader,
+    version: str,
+    deadline_ns: int,
+    copies: CopyBudget,
+    restores: bool = False,
 ) -> tuple[Model, PrepareOptions]:
     """Read a model, not validated yet. ``restores`` tells whether constants may have been left out: those are zeros.
 
-    Raises GENERAL_FAILURE if the entry is incomplete or another one.
+    Raises GENERAL_FAILURE if the entry is incomplete or another one, RESOURCE_EXHAUSTED_TRANSIENT if the zeros are more
+    than ``copies`` has room for: a few bytes may claim gigabytes of them.
     """
     digest, lengths, contents = header.digest, header.lengths, _contents(files, header)
     if digest != _digest(files.token, version, lengths, contents):
@@ -161,7 +168,9 @@ def load(
         options = PrepareOptions(ExecutionPreference(entry.preference), Priority(entry.priority), deadline_ns, artifact)
     except (DecodeError, HalError, ValueError) as error:  # only a forged entry gets here
         general_failure(f"the cache files hold no model: {error}")
-    return replace(model, operand_values=_with_zeros(constants, model) if artifact and restores else constants), options
+    missing = _missing(constants, model) if artifact and restores else 0
+    with copies.charged(missing, "constants that a cache entry leaves out"):
+        return replace(model, operand_values=constants + bytes(missing) if missing else constants), options
 
 
 def _artifact(workload: Workload | None) -> Sequence[memoryview] | None:
@@ -269,8 +278,8 @@ def _with_inline_constants(graph: Subgraph, places: Mapping[int, DataLocation]) 
     return replace(graph, operands=tuple(operands))
 
 
-def _with_zeros(constants: bytes, model: Model) -> bytes:
-    """The constants of an entry, followed by zeros for those that were left out."""
+def _missing(constants: bytes, model: Model) -> int:
+    """The bytes of the constants that were left out of an entry, which lie behind the others."""
     ends = [
         operand.location.offset + operand.location.length
         for graph in (model.main, *model.referenced)
@@ -278,7 +287,7 @@ def _with_zeros(constants: bytes, model: Model) -> bytes:
         if operand.lifetime == OperandLifeTime.CONSTANT_COPY
     ]
     missing = max(ends, default=0) - len(constants)
-    return constants + bytes(missing) if 0 < missing <= _MAX_BYTES else constants
+    return missing if 0 < missing <= _MAX_BYTES else 0
 
 
 def _divided(parts: Sequence[memoryview], model_files: int, data_files: int) -> list[list[memoryview]]:

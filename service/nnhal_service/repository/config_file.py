@@ -17,7 +17,7 @@ CONFIG_FILE = "config.pbtxt"
 CUSTOM_FOLDER = "configs"
 _WORDS = {
     re.compile(r"invalid literal for int\(\) with base 10: "): "no integer: ",
-    re.compile(r"'\w+' codec can't .*"): "a text that is no Unicode",
+    re.compile(r"'[\w-]+' codec can't .*"): "a text that is no Unicode",
     re.compile(r"unhashable type: '\w+'"): "a list or an object, expected a name or a number",
 }
 """What Python says that protobuf repeats, in words."""

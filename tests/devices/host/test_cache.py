@@ -14,6 +14,7 @@ import pytest
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
+from nnhal.memory import CopyBudget
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
     NO_DEADLINE,
@@ -41,6 +42,7 @@ from tests.support.models import Recipe
 from tests.support.refusals import FAILURE, refusal
 
 VERSION = "driver-1"
+COPIES = CopyBudget(1 << 30, "of the test")
 HEADER_BYTES = 72
 GIB = 1 << 30
 OPTIONS = PrepareOptions(ExecutionPreference.SUSTAINED_SPEED, Priority.HIGH)
@@ -49,7 +51,7 @@ COUNTS = [counts for counts in product((0, 1, 2, 32), repeat=2) if counts != (0,
 
 def load(files: CacheFiles, version: str, deadline_ns: int) -> tuple[Model, PrepareOptions]:
     """Read an entry as a device does."""
-    return cache.load(files, read_header(files), version, deadline_ns)
+    return cache.load(files, read_header(files), version, deadline_ns, COPIES)
 
 
 def resolved() -> ResolvedModel:
@@ -381,7 +383,7 @@ def test_constants_that_an_artifact_replaces_are_left_out(tmp_path: Path, model_
     save(opened(entry), VERSION, original, OPTIONS, Compiled(), replaced=replaced)
     shorter = sum(map(len, entry.read()))
     files = opened(entry)
-    model, options = cache.load(files, read_header(files), VERSION, NO_DEADLINE, restores=True)
+    model, options = cache.load(files, read_header(files), VERSION, NO_DEADLINE, COPIES, restores=True)
     assert options.artifact == b"compiled"
     zeros = {index: np.zeros_like(value) for index, value in original.constants[0].items() if index in replaced}
     assert_equal(resolve(model), replace(original, constants=(dict(original.constants[0]) | zeros,)))

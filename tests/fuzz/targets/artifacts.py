@@ -14,6 +14,7 @@ from random import Random
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
+from nnhal.memory import CopyBudget
 from nnhal.recording import DeviceRecordingError, RecordingWriter, read_device_recording
 from nnhal.recording.file_form import MAGIC, RECORD, RecordKind
 from nnhal.recording.models import recorded_model, restored_model
@@ -170,7 +171,9 @@ def _entry(data: bytes) -> None:
     length = int.from_bytes(data[:4], "little")
     files = CacheFiles((_memory_file(data[4 : 4 + length]),), (_memory_file(data[4 + length :]),), TOKEN)
     header = entries.read_header(files)
-    model, options = entries.load(files, header, _VERSION, NO_DEADLINE, restores=True)
+    model, options = entries.load(
+        files, header, _VERSION, NO_DEADLINE, CopyBudget(1 << 24, "of the fuzzer"), restores=True
+    )
     resolved = ValidModel.of(model).resolved
     if options.artifact:
         read_artifact(options.artifact, resolved)

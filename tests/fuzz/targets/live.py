@@ -98,7 +98,10 @@ class _Process:
         self.renew()
         os.kill(self.pid, 0)
         memory, resources = self._before
-        wait_until(lambda: resources_of(self.pid).within(resources, spare=8), "what sessions owned is released")
+        try:
+            wait_until(lambda: resources_of(self.pid).within(resources, spare=8), "what sessions owned is released")
+        except AssertionError as error:
+            raise FindingError(f"the process holds {resources_of(self.pid)}, at first {resources}") from error
         grown = resident_bytes(self.pid) - memory
         self.stack.close()
         if grown > _GROWTH:
