@@ -9,6 +9,7 @@ from types import TracebackType
 
 import uvicorn
 
+from nnhal.endpoint import Endpoint
 from nnhal_dashboard.access.visitors import Visitors
 from nnhal_dashboard.app import create_app
 from nnhal_dashboard.settings import DashboardSettings
@@ -27,6 +28,7 @@ class DashboardServer:
     def __init__(self, settings: DashboardSettings) -> None:
         """Listen. Raises OSError if the port or a file cannot be used, ValueError if the settings are not safe."""
         use_all_descriptors()
+        Endpoint(settings.directory / "supervisor").trusted()  # its processes get the admin key
         tls = _tls_of(settings)
         tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
         listener = TcpListener(settings.host, settings.port)

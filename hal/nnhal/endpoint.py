@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from nnhal.private_folders import make_private_folder, require_trusted_folder
+
+SERVER_UIDS = "NNHAL_SERVER_UIDS"
+_UID_DIGITS = 10
 
 _MAX_PATH_BYTES = 107
 """The longest path that fits sockaddr_un, without the terminating zero."""
@@ -32,7 +39,10 @@ class Endpoint:
         return f"unix:{self.rpc}"
 
     def create(self) -> None:
-        """Make the directory, for this user only. Raises OSError, or ValueError if its path cannot be a socket's."""
+        """Make the directory, for this user only.
+
+        Raises OSError, or ValueError if its path cannot be a socket's, or if others own it or may write to it.
+        """
         length = len(str(self.rpc).encode())
         if length > _MAX_PATH_BYTES:
             raise ValueError(f"{self.rpc} has {length} bytes, a socket's path may have {_MAX_PATH_BYTES}")
@@ -40,4 +50,27 @@ class Endpoint:
             raise ValueError(
                 f"{self.rpc} has a comma, at which gRPC would end the path: expected a directory without one"
             )
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.directory)
+
+    def trusted(self) -> Endpoint:
+        """Return this endpoint without links in its path, so that its two sockets belong to the same process.
+
+        Raises ValueError if somebody could change its directory who is neither this user, nor root, nor in
+        NNHAL_SERVER_UIDS.
+        """
+        directory = Path(os.path.realpath(self.directory))
+        with contextlib.suppress(OSError):  # what is not there, or may not be entered, is told by who connects
+            require_trusted_folder(directory, server_uids())
+        return Endpoint(directory, self.service)
+
+
+def server_uids() -> frozenset[int]:
+    """The users besides root whose processes this one sends its data to: its own, and those of NNHAL_SERVER_UIDS.
+
+    Raises ValueError if that is no list of numbers with commas.
+    """
+    text = os.environ.get(SERVER_UIDS, "")
+    words = [word.strip() for word in text.split(",")] if text else []
+    if not all(word.isascii() and word.isdigit() and len(word) <= _UID_DIGITS for word in words):
+        raise ValueError(f"{SERVER_UIDS} {text!r:.80}: expected numbers of users with commas between")
+    return frozenset({os.geteuid(), *map(int, words)})

@@ -42,7 +42,9 @@ def test_pods_have_no_rights_that_they_do_not_need() -> None:
     assert POD["automountServiceAccountToken"] is False
     assert {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"}.isdisjoint(POD)
     for container in [*POD["initContainers"], *POD["containers"]]:
+        of_the_volume = {"runAsUser": 0, "runAsNonRoot": False} if container["name"] == "run-folder" else {}
         assert container["securityContext"] == {
+            **of_the_volume,
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},

@@ -14,8 +14,9 @@ from google.protobuf.message import DecodeError
 
 from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
+from nnhal.endpoint import SERVER_UIDS, server_uids
 from nnhal.errors import DeadObjectError, HalError, TransportError
-from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_from
+from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_from, peer_credentials
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 
@@ -39,7 +40,7 @@ class Link(Closing):
     ) -> None:
         """Connect and send Hello. Each answer may take ``answer_seconds``. An operator has the process's admin key.
 
-        Raises DeadObjectError if no process listens or answers, TransportError if it refuses.
+        Raises DeadObjectError if no process listens or answers, TransportError if it refuses, or is another user's.
         """
         self.path = path
         self._lock = threading.Lock()
@@ -54,6 +55,12 @@ class Link(Closing):
         except OSError as error:
             connection.close()
             raise DeadObjectError(f"no link at {path}: {error.strerror}") from error
+        _, uid = peer_credentials(connection)
+        if uid not in {0, *server_uids()}:
+            connection.close()
+            raise TransportError(
+                f"{path}: served by user {uid}, expected this one, root, or one of the variable {SERVER_UIDS}"
+            )
         self._channel = Channel(connection)
         self._channel.set_timeout(answer_seconds)
         try:

@@ -17,6 +17,13 @@ MAX_CONTENT_BYTES = (1 << 32) - (1 << 20)
 """Bytes of one content: longer ones are left out."""
 MAX_EVENTS_BYTES = 256 << 20
 """Bytes of one record of events before compression, models without their constants included."""
+FREE_EVENTS_BYTES = 16 << 20
+EVENTS_BYTES_EACH = 128
+"""Bytes of all events before compression that a file may have: some, and so many more for each byte of the file. Events
+have times, which compress to no less.
+"""
+FREE_RECORDS = 1_000_000
+"""Calls that a file may have, besides one for each of its bytes: the times of a call take more than one."""
 
 INVALID_DEADLINE = -(1 << 63)
 """The nanoseconds to a deadline that was no instant: a number below -1."""

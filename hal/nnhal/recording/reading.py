@@ -13,8 +13,12 @@ from typing import BinaryIO, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from nnhal.contexts import Closing
+from nnhal.given_files import open_given_file
 from nnhal.recording.file_form import (
     CONTENT,
+    EVENTS_BYTES_EACH,
+    FREE_EVENTS_BYTES,
+    FREE_RECORDS,
     MAGIC,
     MAX_CONTENT_BYTES,
     MAX_EVENTS_BYTES,
@@ -42,14 +46,17 @@ class DeviceRecording(Closing):
     """A recording that was read. Use it as a context: it keeps the file open."""
 
     def __init__(self, path: Path) -> None:
-        """Read all but the contents. Raises OSError and DeviceRecordingError."""
+        """Read all but the contents. Raises OSError, DeviceRecordingError, and ValueError if it is no regular file."""
         self.path = path
         self.header = wire.RecordingHeader()
         self.end: wire.RecordingFigures | None = None
         """What the writer has counted; None if the recording ends early, since its device has died or is writing it."""
         self._events: list[wire.RecordedEvent] = []
         self._places: dict[bytes, tuple[int, int]] = {}
-        self._file = path.open("rb")
+        self._file = open_given_file(path, "a recording of a device")
+        self._size = os.fstat(self._file.fileno()).st_size
+        self._bytes_left = FREE_EVENTS_BYTES + EVENTS_BYTES_EACH * self._size
+        self._records_left = FREE_RECORDS + self._size
         try:
             self._read()
         except BaseException:
@@ -113,10 +120,17 @@ class DeviceRecording(Closing):
 
     def _take(self, kind: int, offset: int, payload: bytes) -> None:
         if kind == RecordKind.EVENTS:
-            message = _decompressed(payload, MAX_EVENTS_BYTES)
+            most = min(MAX_EVENTS_BYTES, self._bytes_left)
+            message = _decompressed(payload, most)
             if message is None:
-                raise self._damaged(offset, "calls that cannot be decompressed")
-            self._events += self._parsed(wire.RecordedEvents, message, offset).events
+                raise self._damaged(offset, f"calls that cannot be decompressed to at most {most} bytes")
+            events = self._parsed(wire.RecordedEvents, message, offset).events
+            self._bytes_left -= len(message)
+            self._records_left -= sum(1 + len(event.again_ns) // 2 for event in events)
+            if self._records_left < 0:
+                most = FREE_RECORDS + self._size
+                raise self._damaged(offset, f"more than {most} calls in a file of {self._size} bytes")
+            self._events += events
         elif kind == RecordKind.CONTENT and len(payload) >= CONTENT.size:
             digest, size = CONTENT.unpack_from(payload)
             if size > MAX_CONTENT_BYTES:

@@ -64,9 +64,13 @@ class Calls:
     ) -> None:
         """Open a session. That of an operator, and each of its calls, carries the ``admin_key`` of the process.
 
-        Raises DeadObjectError if no process serves at the endpoint.
+        Raises DeadObjectError if no process serves at the endpoint, TransportError if it is another user's.
         """
         self.endpoint = endpoint
+        try:
+            endpoint = endpoint.trusted()
+        except ValueError as error:
+            raise TransportError(str(error)) from error
         self._patience = patience
         self._watch = Watch(endpoint, client_name, patience) if patience is not None else None
         self._late: set[object] = set()  # releases that are not waited for any more

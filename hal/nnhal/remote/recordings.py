@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,9 +57,14 @@ class RecordingControl(Closing):
         return self._calls.hung_up
 
     def start(self, path: Path, omissions: Omissions = NO_OMISSIONS, max_bytes: int = 0) -> None:
-        """Begin to record to a file, which is made or overwritten. ``max_bytes`` is 0 for no limit. Raises OSError."""
-        with path.open("wb") as file:
-            descriptor = self._calls.issue(Descriptor(os.dup(file.fileno())))
+        """Begin to record to a file, which is made or overwritten, with mode 0600. Raises OSError.
+
+        ``max_bytes`` is 0 for no limit.
+        """
+        file = Descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NONBLOCK, 0o600))
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            os.fchmod(file.fileno(), 0o600)  # also one that was there: it has the data of all clients
+        descriptor = self._calls.issue(file)
         request = wire.StartDeviceRecordingRequest(
             descriptor_id=descriptor,
             omissions=wire.RecordingOmissions(

@@ -150,3 +150,35 @@ def test_nothing_is_written_once_it_is_closed(tmp_path: Path) -> None:
         assert writer.content(VALUES).is_left_out
         assert not writer.events(events(1))
         assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize("repetitions", [10, 2_000_000])
+def test_a_small_file_stands_for_a_bounded_number_of_calls(tmp_path: Path, repetitions: int) -> None:
+    path = tmp_path / "a.nnrec"
+    (event,) = events(1)
+    event.again_ns.extend([0] * (2 * repetitions))
+    with path.open("wb") as file:
+        RecordingWriter(file.fileno(), wire.RecordingHeader(version=1)).events([event])
+    size = path.stat().st_size
+    if repetitions == 10:
+        with read_device_recording(path) as recording:
+            assert len(recording.records) == 11
+    else:
+        with pytest.raises(DeviceRecordingError, match=f"more than {1_000_000 + size} calls in a file of {size} bytes"):
+            read_device_recording(path)
+
+
+def test_all_calls_of_a_small_file_together_are_bounded_before_they_are_decompressed(tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    with path.open("wb") as file:
+        writer = RecordingWriter(file.fileno(), wire.RecordingHeader(version=1))
+        for _ in range(25):
+            writer.events([wire.RecordedEvent(message="x" * (4 << 20))])
+    with pytest.raises(DeviceRecordingError, match="calls that cannot be decompressed to at most"):
+        read_device_recording(path)
+
+
+def test_a_pipe_is_no_recording(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe: got a pipe, expected a regular file: a recording"):
+        read_device_recording(tmp_path / "pipe")

@@ -6,6 +6,8 @@ device, the options of the preparation, and the step. Files are never removed; t
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import string
 from collections.abc import Iterator, Sequence
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, NnhalError
+from nnhal.private_folders import make_private_folder
 from nnhal.remote import CompilationCache, RemotePreparedModel
 from nnhal.types import (
     NO_DEADLINE,
@@ -161,12 +164,20 @@ def file_names(token: bytes, kind: str, count: int) -> list[str]:
 def open_entry(directory: Path, token: bytes, needed: NumberOfCacheFiles) -> tuple[CompilationCache, bool]:
     """Open the files of an entry, and say whether it may be complete; missing files and directories are created.
 
-    It is not if a file was missing, or if all are empty: so a device leaves them that caches nothing of a model. Raises
-    OSError.
+    It is not if a file was missing, or if all are empty: so a device leaves them that caches nothing of a model. A file
+    that has another name too is made anew, and what the other name stands for is left as it is. Raises OSError, also if
+    others own the directory or may write to it.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        make_private_folder(directory)
+    except ValueError as error:
+        raise PermissionError(errno.EPERM, str(error)) from error
     model = [directory / name for name in file_names(token, _MODEL, needed.num_model_cache)]
     data = [directory / name for name in file_names(token, _DATA, needed.num_data_cache)]
+    for path in (*model, *data):
+        with contextlib.suppress(FileNotFoundError):
+            if path.lstat().st_nlink > 1:
+                path.unlink()
     try:
         entry = CompilationCache(_open(model, 0), _open(data, 0), token)
         return entry, any(os.fstat(file.fileno()).st_size for file in (*entry.model, *entry.data))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -175,6 +176,25 @@ def test_an_entry_is_complete_once_a_device_has_written_to_it(tmp_path: Path) ->
         assert not open_entry(tmp_path, TOKEN, NumberOfCacheFiles(1, 1))[1]
     (tmp_path / file_names(TOKEN, "2", 1)[0]).write_bytes(b"constants")
     assert open_entry(tmp_path, TOKEN, NumberOfCacheFiles(1, 1))[1]
+
+
+def test_a_file_that_has_another_name_is_made_anew_and_the_other_is_left_as_it_is(tmp_path: Path) -> None:
+    cache, letter = tmp_path / "cache", tmp_path / "letter"
+    letter.write_bytes(b"dear")
+    cache.mkdir(mode=0o700)
+    (cache / file_names(TOKEN, "1", 1)[0]).hardlink_to(letter)
+    entry, is_complete = open_entry(cache, TOKEN, NumberOfCacheFiles(1, 1))
+    assert not is_complete
+    os.write(entry.model[0].fileno(), b"compiled")
+    assert letter.read_bytes() == b"dear"
+
+
+def test_a_directory_that_others_may_write_to_keeps_no_compilations(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.raises(PermissionError, match="cache: mode 0777 lets others write there"):
+        open_entry(tmp_path / "cache", TOKEN, NumberOfCacheFiles(1, 1))
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 def needing(model: int, data: int) -> Script:

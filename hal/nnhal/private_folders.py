@@ -1,0 +1,82 @@
+"""Folders of sockets: nobody but their owner and root may change them, or put another folder in their place.
+
+A folder is opened step by step from the root, without following links, so that what was looked at is what is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Collection
+from pathlib import Path
+
+_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OWN_ONLY = 0o700
+_ROOT = 0
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing, with mode 0700 whatever the umask.
+
+    One that is there must be this user's, and nobody else may write to it; those above it are this user's or
+    root's, and others may write to them only if they are sticky, as /tmp is. Raises OSError, or ValueError in words.
+    """
+    _walk(path, {os.geteuid()}, is_made=True)
+
+
+def require_trusted_folder(path: Path, owners: Collection[int]) -> None:
+    """Raise OSError or ValueError if anybody but root and these users could change a folder or what it holds."""
+    _walk(path, {_ROOT, *owners}, is_made=False)
+
+
+def _walk(path: Path, owners: Collection[int], is_made: bool) -> None:
+    path = Path(os.path.realpath(path))
+    folder = os.open("/", _STEP)
+    try:
+        for step in [*reversed(path.parents[:-1]), path]:
+            _require(folder, step.parent, {_ROOT, *owners}, may_be_sticky=True)
+            folder = _next(folder, step.name, is_made)
+        _require(folder, path, owners, may_be_sticky=False)
+    finally:
+        os.close(folder)
+
+
+def _next(folder: int, name: str, is_made: bool) -> int:
+    """Open a folder in another one, which is closed if that succeeds, and made if it is missing and may be made."""
+    try:
+        found = os.open(name, _STEP, dir_fd=folder)
+    except FileNotFoundError:
+        if not is_made:
+            raise
+        with contextlib.suppress(FileExistsError):  # another process of this user has made it meanwhile
+            os.mkdir(name, _OWN_ONLY, dir_fd=folder)
+        found = os.open(name, _STEP, dir_fd=folder)
+        if os.fstat(found).st_uid == os.geteuid():
+            os.chmod(f"/proc/self/fd/{found}", _OWN_ONLY)  # noqa: PTH101 - no path, so that nothing else can be hit
+    os.close(folder)
+    return found
+
+
+def _require(folder: int, path: Path, owners: Collection[int], may_be_sticky: bool) -> None:
+    status = os.fstat(folder)
+    if status.st_uid not in owners:
+        expected = " or ".join(str(owner) for owner in sorted(owners))
+        raise ValueError(f"{path}: a folder of user {status.st_uid}, expected one of user {expected}")
+    mode = stat.S_IMODE(status.st_mode)
+    others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_of_one(status.st_gid, status.st_uid))
+    if others and not (may_be_sticky and mode & stat.S_ISVTX):
+        raise ValueError(
+            f"{path}: mode {mode:04o} lets others write there, expected one that its user alone may change"
+        )
+
+
+def _is_of_one(group: int, user: int) -> bool:
+    """Whether a group has one user alone, as the groups that are named after their users."""
+    try:
+        members = {pwd.getpwnam(name).pw_uid for name in grp.getgrgid(group).gr_mem}
+    except KeyError:
+        return False
+    return members | {entry.pw_uid for entry in pwd.getpwall() if entry.pw_gid == group} == {user}
