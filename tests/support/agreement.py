@@ -16,7 +16,7 @@ from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import SUPPORTED, DriverOptions
 from tests.support.models import Recipe, run_on
-from tests.support.rounding import sum_tolerance, terms_of
+from tests.support.rounding import tolerance_of
 
 QUANTIZATION = {Q8A: (0.05, 117), Q8AS: (0.05, -11), Q8S: (0.05, 0)}
 """Scale and zero point of the operands of these models."""
@@ -74,9 +74,7 @@ def assert_agrees(model: ResolvedModel, *inputs: Array) -> list[Array]:
         code = main.operands[index].type
         absolute, relative = _TOLERANCES.get(OperandType(code), (0.0, 0.0))
         if code == F32:
-            absolute += sum_tolerance(
-                terms_of(model), float(np.max(np.abs(expected[np.isfinite(expected)]), initial=0))
-            )
+            absolute += tolerance_of(model.model, expected)
         np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), relative, absolute)
     return results
 

@@ -16,6 +16,7 @@ from nnhal.validation import validate_model
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
 from tests.support.models import Recipe
+from tests.support.rounding import tolerance_of
 
 SCALE, ZERO_POINT = 0.125, 3
 WEIGHT_SCALE = 0.015625
@@ -114,7 +115,8 @@ def assert_equal_in_value(one: ResolvedModel, other: ResolvedModel, *inputs: Arr
     for wanted, found in zip(expected, got, strict=True):
         assert found.shape == wanted.shape
         assert found.dtype == wanted.dtype
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5 if wanted.dtype.kind == "f" else 0)
+        absolute = 1e-5 + tolerance_of(one.model, wanted) if wanted.dtype.kind == "f" else 0
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=absolute)
 
 
 def count(model: ResolvedModel, *codes: OperationType) -> int:

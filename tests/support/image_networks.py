@@ -18,7 +18,7 @@ from nnhal_devices.cpu_acc.lowering import lower
 from nnhal_devices.cpu_acc.proto import model_of
 from nnhal_devices.cpu_acc.session import create_session, session_options
 from tests.support.models import Recipe
-from tests.support.rounding import sum_tolerance, terms_of
+from tests.support.rounding import tolerance_of
 
 _SAME = 1
 _NHWC = False
@@ -139,6 +139,5 @@ def assert_same_results(model: ResolvedModel, block: int, image: Array) -> Lower
     graph = rewritten(model, block)
     for got, expected in zip(results(graph, image), results(plain(model), image), strict=True):
         assert got.shape == expected.shape
-        atol = sum_tolerance(terms_of(model), float(np.abs(expected).max()))
-        np.testing.assert_allclose(got, expected, rtol=0, atol=atol)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance_of(model.model, expected))
     return graph

@@ -20,6 +20,7 @@ from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.onnx import import_onnx
 from tests.support.models import run_on
+from tests.support.rounding import tolerance_of
 
 
 def onnx_model(
@@ -103,6 +104,8 @@ def check(
         assert got.shape == (expected.shape or (1,))
         may_step = expected.dtype in (np.int8, np.uint8)
         relative, absolute = (tolerance, tolerance) if got.dtype.kind == "f" else (0.0, float(may_step))
+        if got.dtype == np.float32:
+            absolute += tolerance_of(imported.model, expected)
         np.testing.assert_allclose(
             got.astype(np.float64), np.atleast_1d(expected).astype(np.float64), relative, absolute
         )

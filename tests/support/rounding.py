@@ -7,11 +7,9 @@ from math import prod
 import numpy as np
 from numpy.typing import DTypeLike
 
-from nnhal.resolved import ResolvedModel
-from nnhal.types import OperandLifeTime
+from nnhal.arrays import Array
+from nnhal.types import Model, Operand, OperandLifeTime, OperationType
 from nnhal.types.layout import Dimensions
-
-_CONSTANT = (OperandLifeTime.CONSTANT_COPY, OperandLifeTime.CONSTANT_POOL)
 
 
 def sum_tolerance(terms: int, magnitude: float, dtype: DTypeLike = np.float32) -> float:
@@ -23,24 +21,35 @@ def sum_tolerance(terms: int, magnitude: float, dtype: DTypeLike = np.float32) -
     return float(np.finfo(dtype).eps) * terms * magnitude
 
 
-def terms_of(model: ResolvedModel) -> int:
-    """Return how many products a value of the model's outputs is made of in a row, operation after operation.
+def tolerance_of(model: Model, expected: Array) -> float:
+    """Return how far a result may lie from the expected one if the model's sums are added in another order."""
+    return sum_tolerance(terms_of(model), float(np.max(np.abs(expected[np.isfinite(expected)]), initial=0)))
 
-    An operation with weights adds as many for each value as its weights have for one of their first axis.
+
+def terms_of(model: Model) -> int:
+    """Return how many terms a value of the outputs is made of, operation after operation, at most.
+
+    An operation with weights adds as many products for each value as there are weights for one channel of its output.
     """
-    main = model.model.main
-
-    def terms(dimensions: Dimensions) -> int:
-        return prod(dimensions[1:]) if len(dimensions) > 1 else 1
-
+    main = model.main
+    operands = main.operands
     return sum(
         max(
             (
-                terms(main.operands[index].dimensions)
+                _terms(operation.type, operands[index].dimensions)
                 for index in operation.inputs
-                if main.operands[index].lifetime in _CONSTANT
+                if _is_constant(operands[index])
             ),
             default=1,
         )
         for operation in main.operations
     )
+
+
+def _is_constant(operand: Operand) -> bool:
+    return operand.lifetime in (OperandLifeTime.CONSTANT_COPY, OperandLifeTime.CONSTANT_POOL)
+
+
+def _terms(operation: int, weights: Dimensions) -> int:
+    last = -1 if operation == OperationType.DEPTHWISE_CONV_2D else None  # its last axis is the channel
+    return prod(weights[1:last])

@@ -9,6 +9,7 @@ from nnhal.types import OperandType, OperationType
 from tests.support.convolution import convolution
 from tests.support.kernels import compute
 from tests.support.operations import boolean, integers, output, per_channel, tensor
+from tests.support.rounding import sum_tolerance
 
 F32 = OperandType.TENSOR_FLOAT32
 F16 = OperandType.TENSOR_FLOAT16
@@ -34,7 +35,7 @@ def test_every_window_sums_over_all_channels(code: OperandType, channels_first: 
         [*(tensor(code, v) for v in (given, filters, bias)), *explicit, boolean(channels_first), *integers(3, 2)],
         output(code),
     )
-    tolerance = 1e-5 if code == F32 else 2e-2
+    tolerance = sum_tolerance(filters[0].size + 1, np.abs(expected).max()) if code == F32 else 2e-2
     np.testing.assert_allclose(np.moveaxis(result, 1, 3) if channels_first else result, expected, tolerance, tolerance)
 
 

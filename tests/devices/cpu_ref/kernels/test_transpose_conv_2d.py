@@ -8,6 +8,7 @@ from nnhal.types import OperandType, OperationType
 from tests.support.convolution import transposed_convolution
 from tests.support.kernels import compute
 from tests.support.operations import boolean, integers, output, tensor
+from tests.support.rounding import sum_tolerance
 
 F32 = OperandType.TENSOR_FLOAT32
 I32 = OperandType.TENSOR_INT32
@@ -22,7 +23,7 @@ def test_every_element_adds_its_filter() -> None:
         OperationType.TRANSPOSE_CONV_2D, [*TENSORS, *integers(1, 0, 0, 2, 1, 2, 0), boolean(False)], output(F32)
     )
     expected = transposed_convolution(IMAGES, FILTERS, (2, 1), ((0, 2), (1, 0))) + BIAS
-    np.testing.assert_allclose(result, expected, 1e-5, 1e-5)
+    np.testing.assert_allclose(result, expected, atol=sum_tolerance(FILTERS[0].size + 1, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("scheme", [SAME, VALID])
@@ -34,7 +35,8 @@ def test_elements_that_no_filter_reaches_are_the_bias(scheme: int) -> None:
     whole = transposed_convolution(IMAGES, FILTERS, (4, 4), ((0, 0), (0, 0)))
     expected = np.zeros(result.shape)
     expected[:, :11, :14] = whole[:, :11, :14]
-    np.testing.assert_allclose(result, expected + BIAS, 1e-5, 1e-5)
+    tolerance = sum_tolerance(FILTERS[0].size + 1, np.abs(expected + BIAS).max())
+    np.testing.assert_allclose(result, expected + BIAS, atol=tolerance)
 
 
 def test_channels_first_and_quantised() -> None:
