@@ -85,7 +85,7 @@ def is_used(held: Held) -> bool:
 
 
 def test_what_a_device_that_was_stopped_writes_when_it_continues_is_in_no_answer(held: Held) -> None:
-    with connect(held.served.endpoint) as framework:
+    with connect(held.served.endpoint.directory) as framework:
         binding = framework.load(held.model, pins={"name:*": NAME}).bind()
         first = Beside(binding.run)
         held.device.next().let_go()
