@@ -10,10 +10,14 @@ _FIRST_PASSED = 3
 _NOTIFY, _PID, _COUNT, _NAMES = "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"
 SERVES = "READY=1"
 ENDS = "STOPPING=1"
+WORKS = "WATCHDOG=1"
+_WATCHDOG = "WATCHDOG_USEC"
+_OFTEN = 4
+"""How many times a process says that it works in the time after which the manager ends it."""
 
 
 def tell_manager(state: str) -> None:
-    """Tell the service manager what this process does: SERVES or ENDS. Does nothing if nobody wants to know.
+    """Tell the service manager what this process does: SERVES, WORKS or ENDS. Does nothing if nobody wants to know.
 
     Raises OSError if the manager does not listen.
     """
@@ -27,6 +31,14 @@ def tell_manager(state: str) -> None:
             notifier.sendto(state.encode(), address)
     except OSError as error:
         raise OSError(f"the service manager does not listen at {_NOTIFY} {os.environ[_NOTIFY]!r}: {error}") from error
+
+
+def seconds_between_signs() -> float | None:
+    """How often the service manager is to be told WORKS (sd_watchdog_enabled(3)); None if it does not want to know."""
+    wanted, process = os.environ.get(_WATCHDOG, ""), os.environ.get("WATCHDOG_PID", "")
+    if not wanted.isdecimal() or process not in ("", str(os.getpid())):
+        return None
+    return max(int(wanted), 1) / 1e6 / _OFTEN
 
 
 def passed_sockets() -> dict[str, socket.socket]:

@@ -26,7 +26,7 @@ from nnhal.errors import NnhalError
 from nnhal_hosting.admin.keys import checked_admin_key, new_admin_key
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.outlet import OUTLET
-from nnhal_hosting.service_manager import ENDS, SERVES, tell_manager
+from nnhal_hosting.service_manager import ENDS, SERVES, WORKS, seconds_between_signs, tell_manager
 
 _log = get_logger(__name__)
 _READY = b"R"
@@ -92,13 +92,20 @@ class Supervision:
     def wait(self) -> int:
         """Sleep until SIGTERM or SIGINT arrives, the supervisor ends, or ``exit`` is called.
 
-        Returns the status with which the process is to exit.
+        Returns the status with which the process is to exit. A service manager that wants to know is told that the
+        process works: it ends one whose interpreter a driver never lets go.
         """
+        pause = seconds_between_signs() if self._socket is None else None
         wakers: list[int] = [self._wake]
         if self._socket is not None:
             wakers.append(self._socket.fileno())
         while not self._stopping:
-            readable, _, _ = select.select(wakers, [], [])
+            readable, _, _ = select.select(wakers, [], [], pause)
+            if pause is not None:
+                with contextlib.suppress(OSError):  # the manager starts again itself
+                    tell_manager(WORKS)
+            if not readable:
+                continue
             if self._wake not in readable:
                 break
             os.read(self._wake, _PIPE_BYTES)  # other signals wake it too; their handlers have run when this returns

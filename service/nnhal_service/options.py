@@ -64,6 +64,9 @@ def _add_models(group: argparse._ArgumentGroup) -> None:
         "--unload-secs", metavar="S", help="how long requests of a model may take once it is unloaded (default 30)"
     )
     group.add_argument(
+        "--hang-secs", metavar="S", help="how long a device may not answer at all while a run waits (default 2)"
+    )
+    group.add_argument(
         "--max-models", metavar="N", help="versions loaded at a time, and models of a native client (default 1024)"
     )
     group.add_argument(

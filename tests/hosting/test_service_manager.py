@@ -43,6 +43,17 @@ def test_a_manager_that_does_not_listen_is_named(monkeypatch: pytest.MonkeyPatch
         tell_manager(SERVES)
 
 
+def test_a_manager_with_a_watchdog_is_told_again_and_again_that_a_device_works(short_path: Path) -> None:
+    command = [sys.executable, "-m", "nnhal_devices", "null", "--endpoint", str(short_path / "npu")]
+    with manager(str(short_path / "notify")) as listener:
+        watched = {"NOTIFY_SOCKET": str(short_path / "notify"), "WATCHDOG_USEC": "40000"}
+        with subprocess.Popen(command, env=os.environ | watched) as device:
+            try:
+                assert [listener.recv(100) for _ in range(3)] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+            finally:
+                device.kill()
+
+
 def test_a_device_tells_when_it_serves_and_when_it_ends(short_path: Path) -> None:
     command = [sys.executable, "-m", "nnhal_devices", "null", "--endpoint", str(short_path / "npu")]
     with manager(str(short_path / "notify")) as listener:

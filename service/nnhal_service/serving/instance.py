@@ -71,7 +71,7 @@ class Instance:
         """The bytes that count in ``memory`` until they are unmapped."""
         self._uncount: Callable[[], object] = lambda: None
         self.is_spent = False
-        """Whether it must not run again: a device may have lost the memory of a client, or may still write to this."""
+        """Whether it must not run again: a device has lost memory of a client, or may still write to its own."""
         self._outputs = tuple(outputs)
         self._reported: dict[str, Dimensions] = {}
         sizes = {

@@ -89,8 +89,8 @@ class Registration:
 
     @property
     def may_return(self) -> bool:
-        """Whether it died recently."""
-        return self._died is not None and time.monotonic() - self._died < RETURN_SECONDS
+        """Whether it died recently. When one that sleeps continues, nobody knows."""
+        return self._died is not None and not self._is_asleep and time.monotonic() - self._died < RETURN_SECONDS
 
     def member(self) -> FleetMember:
         """The device. Raises as ``Fleet.get`` does."""
@@ -172,6 +172,8 @@ class Registration:
         try:
             return attempt.outcome.result(max(0.0, attempt.started + patience - time.monotonic()))
         except TimeoutError:
+            if self._is_asleep:
+                raise DeadObjectError(f"device {self._name!r} does not answer, and was given up") from None
             if not self._kept_waiting:
                 _log.warning("a device does not answer", device=self._name)
             self._kept_waiting = True
