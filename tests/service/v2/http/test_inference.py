@@ -173,6 +173,7 @@ def test_a_gzip_body_may_have_several_members(served: Served) -> None:
         ("gzip", gzip.compress(b"") * 5000, "the body has more than 4096 members of gzip"),
         ("deflate", zlib.compress(b"{}") + b"garbage", "the body goes on after its deflate ends"),
     ],
+    ids=["garbage", "half a member", "too many members", "garbage after deflate"],
 )
 def test_bytes_after_a_compressed_body_are_refused(served: Served, encoding: str, body: bytes, problem: str) -> None:
     assert problem in refused(served, content=body, headers={"Content-Encoding": encoding})
