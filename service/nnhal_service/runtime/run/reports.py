@@ -75,10 +75,6 @@ class TouchedMemoryError(HalError):
         message = "a device does not answer, and may write to the memory of the outputs when it does: bind other memory"
         super().__init__(ErrorStatus.DEVICE_UNAVAILABLE, message)
 
-    def __reduce__(self) -> tuple[type[TouchedMemoryError], tuple[()]]:
-        """Pass to a front worker as the same error."""
-        return TouchedMemoryError, ()
-
 
 class Context(Protocol):
     """What a watcher may ask of the context that ran."""
