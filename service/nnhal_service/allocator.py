@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import time
 from contextlib import suppress
@@ -46,6 +47,11 @@ def keep_freed_memory() -> None:
         mallopt(_MMAP_THRESHOLD, _LARGEST_IN_HEAP)
 
 
+def _collect_and_return() -> None:
+    gc.collect()  # answers to clients that have left may be held by reference cycles
+    return_freed_memory()
+
+
 class FreedMemory:
     """What large requests have freed is returned to the system once none has ended for three seconds.
 
@@ -72,4 +78,4 @@ class FreedMemory:
             self._loop.asyncio.call_later(left, self._return)
         else:
             self._is_due = False
-            self._loop.asyncio.run_in_executor(None, return_freed_memory)
+            self._loop.asyncio.run_in_executor(None, _collect_and_return)
