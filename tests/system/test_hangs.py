@@ -261,3 +261,20 @@ def test_a_device_that_prepares_a_model_is_left_alone(impatient: Held, tmp_path:
         second.result()
         preparing.result()
     assert is_used(impatient)
+
+
+def test_a_device_that_was_stopped_while_it_prepares_is_fallen_back_from(impatient: Held, tmp_path: Path) -> None:
+    run_once(impatient)
+    other = tmp_path / "other.onnx"
+    other.write_bytes(onnx_file(shape=(1, 16)))
+    with connect(impatient.served.endpoint.directory) as client:
+        impatient.device.hold_preparations()
+        preparing = Beside(lambda: client.load(other, pins={"name:*": NAME}))
+        preparation = impatient.device.next_preparation()
+        stop(impatient.pid)
+        Beside(impatient.infer).result()
+        with pytest.raises(HalError) as caught:  # it may run nowhere else
+            preparing.result()
+        assert caught.value.status == ErrorStatus.DEVICE_UNAVAILABLE
+        os.kill(impatient.pid, signal.SIGCONT)
+        preparation.let_go()

@@ -140,7 +140,7 @@ class Scheduler:
             general_failure(control.reason)
 
     def leave(self, execution: Admissible) -> int:
-        """Hand the worker to the next execution, unless it has been handed on already; return for how many ns it ran."""
+        """Hand the worker to the next execution, unless it was handed on already. Return how long it ran, in ns."""
         with self._lock:
             now = perf_counter_ns()
             ran_ns = now - self._running.pop(execution)[0]
