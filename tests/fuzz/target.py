@@ -84,4 +84,3 @@ class FuzzTarget:
         if wrong:
             raise FindingError(f"a refusal that is not in words: {wrong}; in {words[:300]!r}")
         return taken
-
