@@ -275,6 +275,16 @@ def ended_in_words(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
+def is_traced(pid: int) -> bool:
+    """Whether a debugger traces a process, and may have stopped it. False if the process cannot be seen."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    tracers = [line.split()[1] for line in status.splitlines() if line.startswith("TracerPid:")]
+    return tracers not in ([], ["0"])
+
+
 def is_stopped(pid: int) -> bool:
     """Return whether a signal such as SIGSTOP has stopped a process."""
     try:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from nnhal_hosting.access import TcpListener, Tls
 from nnhal_hosting.logs import get_logger
 from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
+from nnhal_service.allocator import FreedMemory
 from nnhal_service.front_settings import (
     HTTP,
     METRICS,
@@ -141,6 +142,7 @@ class FrontDoor:
         self._instance_memory = instance_memory_of(self._budget)
         self._loop = ServingLoop(settings.inference_threads)
         self._loop.on_server_end = self._fail
+        self._budget.large_ended = FreedMemory(self._loop).note_end
         self._end_process = end_process
         self._fronts: list[AbstractContextManager[object]] = []
         # Those of passed sockets serve only while models do; before and after that, clients wait.

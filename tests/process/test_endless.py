@@ -214,15 +214,38 @@ def test_a_device_whose_driver_hangs_ends_and_says_why(
     assert re.search("an execution does not end.*prepared model 1 of test.*ADD", capfd.readouterr().err)
 
 
+def test_a_run_that_takes_far_longer_than_those_before_is_ended_with_its_process(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Test_Hanging_backend.py").write_text(_HANGING.replace("runs_first = 0", "runs_first = 1"))
+    for setting in ("STOP", "HANG"):
+        monkeypatch.setenv(f"NNHAL_DEVICE_{setting}_SECONDS", "0.1")
+    with (
+        device_process("Hanging", tmp_path, "--backend-path", str(tmp_path)) as (child, endpoint),
+        WireDevice(endpoint) as wire,
+    ):
+        target = Target(wire, wire.prepare(addition_model()))
+        run = burst_pb2.BurstRun(execution=bind(target, addition_in_ashmem().request), deadline_ns=NO_DEADLINE)
+        call = burst_pb2.BurstCall(run=run).SerializeToString()
+        target.burst.channel.send(call)
+        answer = burst_pb2.BurstAnswer.FromString(target.burst.channel.receive())
+        assert ErrorStatus(answer.status) is ErrorStatus.NONE, answer.message
+        target.burst.channel.send(call)
+        assert child.process.wait(SECONDS) == EXIT_STATUS
+    assert re.search("an execution does not end.*it hangs: it has run for.*ADD", capfd.readouterr().err)
+
+
 _HANGING = """
 import threading
 from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.driver import DONE
 
 BACKEND_ID, API_VERSION = "Hanging", (1, 6)
 
 
 class Hanging:
     name = BACKEND_ID
+    runs_first = 0
 
     def __init__(self, options):
         self._reference = CpuRef(options)
@@ -237,7 +260,10 @@ class Hanging:
         return self
 
     def run(self, control):
-        threading.Event().wait()
+        if not self.runs_first:
+            threading.Event().wait()
+        self.runs_first -= 1
+        return DONE
 
 
 create_backend = Hanging

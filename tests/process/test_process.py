@@ -88,7 +88,7 @@ def test_an_endpoint_whose_name_cannot_be_used_is_refused(short_path: Path, name
 def test_an_endpoint_that_is_a_file_is_refused(short_path: Path) -> None:
     endpoint = short_path / "file"
     endpoint.touch()
-    assert_refused(run("null", "--endpoint", str(endpoint)), "File exists")
+    assert_refused(run("null", "--endpoint", str(endpoint)), "Not a directory")
 
 
 @pytest.mark.parametrize("name", ["device.sock", "link.sock"])

@@ -1,4 +1,4 @@
-"""A device process whose executions a test holds and releases one by one. It computes as cpu_ref does."""
+"""A device process that computes as cpu_ref does; a test holds and releases its executions and preparations."""
 
 from __future__ import annotations
 
@@ -8,16 +8,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nnhal.endpoint import Endpoint
+from nnhal_hosting.supervision import Child
 from tests.support.processes import device_process
 
 NAME = "Held"
 _BACKEND = """
+import ctypes
 import socket
 
 from nnhal_devices.cpu_ref.driver import CpuRef
 
 BACKEND_ID = {name!r}
 API_VERSION = (1, 0)
+
+
+def be_held(path, value):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as test:
+        try:
+            test.connect(path)
+        except OSError:
+            return  # nothing is held
+        test.send(value)
+        if test.recv(1):  # unlike CDLL, PyDLL keeps the interpreter's lock during the call
+            ctypes.PyDLL(None).recv(test.fileno(), ctypes.create_string_buffer(1), 1, 0)
 
 
 class Held:
@@ -31,6 +44,7 @@ class Held:
         return getattr(self._reference, member)
 
     def prepare(self, model, options):
+        be_held({path!r} + ".prepare", b"prepare")
         return Workload(self._reference.prepare(model, options))
 
 
@@ -48,14 +62,7 @@ class Bound:
         self._inputs = inputs
 
     def run(self, control):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as test:
-            try:
-                test.connect({path!r})
-            except OSError:
-                pass  # executions are not held
-            else:
-                test.send(bytes(self._inputs[0].data))
-                test.recv(1)
+        be_held({path!r}, bytes(self._inputs[0].data))
         return self._reference.run(control)
 
 
@@ -64,28 +71,43 @@ create_backend = Held
 
 
 class HeldExecution:
-    """An execution that has begun, and is held until ``let_go``. ``value`` has the bytes of its first input."""
+    """What has begun and is held until ``let_go``. ``value`` has the bytes of an execution's first input."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self.value = connection.recv(1 << 16)
 
+    def keep_interpreter(self) -> None:
+        """Have it keep the lock of the device's interpreter from now on, as one call of a C library may."""
+        self._connection.send(b"keep")
+
     def let_go(self) -> None:
-        """Release the execution."""
+        """Release it."""
         self._connection.close()
 
 
 class HeldDevice:
     """The device, and its executions in the order in which they begin."""
 
-    def __init__(self, endpoint: Endpoint, admin_key: str, listener: socket.socket) -> None:
+    def __init__(
+        self, endpoint: Endpoint, admin_key: str, listener: socket.socket, preparations: socket.socket
+    ) -> None:
         self.endpoint = endpoint
         self.admin_key = admin_key
         self._listener = listener
+        self._preparations = preparations
 
     def next(self) -> HeldExecution:
         """Wait until the next execution begins, and return it."""
         return HeldExecution(self._listener.accept()[0])
+
+    def hold_preparations(self) -> None:
+        """Hold all later preparations, too."""
+        self._preparations.listen(64)
+
+    def next_preparation(self) -> HeldExecution:
+        """Wait until the next preparation begins, and return it."""
+        return HeldExecution(self._preparations.accept()[0])
 
     def hold_no_more(self) -> None:
         """Run all later executions without holding them."""
@@ -98,13 +120,25 @@ def held_device(directory: Path, *arguments: str) -> Iterator[HeldDevice]:
     backends, path = directory / "backends", directory / "held.sock"
     backends.mkdir()
     (backends / "Test_Held_backend.py").write_text(_BACKEND.format(name=NAME, path=str(path)))
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as preparations,
+    ):
         listener.bind(str(path))
         listener.listen(64)
         listener.settimeout(30)
-        with device_process(NAME, directory, "--backend-path", str(backends), *arguments) as (child, endpoint):
-            device = HeldDevice(endpoint, child.admin_key, listener)
+        preparations.bind(f"{path}.prepare")
+        preparations.settimeout(30)
+        with held_process(directory, *arguments) as (child, endpoint):
+            device = HeldDevice(endpoint, child.admin_key, listener, preparations)
             try:
                 yield device
             finally:
                 device.hold_no_more()
+
+
+@contextmanager
+def held_process(directory: Path, *arguments: str) -> Iterator[tuple[Child, Endpoint]]:
+    """Run the process of a held device that is or was there, until the context ends."""
+    with device_process(NAME, directory, "--backend-path", str(directory / "backends"), *arguments) as process:
+        yield process

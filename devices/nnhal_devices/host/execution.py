@@ -118,6 +118,7 @@ class Execution:
         """Tells whether anybody waits for the run under way; None if that is all the same."""
         self.last_run_ns = 0
         """How long its last launched run, or its last run as a stage, took; 0 before the first."""
+        self._slowest_ns = 0
         self._inputs = arguments.inputs
         self._outputs = arguments.outputs
         self._staged_inputs = arguments.staged_inputs
@@ -154,6 +155,16 @@ class Execution:
             return "the session is over"
         is_wanted = self.is_wanted
         return "" if is_wanted is None or is_wanted() else "its client does not wait for it any more"
+
+    @property
+    def slowest_ns(self) -> int:
+        """How long its slowest run has taken; 0 if that says nothing of the run under way.
+
+        It says nothing before the first run has succeeded, if the values of the inputs decide how much is computed, and
+        if the run may wait for memory that others use.
+        """
+        is_bounded = self.prepared.memory_manager is None and not self.prepared.model.model.referenced
+        return self._slowest_ns if is_bounded and self._unknown_output is None else 0
 
     @property
     def is_brief(self) -> bool:
@@ -223,13 +234,17 @@ class Execution:
             raise
         try:
             if prepared.memory_manager is not None:
-                return self._run_in_working_memory(prepared.memory_manager, control, started)
-            if self.uses is None:
-                return self._run(control, started)
-            return self._run_in_device_memory(self.uses, control, started)
+                done = self._run_in_working_memory(prepared.memory_manager, control, started)
+            elif self.uses is None:
+                done = self._run(control, started)
+            else:
+                done = self._run_in_device_memory(self.uses, control, started)
         finally:
-            scheduler.leave(self)
+            ran_ns = scheduler.leave(self)
             self._renew_if_cancelled(control)
+        if ran_ns > self._slowest_ns:
+            self._slowest_ns = ran_ns
+        return done
 
     @property
     def can_be_enqueued(self) -> bool:
@@ -270,12 +285,20 @@ class Execution:
 
     def require_known_outputs(self) -> None:
         """Raise INVALID_ARGUMENT if an output is of unknown size: such a request cannot be fenced."""
+        number = self._unknown_output
+        if number is not None:
+            known = describe(self._outputs[number].dimensions)
+            invalid_argument(f"output {number} has dimensions {known}; a fenced execution needs all of them")
+
+    @property
+    def _unknown_output(self) -> int | None:
+        """The first output of which not all dimensions are known before a run."""
         main = self.prepared.model.model.main
         for number, (index, argument) in enumerate(zip(main.output_indexes, self._outputs, strict=True)):
             code = main.operands[index].type
             if argument.data is not None and not is_extension(code) and not fully_specified(code, argument.dimensions):
-                known = describe(argument.dimensions)
-                invalid_argument(f"output {number} has dimensions {known}; a fenced execution needs all of them")
+                return number
+        return None
 
     def _renew_if_cancelled(self, control: Control) -> None:
         """Have the next run not end because this one was cancelled: runs without a deadline share their limits."""

@@ -121,8 +121,9 @@ def host(
         endpoint, clients.opened, limits, settings.calls, settings.allowed_uids, poller, oversight.keys
     )
     memory = MemoryWatch(settings.memory_bytes, end_process)
+    hang = settings.hang_seconds if faults is None else 0.0  # a fault may have a run take as long as it says
     process.outlast(
-        Watchdog(device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of, end_process, memory)
+        Watchdog(device.scheduler, settings.stop_seconds, settings.turn_seconds, title_of, end_process, memory, hang)
     )
     recorder, recorded = _recorder(device, clients, settings)
     _serve_calls(process, device, clients, [around for around in (points, recorded) if around is not None])

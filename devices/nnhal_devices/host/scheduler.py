@@ -45,6 +45,11 @@ class Admissible(Protocol):
         """Why nobody waits for it any more; empty if somebody does."""
         ...
 
+    @property
+    def slowest_ns(self) -> int:
+        """How long its slowest run has taken; 0 if that says nothing of the run under way."""
+        ...
+
 
 class Admission(NamedTuple):
     """An execution that runs, that waits for a worker, or that is in the command queue of the device."""
@@ -134,11 +139,12 @@ class Scheduler:
         if control.cancelled and not waiter.admitted:
             general_failure(control.reason)
 
-    def leave(self, execution: Admissible) -> None:
-        """Hand the worker to the next execution, unless it has been handed on already."""
+    def leave(self, execution: Admissible) -> int:
+        """Hand the worker to the next execution, unless it was handed on already. Return how long it ran, in ns."""
         with self._lock:
             now = perf_counter_ns()
-            self._busy_ns += now - self._running.pop(execution)[0]
+            ran_ns = now - self._running.pop(execution)[0]
+            self._busy_ns += ran_ns
             self.ended += 1
             if self._relieved and execution in self._relieved:
                 self._relieved.remove(execution)
@@ -146,6 +152,7 @@ class Scheduler:
                 self._admit_next(now)
             else:
                 self._free += 1
+            return ran_ns
 
     def relieve(self, longest_ns: int) -> None:
         """Hand on the workers of executions that have run for longer, if others wait: these run beside them."""

@@ -54,6 +54,9 @@ class DeviceSettings(ProcessSettings):
     stop_seconds: float = Field(default=10.0, gt=0, le=86_400)
     """How long after it should have ended an execution may go on; then the process ends, since its driver hangs."""
 
+    hang_seconds: float = Field(default=5.0, ge=0, le=86_400)
+    """How long an execution may take however short its runs were; then it hangs at 20 times the slowest. 0: never."""
+
     synchronous_fences: bool = False
     """Whether a fenced execution is computed in the call that launches it, and returns no fence."""
 

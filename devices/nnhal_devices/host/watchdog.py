@@ -4,7 +4,8 @@ Most drivers look at the limits of a run themselves, between operations. The wat
 a library that computes for long, and it notices that a client has left. If a driver does not end an execution that
 should have ended some time ago, the watchdog ends the process, as the last resort: what supervises the process starts
 it again. An execution that has no deadline, and that nobody wants to end, may take as long as it likes, but others do
-not wait for it for ever. It also has the process end that takes more memory than it may.
+not wait for it for ever. If it takes far longer than it ever has, its driver hangs, and it is cancelled. The watchdog
+also has the process end that takes more memory than it may.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from nnhal.admin import EXIT_STATUS
 from nnhal_devices.host.memory_watch import MemoryWatch
 from nnhal_devices.host.scheduler import Admissible, Admission, Scheduler
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.supervision import is_traced
 
 _LOOK_SECONDS = 0.025
 """How often it looks while executions run: the execution of a brief run ends before it is seen."""
@@ -29,6 +31,8 @@ _IDLE_SECONDS = 0.1
 """How often it then looks at the memory of the process, which may prepare a model."""
 _LONGEST_LOOK_SECONDS = 1.0
 """What counts of the time between two looks: while the process is frozen, no driver can end an execution."""
+HANG_FACTOR = 20
+"""An execution hangs that takes so many times as long as its slowest run."""
 _log = get_logger(__name__)
 
 
@@ -49,11 +53,13 @@ class Watchdog:
         describe: Callable[[Admissible], str] = repr,
         last_resort: Callable[[], object] = end_process,
         memory: MemoryWatch | None = None,
+        hang: float = 0,
     ) -> None:
         """``patience`` is how many seconds after it should have ended an execution may go on.
 
         ``turn`` is for how many seconds one may have others wait for its worker. ``describe`` names an execution in the
-        log. ``last_resort`` is called if one does not end in time. ``memory`` looks at what the process takes.
+        log. ``last_resort`` is called if one does not end in time. ``memory`` looks at what the process takes. No
+        execution hangs before it has run for ``hang`` seconds; with 0 none ever does.
         """
         self._memory = memory
         self._scheduler = scheduler
@@ -63,6 +69,9 @@ class Watchdog:
         self._last_resort = last_resort
         self._late: dict[int, float] = {}
         """For how many seconds executions should have ended, by number."""
+        self._hang = hang
+        self._ran: dict[int, float] = {}
+        """For how many seconds executions have run alone, or would have if they had not shared the processors."""
         self._over = False
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
@@ -109,6 +118,8 @@ class Watchdog:
         for number, execution, control, _ in (*running, *waiting):
             if not control.cancelled and (reason := execution.unwanted):
                 self._scheduler.cancel(number, reason)
+        if self._hang:
+            self._cancel_hanging(running, passed)
         enqueued = self._scheduler.enqueued()
         for _, execution, control, _ in enqueued:
             if not control.cancelled and (reason := execution.unwanted):
@@ -124,6 +135,20 @@ class Watchdog:
             if self._late[number] >= self._patience:
                 self._give_up(admission)
         return bool(running or waiting or enqueued)
+
+    def _cancel_hanging(self, running: list[Admission], passed: float) -> None:
+        self._ran = {
+            number: self._ran.get(number, -passed / len(running)) + passed / len(running) for number, *_ in running
+        }
+        for number, execution, control, _ in running:
+            ran, slowest = self._ran[number], execution.slowest_ns / 1e9
+            if not slowest or control.cancelled or ran < max(self._hang, HANG_FACTOR * slowest):
+                continue
+            if is_traced(os.getpid()):
+                return
+            reason = f"it hangs: it has run for {ran:.3g} s, and its slowest run took {slowest:.3g} s"
+            _log.error("an execution hangs", execution=self._describe(execution), reason=reason)
+            self._scheduler.cancel(number, reason)
 
     def _look_at_memory(self) -> None:
         if self._memory is not None:

@@ -11,12 +11,14 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 
 FREE_COPIES = 1 << 19
 """Bytes of copies that each request may hold beside its charge."""
+LARGE_BYTES = 1 << 20
+"""Bytes from which on a request leaves memory behind that is worth returning."""
 
 
 class RequestMemoryBudget:
     """Bytes that requests share. Safe to use from several threads."""
 
-    __slots__ = ("_held", "_limit", "_lock", "reclaim", "tell_others")
+    __slots__ = ("_held", "_limit", "_lock", "large_ended", "reclaim", "tell_others")
 
     def __init__(self, limit: int = 0, held: SharedNumber | None = None) -> None:
         """``limit`` is in bytes; 0 for no limit. ``held`` are the bytes, if other processes share the budget."""
@@ -25,6 +27,8 @@ class RequestMemoryBudget:
         self._held = LocalNumber() if held is None else held
         self.reclaim: Callable[[], bool] = lambda: False
         """Gives back bytes that are kept for later; False if there are none. Called when bytes are short."""
+        self.large_ended: Callable[[], None] = lambda: None
+        """Called when a charge of LARGE_BYTES or more is released."""
         self.tell_others: Callable[[], None] = lambda: None
         """Has the processes that share the budget give back what they keep for later. Called when bytes are refused."""
 
@@ -61,6 +65,8 @@ class RequestMemoryBudget:
         """Undo ``take``."""
         with self._lock:
             self._held.add(-size)
+        if size >= LARGE_BYTES:
+            self.large_ended()
 
     def _refusal(self, size: int, others: int) -> ServingError:
         beside = f" while others hold {others}" if size <= self._limit else ""

@@ -11,6 +11,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.link.channel import channel_from
 from nnhal_hosting.logs import configure_logs
 from nnhal_service.access import NumberTable, RequestMemoryBudget
+from nnhal_service.allocator import FreedMemory
 from nnhal_service.front_settings import guard_of, listener_of, repository_options, tls_of
 from nnhal_service.front_workers.interfaces import (
     HTTP_CONNECTIONS,
@@ -82,6 +83,7 @@ class FrontWorkerProcess:
             budget = RequestMemoryBudget(settings.request_memory, numbers.number(REQUEST_BYTES, start.column))
             self._instance_memory = instance_memory_of(budget)
             budget.tell_others = self._note_shortage
+            budget.large_ended = FreedMemory(self._loop).note_end
             backends = FrontBackends(
                 start.server,
                 self._repository,

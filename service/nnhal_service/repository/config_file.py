@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import orjson
 from google.protobuf import json_format, text_format
 
 from nnhal.inference import model_config_pb2 as wire
@@ -56,6 +55,8 @@ def read_config(source: ModelSource, name: str, custom: str = "") -> wire.ModelC
 
 def config_from_json(text: str, name: str) -> wire.ModelConfig:
     """Parse the configuration that came with a request to load. Raises as ``read_config``."""
+    import orjson  # a framework without models starts without it
+
     require_length(text, "the config of the request")
     try:
         content = orjson.loads(text)  # unlike json, it refuses surrogates, which protobuf fails on with a SystemError

@@ -28,6 +28,7 @@ class Work:
         self.priority = priority
         self.is_reserved = is_reserved
         self.unwanted = ""
+        self.slowest_ns = 0
 
     def enter(self, scheduler: Scheduler, deadline_ns: int = NO_DEADLINE) -> Work:
         """Enter the scheduler, and return it."""

@@ -23,6 +23,7 @@ class Work:
         self.is_reserved = False
         self.owner = self
         self.unwanted = ""
+        self.slowest_ns = 0
         self.stopped = threading.Event()
         self.control = Control(deadline_ns, stop=self.stopped.set)
         scheduler.enter(self, self.control)
@@ -31,10 +32,10 @@ class Work:
 class Bench:
     """A scheduler with room for three executions, and its watchdog."""
 
-    def __init__(self, patience: float, turn: float = 3600, workers: int = 3) -> None:
+    def __init__(self, patience: float, turn: float = 3600, workers: int = 3, hang: float = 0) -> None:
         self.scheduler = Scheduler(workers)
         self.given_up = threading.Event()
-        self.watchdog = Watchdog(self.scheduler, patience, turn, last_resort=self.given_up.set)
+        self.watchdog = Watchdog(self.scheduler, patience, turn, last_resort=self.given_up.set, hang=hang)
 
 
 @pytest.fixture
@@ -128,3 +129,22 @@ def test_an_execution_keeps_its_worker_while_its_turn_lasts(patient: Bench) -> N
     patient.scheduler.leave(endless[0])
     late.join(SECONDS)
     assert not late.is_alive()
+
+
+def test_work_that_takes_far_longer_than_it_ever_has_is_cancelled() -> None:
+    bench = Bench(3600, hang=0.001)
+    with bench.watchdog:
+        first, long, hanging = (Work(bench.scheduler) for _ in range(3))
+        long.slowest_ns, hanging.slowest_ns = 10**12, 10**6
+        assert hanging.stopped.wait(SECONDS)
+        assert "its slowest run took 0.001 s" in hanging.control.reason
+        assert not first.control.cancelled and not long.control.cancelled
+
+
+def test_work_that_was_always_brief_may_take_some_time() -> None:
+    bench = Bench(3600, hang=3600)
+    with bench.watchdog:
+        brief, unwanted = Work(bench.scheduler), Work(bench.scheduler)
+        brief.slowest_ns, unwanted.unwanted = 1, "the watchdog looks"
+        assert unwanted.stopped.wait(SECONDS)
+        assert not brief.control.cancelled

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 
 from nnhal.clock import now_ns
-from nnhal.errors import NnhalError
-from nnhal.types import NO_DEADLINE, RunUsage
+from nnhal.errors import HalError, NnhalError, TransportError
+from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal_service.runtime.context.followed_plan import PATIENCE_SECONDS, FollowedPlan
 from nnhal_service.runtime.context.occupancy import Occupancy
 from nnhal_service.runtime.context.run_state import Begun, release_frames
+from nnhal_service.runtime.run.deadlines import has_passed
 from nnhal_service.runtime.run.ledger import Ledgers
-from nnhal_service.runtime.run.reports import RunReport, RunWatcher
+from nnhal_service.runtime.run.reports import RunReport, RunWatcher, TouchedMemoryError
 from nnhal_service.runtime.run.steps import Outcome
 
 
@@ -66,6 +67,7 @@ class Attempts:
                     until = until or time.monotonic() + _patience(deadline_ns)
                     lost |= followed.plans.missing | followed.prepared.gone
                     if again is None or not followed.follow_after(error, until):
+                        _require_in_time(error, deadline_ns)
                         raise
                     attempt, begun = again, begun._replace(socket_bytes=followed.bound.socket_bytes)
             if until:
@@ -128,3 +130,9 @@ def _patience(deadline_ns: int) -> float:
     if deadline_ns == NO_DEADLINE:
         return PATIENCE_SECONDS
     return min(PATIENCE_SECONDS, max(0, deadline_ns - now_ns()) / 1e9)
+
+
+def _require_in_time(error: NnhalError, deadline_ns: int) -> None:
+    """Raise MISSED_DEADLINE_TRANSIENT if a run lost its device after its deadline: nobody waits for more than that."""
+    if has_passed(deadline_ns) and isinstance(error, TransportError | TouchedMemoryError):
+        raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, f"the deadline has passed: {error}") from error

@@ -17,14 +17,13 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.link import Link
 from nnhal.remote import RemoteDevice
 from nnhal_hosting.logs import get_logger
-from nnhal_hosting.supervision import is_stopped
+from nnhal_hosting.supervision import is_stopped, is_traced
 from nnhal_service.runtime.devices.notes import Note, no_note
 
 HANG_SECONDS = 2.0
@@ -111,9 +110,12 @@ class HangWatch:
         try:
             if answers(remote, self._seconds) or remote.gone:
                 self._over.wait(self._seconds / 2)  # before it is asked again
-            elif not (is_traced(remote.pid) or remote.is_preparing):
+            else:
                 has_stopped = is_stopped(remote.pid)
-                if has_stopped or not may_be_busy:
+                reason = spared(remote, may_be_busy, has_stopped)
+                if reason:
+                    _log.info("a device does not answer, and is left alone", device=name, reason=reason)
+                else:
                     self._end(name, remote, has_stopped)
         except OSError:
             return  # its link is closed
@@ -156,14 +158,15 @@ def answers(remote: RemoteDevice, seconds: float) -> bool:
     return False
 
 
-def is_traced(pid: int) -> bool:
-    """Whether a debugger traces a process, and may have stopped it. False if the process cannot be seen."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-    tracers = [line.split()[1] for line in status.splitlines() if line.startswith("TracerPid:")]
-    return tracers not in ([], ["0"])
+def spared(remote: RemoteDevice, may_be_busy: bool, has_stopped: bool) -> str:
+    """Why a device that does not answer is left alone; empty if it is not."""
+    if is_traced(remote.pid):
+        return "a debugger traces it"
+    if has_stopped:
+        return ""
+    if remote.is_preparing:
+        return "it prepares a model"
+    return "it has the first run of a model" if may_be_busy else ""
 
 
 def killed(remote: RemoteDevice) -> bool:
