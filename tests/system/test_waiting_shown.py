@@ -34,9 +34,9 @@ def dashboard(served: Served, directory: Path) -> Iterator[httpx.Client]:
     child = Child("nnhal_dashboard", [*options, "--admin-key", str(key)])
     try:
         child.wait_until_ready()
-        found = re.search(r"^dashboard: (\S+)$", child.said(), re.MULTILINE)
-        assert found is not None, child.said()
-        with httpx.Client(base_url=found[1], timeout=30) as browser:
+        announced = re.compile(r"^dashboard: (\S+)$", re.MULTILINE)
+        wait_until(lambda: bool(announced.search(child.said())), "the dashboard tells its address")
+        with httpx.Client(base_url=announced.findall(child.said())[0], timeout=60) as browser:
             yield browser
     finally:
         child.stop()
