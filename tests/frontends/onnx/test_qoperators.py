@@ -63,7 +63,7 @@ def run(
 @pytest.mark.parametrize("bias", [True, False])
 def test_convolution(element_type: type[np.generic], scales: Any, bias: bool) -> None:
     weights = {
-        "w": integers((6, 4, 3, 3), np.int8),
+        "w": integers((6, 4, 3, 3), np.int8) // 2,  # without VNNI, ONNX Runtime adds pairs of products in 16 bits
         "ws": np.array(scales, np.float32),
         "wz": np.zeros(np.shape(scales), np.int8),
         "b": np.arange(-3, 3, dtype=np.int32) * 900,
