@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -57,7 +57,8 @@ def test_a_request_that_waits_is_told_while_it_waits(workers: str, short_path: P
         served = stack.enter_context(front_door(over, tmp_path / "repository", "--front-workers", workers))
         browser = stack.enter_context(dashboard(served, short_path))
         operator = stack.enter_context(operator_of(served))
-        request = Beside(lambda: Connection(served.http).infer())
+        connection = stack.enter_context(closing(Connection(served.http)))
+        request = Beside(connection.infer)
         execution = held.next()
         wait_until(lambda: "READY, requests wait" in browser.get("/").text, "the overview tells it")
         page = browser.get("/").text
