@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, DoesNotFitError, compile_graph
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
+from nnhal_cascade.compiler import CompilerOptions, DoesNotFitError, compile_graph
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.hardware.memory import System
 
 _STEPS = 12
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
-from nnhal_devices.ethos_u.cascader.plans.homes import Homes
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
-from nnhal_devices.ethos_u.cascader.schedule.walk import walk
+from nnhal_cascade.performance.stripe_pricer import StripePricer
+from nnhal_cascade.plans.homes import Homes
+from nnhal_cascade.schedule.schedule import Schedule
+from nnhal_cascade.schedule.walk import walk
 
 
 def drained_cycles(schedule: Schedule) -> int:

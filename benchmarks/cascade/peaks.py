@@ -15,9 +15,9 @@ from benchmarks.cascade.networks import BIG, FAST_ACCELERATOR, FAST_BUDGET, FAST
 from benchmarks.cascade.repetition import repetition
 from benchmarks.cascade.runs import MachineRun, Runner
 from benchmarks.vela.domination import Point, dominating, is_monotone
-from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, compile_graph, frontier
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_cascade.compiler import CompilerOptions, compile_graph, frontier
+from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.schedule.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

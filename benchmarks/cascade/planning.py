@@ -15,7 +15,7 @@ from benchmarks.cascade.networks import CHAIN_PARTS, CHAIN_SECONDS, PLANNING_MIB
 from benchmarks.cascade.processes import ProcessCost, interleaved
 from benchmarks.cascade.straight import Line, fitted, plot
 from benchmarks.vela.program import Core, vela_command
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
+from nnhal_cascade.hardware.memory import System
 
 OWN = "nnhal cascade"
 OWN_LEAST = "nnhal cascade, least memory"

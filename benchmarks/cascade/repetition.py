@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
-from nnhal_devices.ethos_u.cascader.schedule.walk import demanded_boxes
+from nnhal_cascade.schedule.schedule import Schedule
+from nnhal_cascade.schedule.walk import demanded_boxes
 
 
 def repetition(schedule: Schedule) -> float:

@@ -20,7 +20,7 @@ from nnhal_frontends import import_model
 from nnhal_frontends.dimension_names import dimension_names
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
-from nnhal_tools.input_shapes import labels_of, parse_lengths, parse_shapes, shapes_with
+from nnhal_frontends.input_shapes import labels_of, parse_lengths, parse_shapes, shapes_with
 
 _MOST_NAMED = 5
 """Nodes that an error lists."""

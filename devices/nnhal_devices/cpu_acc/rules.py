@@ -33,9 +33,9 @@ from nnhal.operations._shape import axis_of
 from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS, Q8C, Q8S
 from nnhal.operations._window import SAME, Window
 from nnhal.operations.reverse import Input as ReverseInput
+from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import describe
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 
 _FLOATS = frozenset({F32, F16})
 _QUANT8 = frozenset({Q8A, Q8AS})

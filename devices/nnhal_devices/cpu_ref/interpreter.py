@@ -12,6 +12,7 @@ from nnhal.arrays import Array
 from nnhal.errors import HalError, general_failure
 from nnhal.exhaustion import lack_of
 from nnhal.extensions.tflite import number_of
+from nnhal.kernels import KERNELS
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType, Subgraph
@@ -19,7 +20,6 @@ from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe, fits, is_ext
 from nnhal_devices.cpu_ref import extension
 from nnhal_devices.cpu_ref.alteration import Alteration
 from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, ControlFlowCall
-from nnhal_devices.cpu_ref.kernels import KERNELS
 from nnhal_devices.cpu_ref.litert import LiteRtOperation
 from nnhal_devices.driver import Control
 

@@ -9,9 +9,9 @@ from math import prod
 from nnhal.operations import OperationContext, conv_2d, depthwise_conv_2d, pooling, transpose_conv_2d
 from nnhal.operations._convolution import FILTER, INPUT
 from nnhal.operations._window import Axis
+from nnhal.support.npu import as_images
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
-from nnhal_devices.npu_support.rules import as_images
 
 _BIAS_BYTES = 4
 _FACTOR = 2

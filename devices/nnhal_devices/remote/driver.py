@@ -12,11 +12,12 @@ from nnhal.extensions import element_sizes
 from nnhal.remote.backend import description_from_wire
 from nnhal.remote.identity import checked_capabilities, checked_extensions, checked_type, checked_version
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Support
 from nnhal.types import NO_DEADLINE, NumberOfCacheFiles, OperationType, TensorHandleFactory
 from nnhal.v1 import types_pb2
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.backend import Backend, DeviceFigure, MemoryRules, OperationLimit
-from nnhal_devices.driver import DriverOptions, PrepareOptions, Support, Workload
+from nnhal_devices.driver import DriverOptions, PrepareOptions, Workload
 from nnhal_devices.remote.clock_offset import ClockOffset
 from nnhal_devices.remote.connection import WireConnection
 from nnhal_devices.remote.kept_memory import KeptMemory

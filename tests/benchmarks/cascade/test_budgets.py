@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.cascade.budgets import budget_faults, budgets_between
 from benchmarks.cascade.chains import chain
-from nnhal_devices.ethos_u.cascader.compiler import frontier
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
+from nnhal_cascade.compiler import frontier
+from nnhal_cascade.hardware.memory_file import system_for
 
 
 def test_budgets_go_from_the_least_to_the_most() -> None:

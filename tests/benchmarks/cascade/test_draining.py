@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.cascade.chains import chain
 from benchmarks.cascade.draining import drained_cycles
-from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, compile_graph, frontier
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
+from nnhal_cascade.compiler import CompilerOptions, compile_graph, frontier
+from nnhal_cascade.hardware.memory_file import system_for
 
 
 def test_only_schedules_with_several_stripes_of_a_part_pay() -> None:

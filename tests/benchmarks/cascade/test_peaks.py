@@ -13,8 +13,8 @@ from benchmarks.cascade.peaks import PlannedNetwork, frontier_table, peak_aims, 
 from benchmarks.cascade.runs import MachineRun
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, Subgraph
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_cascade.hardware.memory_file import system_for
+from nnhal_cascade.schedule.schedule import Schedule
 
 SYSTEM = system_for(FAST_ACCELERATOR)
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.cascade import planning
 from benchmarks.cascade.planning import OWN, OWN_LEAST, chain_aims, process_aims
 from benchmarks.cascade.processes import ProcessCost
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
+from nnhal_cascade.hardware.memory_file import system_for
 
 
 def test_own_processes_are_compared_with_the_fastest_other() -> None:

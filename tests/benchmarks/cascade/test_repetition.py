@@ -6,11 +6,11 @@ import pytest
 
 from benchmarks.cascade.chains import chain
 from benchmarks.cascade.repetition import repetition
-from nnhal_devices.ethos_u.cascader.compiler import frontier
-from nnhal_devices.ethos_u.cascader.geometry.box import Interval, whole
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
-from nnhal_devices.ethos_u.cascader.plans.plan import Plan, Proposal, WeightsIn
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_cascade.compiler import frontier
+from nnhal_cascade.geometry.box import Interval, whole
+from nnhal_cascade.hardware.memory_file import system_for
+from nnhal_cascade.plans.plan import Plan, Proposal, WeightsIn
+from nnhal_cascade.schedule.schedule import Schedule
 
 
 def test_schedules_that_may_not_recompute_do_not() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nnhal.operations import reshape
+from nnhal.support.npu import NpuRule
 from nnhal.types import OperationType
 from nnhal_devices.ethos_n.rules import convolution, elementwise, images, movement, pooling
-from nnhal_devices.npu_support.rules import NpuRule
 
 __all__ = ["RULES", "NpuRule"]
 

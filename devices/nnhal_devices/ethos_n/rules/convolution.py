@@ -15,11 +15,11 @@ from nnhal.operations._context import channel_quant
 from nnhal.operations._convolution import BIAS, FILTER, INPUT
 from nnhal.operations._types import Q8C
 from nnhal.operations._window import Window
+from nnhal.support import SUPPORTED, Support, Unsupported
+from nnhal.support.npu import Check, NpuRule, channels_last, first_objection, listed
 from nnhal.types.layout import describe
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import KERNELS, LARGEST_STRIDED_KERNEL, LEAST_MULTIPLIER, MAX_DEPTH, STRIDES
 from nnhal_devices.ethos_n.rules.windows import is_whole
-from nnhal_devices.npu_support.rules import Check, NpuRule, channels_last, first_objection, listed
 
 _WEIGHTS = (FILTER, BIAS)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from nnhal.operations import OperationContext
 from nnhal.operations.binary import Input
+from nnhal.support import SUPPORTED, Support, Unsupported
+from nnhal.support.npu import NpuRule, as_images, first_objection
 from nnhal.types.layout import describe
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.rules.convolution import multiplier
 from nnhal_devices.ethos_n.rules.rescaling import rescaled
-from nnhal_devices.npu_support.rules import NpuRule, as_images, first_objection
 
 _CONSTANT = "a constant of one value, or of one for each channel"
 

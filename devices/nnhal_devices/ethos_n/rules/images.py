@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nnhal.operations import OperationContext, depth_space
 from nnhal.operations._resize import ResizeInput, prepare_resize
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
-from nnhal_devices.npu_support.rules import NpuRule, channels_last, first_objection
+from nnhal.support import SUPPORTED, Support, Unsupported
+from nnhal.support.npu import NpuRule, channels_last, first_objection
 
 _FACTOR = 2
 

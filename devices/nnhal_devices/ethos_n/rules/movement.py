@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from nnhal.operations import OperationContext, concatenation, split, transpose
 from nnhal.operations._shape import axis_of
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal.support import SUPPORTED, Support, Unsupported
+from nnhal.support.npu import NpuRule, first_objection
 from nnhal_devices.ethos_n.limits import GRANULE
 from nnhal_devices.ethos_n.rules.rescaling import rescaled
-from nnhal_devices.npu_support.rules import NpuRule, first_objection
 
 _PAD = f"pad the channels to a multiple of {GRANULE} with filters of zeros"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from nnhal.operations import OperationContext, mean, pooling
 from nnhal.operations._window import Axis, Window
+from nnhal.support import SUPPORTED, Support, Unsupported
+from nnhal.support.npu import NpuRule, channels_last, first_objection
 from nnhal.types import FusedActivation
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import LARGEST_MEAN
 from nnhal_devices.ethos_n.rules.windows import is_whole
-from nnhal_devices.npu_support.rules import NpuRule, channels_last, first_objection
 
 _HEIGHT_AND_WIDTH = (1, 2)
 _MAXIMUM = {2: 2, 3: 2}

@@ -1,0 +1,42 @@
+"""LSH_PROJECTION."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from nnhal.kernels._fingerprint import fingerprint
+from nnhal.kernels._quantization import to_real
+from nnhal.kernels._types import Array
+from nnhal.operations import OperationContext
+from nnhal.operations.lsh_projection import Input, Projection, projection_of
+
+
+def lsh_projection(op: OperationContext) -> tuple[Array, ...]:
+    """The bits of each hash function, or for each row of bits a number whose highest bit is the first."""
+    bits, projection = _bits(op), projection_of(op)
+    if projection == Projection.DENSE:
+        return (bits.reshape(-1).astype(np.int32),)
+    rows, width = bits.shape
+    signatures = bits @ (np.int64(1) << np.arange(width)[::-1])
+    if projection == Projection.SPARSE:
+        signatures += np.arange(rows) << width
+    return (signatures.astype(np.int32),)
+
+
+def _bits(op: OperationContext) -> Array:
+    """For each seed whether the weighted sum over all slices of the fingerprint of seed and slice is positive.
+
+    A key is the bytes of the seed, always as float32, and those of the slice as they are.
+    """
+    seeds, values = to_real(op, Input.HASH), op.value(Input.INPUT)
+    items, width = len(values), prod(values.shape[1:]) * values.itemsize
+    keys = np.empty((items, seeds.itemsize + width), np.uint8)
+    keys[:, seeds.itemsize :] = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(items, width)
+    weights = op.value(Input.WEIGHT).astype(np.float64) if op.has(Input.WEIGHT) else np.ones(items)
+    scores = np.empty(seeds.size)
+    for number, seed in enumerate(np.ascontiguousarray(seeds).reshape(-1, 1).view(np.uint8)):
+        keys[:, : seeds.itemsize] = seed
+        scores[number] = weights @ fingerprint(keys).view(np.int64).astype(np.float64)
+    return (scores > 0).astype(np.int64).reshape(seeds.shape)

@@ -1,0 +1,19 @@
+"""PAD and PAD_V2."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.kernels._types import Array
+from nnhal.operations import OperationContext
+from nnhal.operations.pad import Input, paddings_of
+
+
+def pad(op: OperationContext) -> tuple[Array, ...]:
+    """A border of the logical zero."""
+    return (np.pad(op.value(Input.INPUT), paddings_of(op), constant_values=op.inputs[Input.INPUT].zero_point),)
+
+
+def pad_v2(op: OperationContext) -> tuple[Array, ...]:
+    """A border of the given value."""
+    return (np.pad(op.value(Input.INPUT), paddings_of(op), constant_values=op.value(Input.VALUE)),)

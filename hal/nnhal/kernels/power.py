@@ -1,0 +1,15 @@
+"""POW."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.kernels._quantization import from_real, to_real
+from nnhal.kernels._types import Array
+from nnhal.operations import OperationContext
+from nnhal.operations.power import Input
+
+
+def power(op: OperationContext) -> tuple[Array, ...]:
+    """The first to the power of the second."""
+    return (from_real(op, np.power(to_real(op, Input.FIRST), to_real(op, Input.SECOND))),)

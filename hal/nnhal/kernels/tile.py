@@ -1,0 +1,14 @@
+"""TILE."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.kernels._types import Array
+from nnhal.operations import OperationContext
+from nnhal.operations.tile import Input
+
+
+def tile(op: OperationContext) -> tuple[Array, ...]:
+    """The tensor repeated along its axes."""
+    return (np.tile(op.value(Input.INPUT), op.integers(Input.MULTIPLES)),)

@@ -1,0 +1,14 @@
+"""TRANSPOSE."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.kernels._types import Array
+from nnhal.operations import OperationContext
+from nnhal.operations.transpose import Input, permutation
+
+
+def transpose(op: OperationContext) -> tuple[Array, ...]:
+    """The axes in another order."""
+    return (np.transpose(op.value(Input.INPUT), permutation(op)),)
