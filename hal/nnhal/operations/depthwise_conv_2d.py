@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations import _window
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._convolution import require_bias, validate_convolution
 from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._window import Forms, Images, Window, filter_of, images_of, windows_along
+from nnhal.operations._window import Forms, Images, Window, filter_of, images_of, window_by_forms, windows_along
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 
@@ -62,7 +61,7 @@ FORMS = Forms(Implicit, Explicit)
 def window_of(op: OperationContext) -> Window:
     """Return the window of a DEPTHWISE_CONV_2D. The filter is [1, height, width, output channels]."""
     _, height, width, _ = filter_of(op, Implicit.FILTER)
-    return _window.window_of(op, FORMS, (height, width))
+    return window_by_forms(op, FORMS, (height, width))
 
 
 def validate(op: Signature) -> None:

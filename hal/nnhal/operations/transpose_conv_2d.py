@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations import _window
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._convolution import require_bias, validate_convolution
 from nnhal.operations._definition import OperationDefinition
 from nnhal.operations._types import I32
-from nnhal.operations._window import Axis, Forms, Images, Window, filter_of, images_of, layout_of
+from nnhal.operations._window import Axis, Forms, Images, Window, filter_of, images_of, layout_of, window_by_forms
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 
@@ -65,7 +64,7 @@ def window_of(op: OperationContext) -> Window:
     requested output.
     """
     _, height, width, _ = filter_of(op, Implicit.FILTER)
-    return _window.window_of(op, FORMS, (height, width), _asked(op) or (0, 0))
+    return window_by_forms(op, FORMS, (height, width), _asked(op) or (0, 0))
 
 
 def validate(op: Signature) -> None:
