@@ -9,8 +9,8 @@ import numpy as np
 from nnhal.kernels._quantization import to_real
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
+from nnhal.operations._pairwise import Input
 from nnhal.operations._types import B8, QUANT8
-from nnhal.operations.comparison import Input
 
 _Comparison = Callable[[Array, Array], Array]
 

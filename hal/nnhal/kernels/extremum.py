@@ -7,7 +7,7 @@ import numpy as np
 from nnhal.kernels._quantization import as_output
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.extremum import Input
+from nnhal.operations._pairwise import Input
 
 
 def maximum(op: OperationContext) -> tuple[Array, ...]:

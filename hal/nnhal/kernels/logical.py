@@ -6,7 +6,7 @@ import numpy as np
 
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.logical import Input
+from nnhal.operations._pairwise import Input
 
 
 def logical_and(op: OperationContext) -> tuple[Array, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 from nnhal.kernels._quantization import from_real, to_real
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.power import Input
+from nnhal.operations._pairwise import Input
 
 
 def power(op: OperationContext) -> tuple[Array, ...]:

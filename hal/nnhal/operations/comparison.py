@@ -6,11 +6,9 @@ Quantised inputs may differ in scale and zero point: the real numbers are compar
 from __future__ import annotations
 
 from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._pairwise import Input, pairwise
+from nnhal.operations._pairwise import pairwise
 from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS
 from nnhal.types import OperationType
-
-__all__ = ["EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL", "Input"]
 
 
 def _comparison(kind: OperationType) -> OperationDefinition:

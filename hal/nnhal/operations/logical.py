@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from nnhal.operations._pairwise import Input, pairwise
+from nnhal.operations._pairwise import pairwise
 from nnhal.operations._types import B8
 from nnhal.types import OperationType
-
-__all__ = ["LOGICAL_AND", "LOGICAL_OR", "Input"]
 
 LOGICAL_AND = pairwise(OperationType.LOGICAL_AND, {B8: 3})
 LOGICAL_OR = pairwise(OperationType.LOGICAL_OR, {B8: 3})

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from nnhal.operations._pairwise import Input, pairwise
+from nnhal.operations._pairwise import pairwise
 from nnhal.operations._types import F16, F32
 from nnhal.types import OperationType
-
-__all__ = ["POW", "Input"]
 
 POW = pairwise(OperationType.POW, {F16: 3, F32: 3})

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from nnhal.operations._pairwise import Input, pairwise
+from nnhal.operations._pairwise import pairwise
 from nnhal.operations._types import F16, F32, Q8A, Q8AS
 from nnhal.types import OperationType
-
-__all__ = ["PRELU", "Input"]
 
 PRELU = pairwise(OperationType.PRELU, {F16: 3, F32: 3, Q8A: 3, Q8AS: 4})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal.operations import OperationContext, binary, prelu, softmax
+from nnhal.operations import OperationContext, binary, softmax
 from nnhal.operations._shape import axis_of
 from nnhal.operations._window import activation_of
 from nnhal_cascade.geometry.access import AxisAccess
@@ -40,7 +40,7 @@ def match_pair(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, .
 
 def match_prelu(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match PRELU. With one constant for all elements it is a table."""
-    alpha = prelu.Input.SECOND
+    alpha = binary.Input.SECOND
     if op.is_known(alpha) and shape_of(op, alpha).elements == 1:
         return (_unary(outputs[0], Activation.TABLE),)
     return (_pair(op, outputs[0], passes=_PRELU_PASSES),)
