@@ -8,13 +8,24 @@ from dataclasses import replace
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations import OperationContext, conv_2d, depthwise_conv_2d, pad
+from nnhal.operations import OperationContext
 from nnhal.operations._window import Axis, Window
+from nnhal.operations.convolution import (
+    Conv2dExplicit,
+    DepthwiseConv2dExplicit,
+    window_of_conv_2d,
+    window_of_depthwise_conv_2d,
+)
+from nnhal.operations.movement import PadInput, paddings_of_pad
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import Operand, OperandLifeTime, OperandType, Operation, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 
-_CONVOLUTIONS = {OperationType.CONV_2D: conv_2d, OperationType.DEPTHWISE_CONV_2D: depthwise_conv_2d}
+_CONVOLUTIONS = {
+    OperationType.CONV_2D: (window_of_conv_2d, Conv2dExplicit),
+    OperationType.DEPTHWISE_CONV_2D: (window_of_depthwise_conv_2d, DepthwiseConv2dExplicit),
+}
+"""The window of each, and the inputs of its form with explicit padding."""
 _PADS = frozenset({OperationType.PAD, OperationType.PAD_V2})
 _TENSORS = 3
 """Input, filter and bias come first in every form of a convolution."""
@@ -64,8 +75,8 @@ class _Folding:
         return ResolvedModel(model, (self._constants, *self._model.constants[1:]), self._model.names)
 
     def _convolution(self, number: int, operation: Operation) -> Operation:
-        kind = _CONVOLUTIONS[OperationType(operation.type)]
-        window = kind.window_of(self._model.context(0, number, self._dimensions))
+        window_of, explicit = _CONVOLUTIONS[OperationType(operation.type)]
+        window = window_of(self._model.context(0, number, self._dimensions))
         before = self._pads[operation.inputs[0]]
         added = _paddings(self._model.context(0, before, self._dimensions))
         if added is None or window.channels_first:
@@ -75,7 +86,7 @@ class _Folding:
             return operation
         values = _explicit(replace(window, height=height, width=width))
         tensors = self._main.operations[before].inputs[0], *operation.inputs[1:_TENSORS]
-        scalars = (self._scalar(values[name.name]) for name in list(kind.Explicit)[_TENSORS:])
+        scalars = (self._scalar(values[name.name]) for name in list(explicit)[_TENSORS:])
         return replace(operation, inputs=(*tensors, *scalars))
 
     def _scalar(self, value: int | bool) -> int:
@@ -87,10 +98,10 @@ class _Folding:
 
 def _paddings(op: OperationContext) -> Paddings | None:
     """What a PAD adds to the height and width of an image, None if it adds anything else."""
-    given = op.inputs[pad.Input.INPUT]
-    if op.type == OperationType.PAD_V2 and op.integer(pad.Input.VALUE) != given.zero_point:
+    given = op.inputs[PadInput.INPUT]
+    if op.type == OperationType.PAD_V2 and op.integer(PadInput.VALUE) != given.zero_point:
         return None
-    batch, height, width, channels = pad.paddings_of(op)
+    batch, height, width, channels = paddings_of_pad(op)
     return (height, width) if batch == channels == (0, 0) else None
 
 

@@ -6,9 +6,17 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from nnhal.operations import OperationContext, conv_2d, depthwise_conv_2d, transpose_conv_2d
+from nnhal.operations import OperationContext
 from nnhal.operations._convolution import BIAS, FILTER, INPUT
 from nnhal.operations._window import Window
+from nnhal.operations.convolution import (
+    TransposeConv2dImplicit,
+    prepare_conv_2d,
+    prepare_transpose_conv_2d,
+    window_of_conv_2d,
+    window_of_depthwise_conv_2d,
+    window_of_transpose_conv_2d,
+)
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import Check, NpuRule, channels_last, first_objection, listed
 from nnhal.types.layout import Dimensions
@@ -31,14 +39,14 @@ def _checked(objections: Callable[[OperationContext], Iterator[Support]]) -> Che
 
 
 def _conv_2d(op: OperationContext) -> Iterator[Support]:
-    window = conv_2d.window_of(op)
+    window = window_of_conv_2d(op)
     yield channels_last(window.channels_first)
     yield from _filter(op, window, output_axis=0)
-    yield strides(window, _sides(conv_2d.prepare(op)[0]))
+    yield strides(window, _sides(prepare_conv_2d(op)[0]))
 
 
 def _depthwise_conv_2d(op: OperationContext) -> Iterator[Support]:
-    window = depthwise_conv_2d.window_of(op)
+    window = window_of_depthwise_conv_2d(op)
     yield channels_last(window.channels_first)
     yield from _filter(op, window, output_axis=3)
     yield _small_strides(window)
@@ -46,7 +54,7 @@ def _depthwise_conv_2d(op: OperationContext) -> Iterator[Support]:
 
 
 def _transpose_conv_2d(op: OperationContext) -> Iterator[Support]:
-    window = transpose_conv_2d.window_of(op)
+    window = window_of_transpose_conv_2d(op)
     yield channels_last(window.channels_first)
     yield from _filter(op, window, output_axis=0)
     yield _transpose_strides(op, window)
@@ -106,7 +114,7 @@ def _transpose_strides(op: OperationContext, window: Window) -> Support:
 
 
 def _transpose_size(op: OperationContext, window: Window) -> Support:
-    given, made = _sides(op.dimensions(INPUT)), _sides(transpose_conv_2d.prepare(op)[0])
+    given, made = _sides(op.dimensions(INPUT)), _sides(prepare_transpose_conv_2d(op)[0])
     axes = window.height, window.width
     whole = tuple(length * axis.stride for length, axis in zip(given, axes, strict=True))
     valid = tuple(size + max(0, axis.size - axis.stride) for size, axis in zip(whole, axes, strict=True))
@@ -125,4 +133,4 @@ def _sides(dimensions: Dimensions) -> tuple[int, int]:
 CONV_2D = NpuRule(_WEIGHTS, _checked(_conv_2d))
 DEPTHWISE_CONV_2D = NpuRule(_WEIGHTS, _checked(_depthwise_conv_2d))
 FULLY_CONNECTED = NpuRule(_WEIGHTS)
-TRANSPOSE_CONV_2D = NpuRule((*_WEIGHTS, transpose_conv_2d.Implicit.OUTPUT_SHAPE), _checked(_transpose_conv_2d))
+TRANSPOSE_CONV_2D = NpuRule((*_WEIGHTS, TransposeConv2dImplicit.OUTPUT_SHAPE), _checked(_transpose_conv_2d))

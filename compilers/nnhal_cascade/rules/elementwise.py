@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from nnhal.operations import OperationContext, softmax
+from nnhal.operations import OperationContext
 from nnhal.operations._shape import axis_of
-from nnhal.operations.binary import Input
+from nnhal.operations.activation import SoftmaxInput
+from nnhal.operations.elementwise import BinaryInput
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import NpuRule, as_images, first_objection
 from nnhal_cascade.rules.limits import MAX_EXTENT
 
 
 def _both(_: OperationContext) -> tuple[int, int]:
-    return Input.FIRST, Input.SECOND
+    return BinaryInput.FIRST, BinaryInput.SECOND
 
 
 def _comparable(op: OperationContext) -> Support:
@@ -31,8 +32,8 @@ def _softmax(op: OperationContext) -> Support:
 
 
 def _last_axis(op: OperationContext) -> Support:
-    rank = len(op.dimensions(softmax.Input.INPUT))
-    axis = axis_of(op, op.integer(softmax.Input.AXIS, default=-1), rank)
+    rank = len(op.dimensions(SoftmaxInput.INPUT))
+    axis = axis_of(op, op.integer(SoftmaxInput.AXIS, default=-1), rank)
     if axis == rank - 1:
         return SUPPORTED
     hint = "transpose before and after on a CPU device"
@@ -40,7 +41,7 @@ def _last_axis(op: OperationContext) -> Support:
 
 
 def _sums(op: OperationContext) -> Support:
-    _, height, width, _ = as_images(op.dimensions(softmax.Input.INPUT))
+    _, height, width, _ = as_images(op.dimensions(SoftmaxInput.INPUT))
     if height * width <= MAX_EXTENT:
         return SUPPORTED
     got = f"{height} x {width} sums of exponentials"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from nnhal.operations import OperationContext
-from nnhal.operations._resize import ResizeInput, prepare_resize
+from nnhal.operations.resize import ResizeInput, prepare_resize
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import NpuRule, channels_last, first_objection, listed
 from nnhal_cascade.rules.limits import RESIZE_FACTORS

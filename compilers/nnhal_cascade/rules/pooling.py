@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from nnhal.operations import OperationContext, mean, pooling
+from nnhal.operations import OperationContext
 from nnhal.operations._window import Window
+from nnhal.operations.pooling import prepare, window_of
+from nnhal.operations.reduction import MeanInput, axes_of_mean
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import MAX_RANK, NpuRule, as_images, channels_last, first_objection
 from nnhal_cascade.rules.limits import (
@@ -23,12 +25,12 @@ _BATCH, _, _COLUMNS, _CHANNELS = range(MAX_RANK)
 
 
 def _maximum(op: OperationContext) -> Support:
-    window = pooling.window_of(op)
+    window = window_of(op)
     return first_objection(_objections(op, window))
 
 
 def _average(op: OperationContext) -> Support:
-    window = pooling.window_of(op)
+    window = window_of(op)
     return first_objection((*_objections(op, window), _padded_average(window)))
 
 
@@ -36,7 +38,7 @@ def _objections(op: OperationContext, window: Window) -> Iterator[Support]:
     yield channels_last(window.channels_first)
     if window.channels_first:
         return
-    _, height, width, _ = pooling.prepare(op)[0]
+    _, height, width, _ = prepare(op)[0]
     yield _size(window)
     yield paddings(window)
     yield strides(window, (height, width))
@@ -63,9 +65,9 @@ def _mean(op: OperationContext) -> Support:
 
 
 def _mean_objections(op: OperationContext) -> Iterator[Support]:
-    given = as_images(op.dimensions(mean.Input.INPUT))
-    missing = MAX_RANK - len(op.dimensions(mean.Input.INPUT))
-    averaged = [axis + missing for axis in mean.axes_of(op)]
+    given = as_images(op.dimensions(MeanInput.INPUT))
+    missing = MAX_RANK - len(op.dimensions(MeanInput.INPUT))
+    averaged = [axis + missing for axis in axes_of_mean(op)]
     elements = prod(given[axis] for axis in averaged)
     if elements > MAX_MEAN:
         got = f"a mean of {elements} elements"
@@ -78,4 +80,4 @@ def _mean_objections(op: OperationContext) -> Iterator[Support]:
 
 AVERAGE_POOL_2D = NpuRule(check=_average)
 MAX_POOL_2D = NpuRule(check=_maximum)
-MEAN = NpuRule((mean.Input.AXES,), _mean)
+MEAN = NpuRule((MeanInput.AXES,), _mean)

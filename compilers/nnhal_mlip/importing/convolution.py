@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.arrays import Array
-from nnhal.operations import conv_2d, depthwise_conv_2d, fully_connected, grouped_conv_2d
 from nnhal.operations._convolution import BIAS, FILTER, INPUT
 from nnhal.operations._types import QUANT8
 from nnhal.operations._window import Window, activation_of
+from nnhal.operations.convolution import window_of_conv_2d, window_of_depthwise_conv_2d, window_of_grouped_conv_2d
+from nnhal.operations.matrix import FullyConnectedInput
 from nnhal_mlip.flow.graph.flow_graph import Attribute
 from nnhal_mlip.flow.graph.operators import Operator
 from nnhal_mlip.importing.hal_operation import HalOperation
@@ -20,13 +21,13 @@ _OUTPUTS_FIRST = (3, 1, 2, 0)
 def emit_conv_2d(op: HalOperation) -> str:
     """Add the nodes of a CONV_2D. Its filter is OHWI."""
     values, scales, _ = op.weights(FILTER)
-    return _convolved(op, conv_2d.window_of(op.context), values, scales, groups=1)
+    return _convolved(op, window_of_conv_2d(op.context), values, scales, groups=1)
 
 
 def emit_grouped_conv_2d(op: HalOperation) -> str:
     """Add the nodes of a GROUPED_CONV_2D. Its filter is OHWI, with the input channels of one group."""
     values, scales, _ = op.weights(FILTER)
-    window = grouped_conv_2d.window_of(op.context)
+    window = window_of_grouped_conv_2d(op.context)
     return _convolved(op, window, values, scales, window.groups)
 
 
@@ -34,21 +35,21 @@ def emit_depthwise_conv_2d(op: HalOperation) -> str:
     """Add the nodes of a DEPTHWISE_CONV_2D: as many groups as input channels. Its filter has the outputs last."""
     values, scales, _ = op.weights(FILTER)
     filters = values.transpose(_OUTPUTS_FIRST)
-    return _convolved(op, depthwise_conv_2d.window_of(op.context), filters, scales, op.context.dimensions(INPUT)[-1])
+    return _convolved(op, window_of_depthwise_conv_2d(op.context), filters, scales, op.context.dimensions(INPUT)[-1])
 
 
 def emit_fully_connected(op: HalOperation) -> str:
     """Add the nodes of a FULLY_CONNECTED, whose input becomes rows of the weights' length."""
-    values, scales, axis = op.weights(fully_connected.Input.WEIGHTS)
+    values, scales, axis = op.weights(FullyConnectedInput.WEIGHTS)
     rows = (op.output.shape[0], values.shape[1])
-    data = op.tensor(fully_connected.Input.INPUT)
-    given = op.context.inputs[fully_connected.Input.INPUT]
-    if op.context.dimensions(fully_connected.Input.INPUT) != rows:
+    data = op.tensor(FullyConnectedInput.INPUT)
+    given = op.context.inputs[FullyConnectedInput.INPUT]
+    if op.context.dimensions(FullyConnectedInput.INPUT) != rows:
         value = op.output._replace(shape=rows, scales=(given.scale,) if op.output.scales else ())
         data = op.add(Operator.RESHAPE, [data], {"newshape": rows}, value)
     summed = op.add(Operator.DENSE, [data, op.constant("weights", values, scales, axis)])
     biased = _biased(op, summed, scales, axis=1)
-    return op.activated(biased, activation_of(op.context, fully_connected.Input.ACTIVATION))
+    return op.activated(biased, activation_of(op.context, FullyConnectedInput.ACTIVATION))
 
 
 def _convolved(op: HalOperation, window: Window, weights: Array, scales: Sequence[float], groups: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnhal.operations._window import activation_of
-from nnhal.operations.binary import Input
+from nnhal.operations.elementwise import BinaryInput
 from nnhal.types import FusedActivation, OperationType
 from nnhal_mlip.flow.graph.operators import Operator
 from nnhal_mlip.importing.hal_operation import HalOperation
@@ -17,8 +17,8 @@ _ACTIVATIONS = {
 
 def emit_add(op: HalOperation) -> str:
     """Add the nodes of an ADD."""
-    summed = op.add(Operator.ADD, [op.tensor(Input.FIRST), op.tensor(Input.SECOND)])
-    return op.activated(summed, activation_of(op.context, Input.ACTIVATION))
+    summed = op.add(Operator.ADD, [op.tensor(BinaryInput.FIRST), op.tensor(BinaryInput.SECOND)])
+    return op.activated(summed, activation_of(op.context, BinaryInput.ACTIVATION))
 
 
 def emit_activation(op: HalOperation) -> str:

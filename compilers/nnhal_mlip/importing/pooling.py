@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nnhal.operations import mean, pooling
+from nnhal.operations.pooling import Implicit, window_of
+from nnhal.operations.reduction import MeanInput, axes_of_mean
 from nnhal_mlip.flow.graph.flow_graph import Attribute
 from nnhal_mlip.flow.graph.operators import Operator
 from nnhal_mlip.importing.hal_operation import HalOperation
@@ -23,8 +24,8 @@ def emit_average_pool_2d(op: HalOperation) -> str:
 
 def emit_mean(op: HalOperation) -> str:
     """Add the nodes of a MEAN: a global average pool if it is over height and width of images."""
-    given, axes = op.context.dimensions(mean.Input.INPUT), mean.axes_of(op.context)
-    keep, data = op.context.integer(mean.Input.KEEP) > 0, op.tensor(mean.Input.INPUT)
+    given, axes = op.context.dimensions(MeanInput.INPUT), axes_of_mean(op.context)
+    keep, data = op.context.integer(MeanInput.KEEP) > 0, op.tensor(MeanInput.INPUT)
     if len(given) != len("NHWC") or axes != HEIGHT_AND_WIDTH:
         return op.add(Operator.MEAN, [data], {"axis": axes, "keepdims": keep})
     value = op.output._replace(shape=(given[0], 1, 1, given[3]))
@@ -33,7 +34,7 @@ def emit_mean(op: HalOperation) -> str:
 
 
 def _pooled(op: HalOperation, operator: Operator, more: dict[str, Attribute]) -> str:
-    window = pooling.window_of(op.context)
+    window = window_of(op.context)
     attributes: dict[str, Attribute] = {
         "pool_size": size_of(window),
         "strides": strides_of(window),
@@ -42,5 +43,5 @@ def _pooled(op: HalOperation, operator: Operator, more: dict[str, Attribute]) ->
         "ceil_mode": False,
         "layout": "NHWC",
     }
-    pooled = op.add(operator, [op.tensor(pooling.Implicit.INPUT)], attributes | more)
+    pooled = op.add(operator, [op.tensor(Implicit.INPUT)], attributes | more)
     return op.activated(pooled, window.activation)

@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnhal.operations import (
-    OperationContext,
-    concatenation,
-    conv_2d,
-    depthwise_conv_2d,
-    fully_connected,
-    grouped_conv_2d,
-    mean,
-    pad,
-    reshape,
-    squeeze,
-    transpose,
-)
-from nnhal.operations import pooling as pools
+from nnhal.operations import OperationContext
 from nnhal.operations._convolution import BIAS, FILTER
 from nnhal.operations._window import Forms
+from nnhal.operations.convolution import CONV_2D_FORMS, DEPTHWISE_CONV_2D_FORMS, GROUPED_CONV_2D_FORMS
+from nnhal.operations.joining import axis_input
+from nnhal.operations.matrix import FullyConnectedInput
+from nnhal.operations.movement import PadInput, TransposeInput
+from nnhal.operations.pooling import FORMS
+from nnhal.operations.reduction import MeanInput
+from nnhal.operations.shape import ReshapeInput, SqueezeInput
 from nnhal.types import OperationType
 from nnhal_mlip.importing import convolution, elementwise, movement, pooling
 from nnhal_mlip.importing.hal_operation import HalOperation
@@ -35,7 +29,7 @@ def _both(_: OperationContext) -> Sequence[int]:
 
 
 def _all_fields(op: OperationContext) -> Sequence[int]:
-    return range(concatenation.axis_input(op))
+    return range(axis_input(op))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +49,32 @@ class ImportRule:
 
 
 _CONVOLVED = (FILTER, BIAS)
-_PADDED = (pad.Input.PADDINGS,)
+_PADDED = (PadInput.PADDINGS,)
 
 IMPORT_RULES: Mapping[int, ImportRule] = {
     OperationType.ADD: ImportRule(elementwise.emit_add, tensors=_both),
-    OperationType.AVERAGE_POOL_2D: ImportRule(pooling.emit_average_pool_2d, forms=pools.FORMS),
+    OperationType.AVERAGE_POOL_2D: ImportRule(pooling.emit_average_pool_2d, forms=FORMS),
     OperationType.CAST: ImportRule(movement.emit_cast, floats=True),
     OperationType.CONCATENATION: ImportRule(movement.emit_concatenation, tensors=_all_fields),
-    OperationType.CONV_2D: ImportRule(convolution.emit_conv_2d, _CONVOLVED, forms=conv_2d.FORMS),
+    OperationType.CONV_2D: ImportRule(convolution.emit_conv_2d, _CONVOLVED, forms=CONV_2D_FORMS),
     OperationType.DEPTHWISE_CONV_2D: ImportRule(
-        convolution.emit_depthwise_conv_2d, _CONVOLVED, forms=depthwise_conv_2d.FORMS
+        convolution.emit_depthwise_conv_2d, _CONVOLVED, forms=DEPTHWISE_CONV_2D_FORMS
     ),
     OperationType.EXPAND_DIMS: ImportRule(movement.emit_reshape),
     OperationType.FULLY_CONNECTED: ImportRule(
-        convolution.emit_fully_connected, (fully_connected.Input.WEIGHTS, fully_connected.Input.BIAS)
+        convolution.emit_fully_connected, (FullyConnectedInput.WEIGHTS, FullyConnectedInput.BIAS)
     ),
     OperationType.GROUPED_CONV_2D: ImportRule(
-        convolution.emit_grouped_conv_2d, _CONVOLVED, forms=grouped_conv_2d.FORMS
+        convolution.emit_grouped_conv_2d, _CONVOLVED, forms=GROUPED_CONV_2D_FORMS
     ),
-    OperationType.MAX_POOL_2D: ImportRule(pooling.emit_max_pool_2d, forms=pools.FORMS),
-    OperationType.MEAN: ImportRule(pooling.emit_mean, (mean.Input.AXES,)),
+    OperationType.MAX_POOL_2D: ImportRule(pooling.emit_max_pool_2d, forms=FORMS),
+    OperationType.MEAN: ImportRule(pooling.emit_mean, (MeanInput.AXES,)),
     OperationType.PAD: ImportRule(movement.emit_pad, _PADDED),
     OperationType.PAD_V2: ImportRule(movement.emit_pad, _PADDED),
     OperationType.RELU: ImportRule(elementwise.emit_activation),
     OperationType.RELU1: ImportRule(elementwise.emit_activation),
     OperationType.RELU6: ImportRule(elementwise.emit_activation),
-    OperationType.RESHAPE: ImportRule(movement.emit_reshape, (reshape.Input.SHAPE,)),
-    OperationType.SQUEEZE: ImportRule(movement.emit_squeeze, (squeeze.Input.AXES,)),
-    OperationType.TRANSPOSE: ImportRule(movement.emit_transpose, (transpose.Input.PERMUTATION,)),
+    OperationType.RESHAPE: ImportRule(movement.emit_reshape, (ReshapeInput.SHAPE,)),
+    OperationType.SQUEEZE: ImportRule(movement.emit_squeeze, (SqueezeInput.AXES,)),
+    OperationType.TRANSPOSE: ImportRule(movement.emit_transpose, (TransposeInput.PERMUTATION,)),
 }

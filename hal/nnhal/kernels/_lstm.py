@@ -10,7 +10,7 @@ import numpy as np
 from nnhal.kernels._quantization import to_real
 from nnhal.kernels._types import Floats
 from nnhal.operations import OperationContext
-from nnhal.operations._lstm import LstmActivation, LstmInputs, lstm_activation_of
+from nnhal.operations.lstm import LstmActivation, LstmInputs, lstm_activation_of
 
 _EPSILON = np.float32(1e-8)
 

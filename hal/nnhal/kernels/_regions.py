@@ -8,7 +8,7 @@ from nnhal.kernels._boxes import require_boxes
 from nnhal.kernels._quantization import to_real
 from nnhal.kernels._types import Array, Floats
 from nnhal.operations import OperationContext
-from nnhal.operations._regions import RegionInput
+from nnhal.operations.regions import RegionInput
 
 
 def scaled_regions(op: OperationContext) -> tuple[Floats, Array]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from nnhal.kernels._types import Floats
 from nnhal.operations import OperationContext
-from nnhal.operations._resize import ResizeInput
+from nnhal.operations.resize import ResizeInput
 
 
 def scale_of(op: OperationContext, length: int, resized: int) -> np.float32:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from nnhal.kernels._quantization import activate, to_real
 from nnhal.kernels._types import Floats
 from nnhal.operations import OperationContext
-from nnhal.operations._rnn import RnnInputs
 from nnhal.operations._window import activation_of
+from nnhal.operations.rnn import RnnInputs
 from nnhal.types import FusedActivation
 
 

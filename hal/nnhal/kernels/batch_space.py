@@ -7,7 +7,7 @@ import numpy as np
 from nnhal.kernels._images import channels_last, in_layout
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.batch_space import BatchToSpaceInput, SpaceToBatchInput, block_of, paddings_of
+from nnhal.operations.movement import BatchToSpaceInput, SpaceToBatchInput, block_of, paddings_of_batch_space
 
 
 def batch_to_space_nd(op: OperationContext) -> tuple[Array, ...]:
@@ -23,7 +23,7 @@ def batch_to_space_nd(op: OperationContext) -> tuple[Array, ...]:
 def space_to_batch_nd(op: OperationContext) -> tuple[Array, ...]:
     """Padded images divided into smaller ones; the padding is the logical zero."""
     channels_first, (block_height, block_width) = op.boolean(SpaceToBatchInput.LAYOUT), block_of(op)
-    top, bottom, left, right = paddings_of(op)
+    top, bottom, left, right = paddings_of_batch_space(op)
     images = np.pad(
         channels_last(op.value(SpaceToBatchInput.INPUT), channels_first),
         ((0, 0), (top, bottom), (left, right), (0, 0)),

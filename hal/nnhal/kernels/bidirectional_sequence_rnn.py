@@ -7,18 +7,23 @@ from nnhal.kernels._rnn import read_cell
 from nnhal.kernels._sequence import merge, read_sequence, unroll_both, write_sequences
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.bidirectional_sequence_rnn import BACKWARD, FORWARD, Input, linking
+from nnhal.operations.rnn import BACKWARD, FORWARD, BidirectionalSequenceRnnInput, linking
 
 
 def bidirectional_sequence_rnn(op: OperationContext) -> tuple[Array, ...]:
     """Two cells through time, one of them backward; their last states too if they are outputs."""
-    time_major = op.boolean(Input.TIME_MAJOR)
+    time_major = op.boolean(BidirectionalSequenceRnnInput.TIME_MAJOR)
     sequences, states = unroll_both(
-        (read_cell(op, FORWARD, Input.ACTIVATION), read_cell(op, BACKWARD, Input.ACTIVATION)),
-        read_sequence(op, Input.INPUT, time_major),
+        (
+            read_cell(op, FORWARD, BidirectionalSequenceRnnInput.ACTIVATION),
+            read_cell(op, BACKWARD, BidirectionalSequenceRnnInput.ACTIVATION),
+        ),
+        read_sequence(op, BidirectionalSequenceRnnInput.INPUT, time_major),
         (to_real(op, FORWARD.state), to_real(op, BACKWARD.state)),
-        read_sequence(op, Input.AUX_INPUT, time_major) if op.has(Input.AUX_INPUT) else None,
+        read_sequence(op, BidirectionalSequenceRnnInput.AUX_INPUT, time_major)
+        if op.has(BidirectionalSequenceRnnInput.AUX_INPUT)
+        else None,
         linking(op),
     )
-    outputs = write_sequences(op, merge(sequences, op.boolean(Input.MERGE_OUTPUTS)), time_major)
+    outputs = write_sequences(op, merge(sequences, op.boolean(BidirectionalSequenceRnnInput.MERGE_OUTPUTS)), time_major)
     return (*outputs, *(from_real(op, state) for state in states))[: len(op.outputs)]

@@ -11,7 +11,7 @@ from nnhal.kernels._types import Array, Integers
 from nnhal.operations import OperationContext
 from nnhal.operations._types import I32, QUANT8
 from nnhal.operations._window import activation_of
-from nnhal.operations.binary import Input
+from nnhal.operations.elementwise import BinaryInput
 
 _HEADROOM = 20
 """Bits that quantised summands are shifted up by, so that bringing them to one scale loses nothing that counts."""
@@ -41,29 +41,29 @@ def div(op: OperationContext) -> tuple[Array, ...]:
 
 def _plain(op: OperationContext, function: _Function) -> tuple[Array, ...]:
     if op.main_type() == I32:
-        return (function(op.value(Input.FIRST), op.value(Input.SECOND)),)
-    result = function(to_real(op, Input.FIRST), to_real(op, Input.SECOND))
-    return (from_real(op, activate(result, activation_of(op, Input.ACTIVATION))),)
+        return (function(op.value(BinaryInput.FIRST), op.value(BinaryInput.SECOND)),)
+    result = function(to_real(op, BinaryInput.FIRST), to_real(op, BinaryInput.SECOND))
+    return (from_real(op, activate(result, activation_of(op, BinaryInput.ACTIVATION))),)
 
 
 def _sum(op: OperationContext, function: _Function) -> tuple[Array, ...]:
     """Both summands in units of twice the larger scale, so that neither they nor their sum overflow."""
     output = op.outputs[0]
-    scales = [op.inputs[index].scale for index in (Input.FIRST, Input.SECOND)]
+    scales = [op.inputs[index].scale for index in (BinaryInput.FIRST, BinaryInput.SECOND)]
     unit = 2 * max(scales)
     first, second = (
         scale_by(_without_zero_point(op, index) << _HEADROOM, scale / unit)
-        for index, scale in zip((Input.FIRST, Input.SECOND), scales, strict=True)
+        for index, scale in zip((BinaryInput.FIRST, BinaryInput.SECOND), scales, strict=True)
     )
     multiplier = unit / ((1 << _HEADROOM) * output.scale)
-    return (requantize(function(first, second), multiplier, output, activation_of(op, Input.ACTIVATION)),)
+    return (requantize(function(first, second), multiplier, output, activation_of(op, BinaryInput.ACTIVATION)),)
 
 
 def _product(op: OperationContext) -> tuple[Array, ...]:
     output = op.outputs[0]
-    products = _without_zero_point(op, Input.FIRST) * _without_zero_point(op, Input.SECOND)
-    multiplier = op.inputs[Input.FIRST].scale * op.inputs[Input.SECOND].scale / output.scale
-    return (requantize(products, multiplier, output, activation_of(op, Input.ACTIVATION)),)
+    products = _without_zero_point(op, BinaryInput.FIRST) * _without_zero_point(op, BinaryInput.SECOND)
+    multiplier = op.inputs[BinaryInput.FIRST].scale * op.inputs[BinaryInput.SECOND].scale / output.scale
+    return (requantize(products, multiplier, output, activation_of(op, BinaryInput.ACTIVATION)),)
 
 
 def _without_zero_point(op: OperationContext, index: int) -> Integers:

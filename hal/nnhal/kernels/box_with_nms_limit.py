@@ -8,13 +8,16 @@ from nnhal.kernels._boxes import Lower, descending, hard, suppress
 from nnhal.kernels._quantization import from_real, to_real
 from nnhal.kernels._types import Array, Floats, Integers
 from nnhal.operations import OperationContext
-from nnhal.operations._boxes import BOX
-from nnhal.operations.box_with_nms_limit import Input, NmsKernel
+from nnhal.operations.boxes import BOX, BoxWithNmsLimitInput, NmsKernel
 
 
 def box_with_nms_limit(op: OperationContext) -> tuple[Array, ...]:
     """Suppress image by image and class by class, without class 0: in each from the highest score to the lowest."""
-    scores, boxes, images = to_real(op, Input.SCORES), to_real(op, Input.BOXES), op.value(Input.BATCH_INDEX)
+    scores, boxes, images = (
+        to_real(op, BoxWithNmsLimitInput.SCORES),
+        to_real(op, BoxWithNmsLimitInput.BOXES),
+        op.value(BoxWithNmsLimitInput.BATCH_INDEX),
+    )
     by_class = (*scores.shape, BOX)
     boxes = boxes.reshape(by_class)
     found = [
@@ -24,14 +27,14 @@ def box_with_nms_limit(op: OperationContext) -> tuple[Array, ...]:
     rows, classes, final = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return (
         from_real(op, final),
-        op.value(Input.BOXES).reshape(by_class)[rows, classes],
+        op.value(BoxWithNmsLimitInput.BOXES).reshape(by_class)[rows, classes],
         classes.astype(np.int32),
         images[rows],
     )
 
 
 def _of_image(op: OperationContext, rows: Integers, boxes: Floats, scores: Floats) -> tuple[Integers, Integers, Floats]:
-    threshold = np.float32(op.real(Input.SCORE_THRESHOLD))
+    threshold = np.float32(op.real(BoxWithNmsLimitInput.SCORE_THRESHOLD))
     lower = _lower(op)
     chosen, classes, final = [rows[:0]], [rows[:0]], [np.zeros(0, np.float32)]
     for number in range(1, scores.shape[1]):
@@ -41,7 +44,7 @@ def _of_image(op: OperationContext, rows: Integers, boxes: Floats, scores: Float
         classes.append(np.full(len(indexes), number))
         final.append(left)
     result = np.concatenate(chosen), np.concatenate(classes), np.concatenate(final)
-    limit = op.integer(Input.MAX_DETECTIONS)
+    limit = op.integer(BoxWithNmsLimitInput.MAX_DETECTIONS)
     if limit < 0:
         return result
     best = np.sort(descending(result[2])[:limit])  # the best of all classes, sorted by class again
@@ -49,9 +52,14 @@ def _of_image(op: OperationContext, rows: Integers, boxes: Floats, scores: Float
 
 
 def _lower(op: OperationContext) -> Lower:
-    kernel = NmsKernel(op.integer(Input.KERNEL))
+    kernel = NmsKernel(op.integer(BoxWithNmsLimitInput.KERNEL))
     threshold, sigma, floor = (
-        np.float32(op.real(index)) for index in (Input.IOU_THRESHOLD, Input.SIGMA, Input.NMS_SCORE_THRESHOLD)
+        np.float32(op.real(index))
+        for index in (
+            BoxWithNmsLimitInput.IOU_THRESHOLD,
+            BoxWithNmsLimitInput.SIGMA,
+            BoxWithNmsLimitInput.NMS_SCORE_THRESHOLD,
+        )
     )
     if kernel == NmsKernel.HARD:
         return hard(float(threshold))

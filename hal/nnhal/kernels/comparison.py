@@ -9,8 +9,8 @@ import numpy as np
 from nnhal.kernels._quantization import to_real
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations._pairwise import Input
 from nnhal.operations._types import B8, QUANT8
+from nnhal.operations.elementwise import PairwiseInput
 
 _Comparison = Callable[[Array, Array], Array]
 
@@ -46,7 +46,7 @@ def not_equal(op: OperationContext) -> tuple[Array, ...]:
 
 
 def _compare(op: OperationContext, comparison: _Comparison) -> tuple[Array, ...]:
-    return (comparison(_operand(op, Input.FIRST), _operand(op, Input.SECOND)).astype(np.uint8),)
+    return (comparison(_operand(op, PairwiseInput.FIRST), _operand(op, PairwiseInput.SECOND)).astype(np.uint8),)
 
 
 def _operand(op: OperationContext, index: int) -> Array:

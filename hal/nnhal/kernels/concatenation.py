@@ -7,7 +7,7 @@ import numpy as np
 from nnhal.kernels._quantization import as_output
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.concatenation import axis_input
+from nnhal.operations.joining import axis_input
 
 
 def concatenation(op: OperationContext) -> tuple[Array, ...]:

@@ -9,12 +9,12 @@ from nnhal.kernels._images import channels_last, in_layout, taps
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
 from nnhal.operations._window import Window
-from nnhal.operations.conv_2d import window_of
+from nnhal.operations.convolution import window_of_conv_2d
 
 
 def conv_2d(op: OperationContext) -> tuple[Array, ...]:
     """The sums over each window of input x filter."""
-    return (convolve(op, window_of(op)),)
+    return (convolve(op, window_of_conv_2d(op)),)
 
 
 def convolve(op: OperationContext, window: Window) -> Array:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from nnhal.kernels._images import channels_last, in_layout
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.depth_space import Input
+from nnhal.operations.movement import DepthSpaceInput
 
 
 def depth_to_space(op: OperationContext) -> tuple[Array, ...]:
     """Channels laid out as blocks of pixels."""
-    channels_first, size = op.boolean(Input.LAYOUT), op.integer(Input.BLOCK_SIZE)
-    images = channels_last(op.value(Input.INPUT), channels_first)
+    channels_first, size = op.boolean(DepthSpaceInput.LAYOUT), op.integer(DepthSpaceInput.BLOCK_SIZE)
+    images = channels_last(op.value(DepthSpaceInput.INPUT), channels_first)
     batch, height, width, channels = images.shape
     depth = channels // size**2
     blocks = images.reshape(batch, height, width, size, size, depth).swapaxes(2, 3)
@@ -20,8 +20,8 @@ def depth_to_space(op: OperationContext) -> tuple[Array, ...]:
 
 def space_to_depth(op: OperationContext) -> tuple[Array, ...]:
     """Blocks of pixels laid out as channels."""
-    channels_first, size = op.boolean(Input.LAYOUT), op.integer(Input.BLOCK_SIZE)
-    images = channels_last(op.value(Input.INPUT), channels_first)
+    channels_first, size = op.boolean(DepthSpaceInput.LAYOUT), op.integer(DepthSpaceInput.BLOCK_SIZE)
+    images = channels_last(op.value(DepthSpaceInput.INPUT), channels_first)
     batch, height, width, channels = images.shape
     rows, columns = height // size, width // size
     blocks = images.reshape(batch, rows, size, columns, size, channels).swapaxes(2, 3)

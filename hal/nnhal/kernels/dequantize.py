@@ -8,17 +8,17 @@ from nnhal.kernels._quantization import from_real, to_real
 from nnhal.kernels._types import Array, Floats
 from nnhal.operations import OperationContext, channel_quant
 from nnhal.operations._types import Q8C
-from nnhal.operations.dequantize import Input
+from nnhal.operations.conversion import DequantizeInput
 
 
 def dequantize(op: OperationContext) -> tuple[Array, ...]:
     """(q - zero point) * scale; per-channel values have a scale for each index of one axis."""
-    reals = _per_channel(op) if op.main_type() == Q8C else to_real(op, Input.INPUT)
+    reals = _per_channel(op) if op.main_type() == Q8C else to_real(op, DequantizeInput.INPUT)
     return (from_real(op, reals),)
 
 
 def _per_channel(op: OperationContext) -> Floats:
-    values, quantization = op.value(Input.INPUT), channel_quant(op.inputs[Input.INPUT])
+    values, quantization = op.value(DequantizeInput.INPUT), channel_quant(op.inputs[DequantizeInput.INPUT])
     shape = [1] * values.ndim
     shape[quantization.channel_dim] = -1
     reals: Floats = values * np.array(quantization.scales, np.float32).reshape(shape)

@@ -6,9 +6,9 @@ import numpy as np
 
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.embedding_lookup import Input
+from nnhal.operations.lookup import EmbeddingLookupInput
 
 
 def embedding_lookup(op: OperationContext) -> tuple[Array, ...]:
     """The values at the indices."""
-    return (np.take(op.value(Input.VALUES), op.value(Input.LOOKUPS), 0),)
+    return (np.take(op.value(EmbeddingLookupInput.VALUES), op.value(EmbeddingLookupInput.LOOKUPS), 0),)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.expand_dims import Input, prepare
+from nnhal.operations.shape import ExpandDimsInput, prepare_expand_dims
 
 
 def expand_dims(op: OperationContext) -> tuple[Array, ...]:
     """The same elements with one more axis."""
-    return (op.value(Input.INPUT).reshape(prepare(op)[0]),)
+    return (op.value(ExpandDimsInput.INPUT).reshape(prepare_expand_dims(op)[0]),)

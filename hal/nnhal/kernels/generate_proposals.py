@@ -9,16 +9,15 @@ from nnhal.kernels._quantization import from_real, to_real
 from nnhal.kernels._regions import channels_last
 from nnhal.kernels._types import Array, Floats, Integers
 from nnhal.operations import OperationContext
-from nnhal.operations._boxes import BOX
-from nnhal.operations.generate_proposals import Input
+from nnhal.operations.boxes import BOX, GenerateProposalsInput
 
 
 def generate_proposals(op: OperationContext) -> tuple[Array, ...]:
     """The proposals image by image, from the highest score to the lowest."""
-    channels_first = op.boolean(Input.LAYOUT)
-    scores = channels_last(op.value(Input.SCORES), channels_first)
-    deltas = channels_last(to_real(op, Input.DELTAS), channels_first)
-    images = to_real(op, Input.IMAGE_INFO)
+    channels_first = op.boolean(GenerateProposalsInput.LAYOUT)
+    scores = channels_last(op.value(GenerateProposalsInput.SCORES), channels_first)
+    deltas = channels_last(to_real(op, GenerateProposalsInput.DELTAS), channels_first)
+    images = to_real(op, GenerateProposalsInput.IMAGE_INFO)
     anchors = _placed_anchors(op, *scores.shape[1:3])
     scores, deltas = scores.reshape(len(scores), len(anchors)), deltas.reshape(len(deltas), len(anchors), BOX)
     found = [_of_image(op, *values, anchors) for values in zip(scores, deltas, images, strict=True)]
@@ -31,27 +30,29 @@ def generate_proposals(op: OperationContext) -> tuple[Array, ...]:
 def _placed_anchors(op: OperationContext, height: int, width: int) -> Floats:
     """The anchors at every place of the feature map, in pixels of the image: [height * width * anchors, 4]."""
     x, y = np.meshgrid(
-        np.arange(width, dtype=np.float32) * np.float32(op.real(Input.RATIO_WIDTH)),
-        np.arange(height, dtype=np.float32) * np.float32(op.real(Input.RATIO_HEIGHT)),
+        np.arange(width, dtype=np.float32) * np.float32(op.real(GenerateProposalsInput.RATIO_WIDTH)),
+        np.arange(height, dtype=np.float32) * np.float32(op.real(GenerateProposalsInput.RATIO_HEIGHT)),
     )
     places = np.stack((x, y, x, y), axis=-1)
-    return (places[:, :, None] + to_real(op, Input.ANCHORS)).reshape(-1, BOX)
+    return (places[:, :, None] + to_real(op, GenerateProposalsInput.ANCHORS)).reshape(-1, BOX)
 
 
 def _of_image(
     op: OperationContext, scores: Array, deltas: Floats, size: Floats, anchors: Floats
 ) -> tuple[Integers, Floats]:
     """The anchors of one image that remain, and their boxes."""
-    before, after = op.integer(Input.PRE_NMS_MAX), op.integer(Input.POST_NMS_MAX)
+    before, after = op.integer(GenerateProposalsInput.PRE_NMS_MAX), op.integer(GenerateProposalsInput.POST_NMS_MAX)
     order = descending(scores.astype(np.float32))[: before if before > 0 else None]
     boxes = transform(anchors[order], deltas[order], size)
     extents, centres = boxes[:, 2:] - boxes[:, :2], (boxes[:, :2] + boxes[:, 2:]) / 2
-    sensible = (extents >= np.float32(op.real(Input.MIN_SIZE))).all(axis=1) & (centres < size[::-1]).all(axis=1)
+    sensible = (extents >= np.float32(op.real(GenerateProposalsInput.MIN_SIZE))).all(axis=1) & (
+        centres < size[::-1]
+    ).all(axis=1)
     order, boxes = order[sensible], boxes[sensible]
     chosen, _ = suppress(
         boxes,
         scores[order].astype(np.float32),
-        hard(op.real(Input.IOU_THRESHOLD)),
+        hard(op.real(GenerateProposalsInput.IOU_THRESHOLD)),
         after if after > 0 else UNLIMITED,
     )
     return order[chosen], boxes[chosen]

@@ -8,7 +8,7 @@ from nnhal.kernels._boxes import require_boxes
 from nnhal.kernels._quantization import from_real, to_real
 from nnhal.kernels._types import Array, Floats
 from nnhal.operations import OperationContext
-from nnhal.operations.heatmap_max_keypoint import Input
+from nnhal.operations.regions import HeatmapMaxKeypointInput
 from nnhal.types import OperandType
 
 _FARTHEST = np.float32(1.5)
@@ -17,9 +17,9 @@ _FARTHEST = np.float32(1.5)
 
 def heatmap_max_keypoint(op: OperationContext) -> tuple[Array, ...]:
     """The maximum of the quadratic surface through the highest cell and its neighbours."""
-    heatmaps, boxes = to_real(op, Input.HEATMAPS), to_real(op, Input.BOXES)
+    heatmaps, boxes = to_real(op, HeatmapMaxKeypointInput.HEATMAPS), to_real(op, HeatmapMaxKeypointInput.BOXES)
     require_boxes(op, boxes)
-    if not op.boolean(Input.LAYOUT):
+    if not op.boolean(HeatmapMaxKeypointInput.LAYOUT):
         heatmaps = heatmaps.transpose(0, 3, 1, 2)
     count, keypoints, size, _ = heatmaps.shape
     cells = heatmaps.reshape(count, keypoints, size * size)

@@ -10,7 +10,7 @@ from nnhal.kernels._fingerprint import fingerprint
 from nnhal.kernels._quantization import to_real
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.lsh_projection import Input, Projection, projection_of
+from nnhal.operations.lookup import LshProjectionInput, Projection, projection_of
 
 
 def lsh_projection(op: OperationContext) -> tuple[Array, ...]:
@@ -30,11 +30,13 @@ def _bits(op: OperationContext) -> Array:
 
     A key is the bytes of the seed, always as float32, and those of the slice as they are.
     """
-    seeds, values = to_real(op, Input.HASH), op.value(Input.INPUT)
+    seeds, values = to_real(op, LshProjectionInput.HASH), op.value(LshProjectionInput.INPUT)
     items, width = len(values), prod(values.shape[1:]) * values.itemsize
     keys = np.empty((items, seeds.itemsize + width), np.uint8)
     keys[:, seeds.itemsize :] = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(items, width)
-    weights = op.value(Input.WEIGHT).astype(np.float64) if op.has(Input.WEIGHT) else np.ones(items)
+    weights = (
+        op.value(LshProjectionInput.WEIGHT).astype(np.float64) if op.has(LshProjectionInput.WEIGHT) else np.ones(items)
+    )
     scores = np.empty(seeds.size)
     for number, seed in enumerate(np.ascontiguousarray(seeds).reshape(-1, 1).view(np.uint8)):
         keys[:, : seeds.itemsize] = seed

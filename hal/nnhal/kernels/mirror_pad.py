@@ -6,12 +6,12 @@ import numpy as np
 
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.mirror_pad import Input, MirrorPadMode, paddings
+from nnhal.operations.movement import MirrorPadInput, MirrorPadMode, paddings_of_mirror_pad
 
 
 def mirror_pad(op: OperationContext) -> tuple[Array, ...]:
     """The tensor with its reflections around it."""
-    values, borders = op.value(Input.INPUT), paddings(op)
-    if op.integer(Input.MODE) == MirrorPadMode.REFLECT:
+    values, borders = op.value(MirrorPadInput.INPUT), paddings_of_mirror_pad(op)
+    if op.integer(MirrorPadInput.MODE) == MirrorPadMode.REFLECT:
         return (np.pad(values, borders, mode="reflect"),)
     return (np.pad(values, borders, mode="symmetric"),)

@@ -6,14 +6,16 @@ import numpy as np
 
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.pad import Input, paddings_of
+from nnhal.operations.movement import PadInput, paddings_of_pad
 
 
 def pad(op: OperationContext) -> tuple[Array, ...]:
     """A border of the logical zero."""
-    return (np.pad(op.value(Input.INPUT), paddings_of(op), constant_values=op.inputs[Input.INPUT].zero_point),)
+    return (
+        np.pad(op.value(PadInput.INPUT), paddings_of_pad(op), constant_values=op.inputs[PadInput.INPUT].zero_point),
+    )
 
 
 def pad_v2(op: OperationContext) -> tuple[Array, ...]:
     """A border of the given value."""
-    return (np.pad(op.value(Input.INPUT), paddings_of(op), constant_values=op.value(Input.VALUE)),)
+    return (np.pad(op.value(PadInput.INPUT), paddings_of_pad(op), constant_values=op.value(PadInput.VALUE)),)

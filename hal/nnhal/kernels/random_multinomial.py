@@ -7,16 +7,16 @@ import numpy as np
 from nnhal.kernels._quantization import to_real
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.random_multinomial import Input
+from nnhal.operations.making import RandomMultinomialInput
 
 
 def random_multinomial(op: OperationContext) -> tuple[Array, ...]:
     """Draw by inverting the cumulative distribution. Equal seeds give equal draws, unless both are 0."""
-    logits = to_real(op, Input.LOGITS).astype(np.float64)
-    seeds = op.integers(Input.SEEDS)
+    logits = to_real(op, RandomMultinomialInput.LOGITS).astype(np.float64)
+    seeds = op.integers(RandomMultinomialInput.SEEDS)
     generator = np.random.default_rng([seed % 2**32 for seed in seeds] if any(seeds) else None)
     weights = np.cumsum(np.exp(logits - logits.max(axis=1, keepdims=True)), axis=1)
-    draws = generator.random((len(logits), op.integer(Input.SAMPLES))) * weights[:, -1:]
+    draws = generator.random((len(logits), op.integer(RandomMultinomialInput.SAMPLES))) * weights[:, -1:]
     classes = np.empty(draws.shape, np.int32)
     for row, (cumulated, drawn) in enumerate(zip(weights, draws, strict=True)):
         classes[row] = np.searchsorted(cumulated[:-1], drawn, side="right")

@@ -6,7 +6,7 @@ from nnhal.kernels._quantization import activate, clamp, from_real, to_real
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
 from nnhal.operations._types import QUANT8
-from nnhal.operations.relu import Input
+from nnhal.operations.activation import ReluInput
 from nnhal.types import FusedActivation
 
 
@@ -27,5 +27,5 @@ def relu6(op: OperationContext) -> tuple[Array, ...]:
 
 def _clamped(op: OperationContext, activation: FusedActivation) -> tuple[Array, ...]:
     if op.main_type() in QUANT8:
-        return (clamp(op.value(Input.INPUT), op.outputs[0], activation),)
-    return (from_real(op, activate(to_real(op, Input.INPUT), activation)),)
+        return (clamp(op.value(ReluInput.INPUT), op.outputs[0], activation),)
+    return (from_real(op, activate(to_real(op, ReluInput.INPUT), activation)),)

@@ -7,7 +7,7 @@ import numpy as np
 from nnhal.kernels._resize import positions, scale_of
 from nnhal.kernels._types import Array, Integers
 from nnhal.operations import OperationContext
-from nnhal.operations._resize import ResizeInput, prepare_resize, spatial_axes
+from nnhal.operations.resize import ResizeInput, prepare_resize, spatial_axes
 
 
 def resize_nearest_neighbor(op: OperationContext) -> tuple[Array, ...]:

@@ -10,7 +10,7 @@ from nnhal.kernels._quantization import from_real, to_real
 from nnhal.kernels._regions import channels_back, channels_last, scaled_regions
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.roi_align import Input
+from nnhal.operations.regions import RoiAlignInput
 
 _MOST_SAMPLES = 1 << 22
 """Along one axis of a region; more come from regions that are no part of any image."""
@@ -21,14 +21,14 @@ def roi_align(op: OperationContext) -> tuple[Array, ...]:
 
     Interpolation and mean are linear in rows and in columns, so a region is one matrix product from each side.
     """
-    channels_first = op.boolean(Input.LAYOUT)
-    features = channels_last(to_real(op, Input.FEATURES), channels_first)
-    height, width = op.integer(Input.OUTPUT_HEIGHT), op.integer(Input.OUTPUT_WIDTH)
+    channels_first = op.boolean(RoiAlignInput.LAYOUT)
+    features = channels_last(to_real(op, RoiAlignInput.FEATURES), channels_first)
+    height, width = op.integer(RoiAlignInput.OUTPUT_HEIGHT), op.integer(RoiAlignInput.OUTPUT_WIDTH)
     regions, indexes = scaled_regions(op)
     results = np.zeros((len(regions), height, width, features.shape[3]), np.float32)
     for result, (x1, y1, x2, y2), index in zip(results, regions, indexes, strict=True):
-        rows = _weights(op, y1, y2, height, op.integer(Input.SAMPLES_HEIGHT), features.shape[1])
-        columns = _weights(op, x1, x2, width, op.integer(Input.SAMPLES_WIDTH), features.shape[2])
+        rows = _weights(op, y1, y2, height, op.integer(RoiAlignInput.SAMPLES_HEIGHT), features.shape[1])
+        columns = _weights(op, x1, x2, width, op.integer(RoiAlignInput.SAMPLES_WIDTH), features.shape[2])
         result[:] = np.einsum("ih,hwc,jw->ijc", rows, features[index], columns, optimize=True)
     return (from_real(op, channels_back(results, channels_first)),)
 

@@ -7,18 +7,18 @@ import numpy as np
 from nnhal.kernels._regions import channels_back, channels_last, scaled_regions
 from nnhal.kernels._types import Array, Integers
 from nnhal.operations import OperationContext
-from nnhal.operations.roi_pooling import Input
+from nnhal.operations.regions import RoiPoolingInput
 
 
 def roi_pooling(op: OperationContext) -> tuple[Array, ...]:
     """Each cell is the maximum of its part of the region; 0 if that lies outside the feature map."""
-    channels_first = op.boolean(Input.LAYOUT)
-    features = channels_last(op.value(Input.FEATURES), channels_first)
+    channels_first = op.boolean(RoiPoolingInput.LAYOUT)
+    features = channels_last(op.value(RoiPoolingInput.FEATURES), channels_first)
     _, length, breadth, channels = features.shape
-    height, width = op.integer(Input.OUTPUT_HEIGHT), op.integer(Input.OUTPUT_WIDTH)
+    height, width = op.integer(RoiPoolingInput.OUTPUT_HEIGHT), op.integer(RoiPoolingInput.OUTPUT_WIDTH)
     regions, indexes = scaled_regions(op)
     corners = np.trunc(regions + np.copysign(np.float32(0.5), regions)).astype(np.int64)
-    zero = op.inputs[Input.FEATURES].zero_point
+    zero = op.inputs[RoiPoolingInput.FEATURES].zero_point
     results = np.full((len(regions), height, width, channels), zero, features.dtype)
     for result, (x1, y1, x2, y2), index in zip(results, corners, indexes, strict=True):
         columns = _parts(x1, x2, width, breadth)

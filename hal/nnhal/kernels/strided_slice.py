@@ -6,9 +6,9 @@ import numpy as np
 
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
-from nnhal.operations.strided_slice import Input, prepare, ranges
+from nnhal.operations.joining import StridedSliceInput, prepare_strided_slice, strided_ranges
 
 
 def strided_slice(op: OperationContext) -> tuple[Array, ...]:
     """The elements at all combinations of the axes' indices."""
-    return (op.value(Input.INPUT)[np.ix_(*ranges(op))].reshape(prepare(op)[0]),)
+    return (op.value(StridedSliceInput.INPUT)[np.ix_(*strided_ranges(op))].reshape(prepare_strided_slice(op)[0]),)

@@ -9,12 +9,12 @@ from nnhal.kernels._images import channels_last, in_layout
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
 from nnhal.operations._window import Axis
-from nnhal.operations.transpose_conv_2d import images_out, window_of
+from nnhal.operations.convolution import images_out, window_of_transpose_conv_2d
 
 
 def transpose_conv_2d(op: OperationContext) -> tuple[Array, ...]:
     """Each tap of the filter adds to elements a stride apart, on a canvas whose paddings are cut off in the end."""
-    window, output = window_of(op), images_out(op)
+    window, output = window_of_transpose_conv_2d(op), images_out(op)
     height, width = window.height, window.width
     images, filters = factors(op)
     images = channels_last(images, window.channels_first)

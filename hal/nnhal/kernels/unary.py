@@ -10,7 +10,7 @@ from nnhal.kernels._quantization import from_real, to_real
 from nnhal.kernels._types import Array
 from nnhal.operations import OperationContext
 from nnhal.operations._types import I32, QUANT8
-from nnhal.operations.unary import Input
+from nnhal.operations.elementwise import UnaryInput
 
 
 def absolute(op: OperationContext) -> tuple[Array, ...]:
@@ -30,7 +30,7 @@ def floor(op: OperationContext) -> tuple[Array, ...]:
 
 def hard_swish(op: OperationContext) -> tuple[Array, ...]:
     """x * relu6(x + 3) / 6."""
-    values = to_real(op, Input.INPUT)
+    values = to_real(op, UnaryInput.INPUT)
     return (from_real(op, values * np.clip(values + np.float32(3), 0, 6) / np.float32(6)),)
 
 
@@ -41,7 +41,7 @@ def log(op: OperationContext) -> tuple[Array, ...]:
 
 def logical_not(op: OperationContext) -> tuple[Array, ...]:
     """Whether x is false."""
-    return (np.logical_not(op.value(Input.INPUT)).astype(np.uint8),)
+    return (np.logical_not(op.value(UnaryInput.INPUT)).astype(np.uint8),)
 
 
 def neg(op: OperationContext) -> tuple[Array, ...]:
@@ -51,7 +51,7 @@ def neg(op: OperationContext) -> tuple[Array, ...]:
 
 def rsqrt(op: OperationContext) -> tuple[Array, ...]:
     """1 / sqrt(x). A quantised output has no infinity: it saturates if x is not positive."""
-    values = to_real(op, Input.INPUT)
+    values = to_real(op, UnaryInput.INPUT)
     if op.main_type() in QUANT8:
         values = np.maximum(values, np.float32(0))
     return (from_real(op, np.reciprocal(np.sqrt(values))),)
@@ -68,8 +68,8 @@ def sqrt(op: OperationContext) -> tuple[Array, ...]:
 
 
 def _real(op: OperationContext, function: Callable[[Array], Array]) -> tuple[Array, ...]:
-    return (from_real(op, function(to_real(op, Input.INPUT))),)
+    return (from_real(op, function(to_real(op, UnaryInput.INPUT))),)
 
 
 def _signed(op: OperationContext, function: Callable[[Array], Array]) -> tuple[Array, ...]:
-    return (function(op.value(Input.INPUT)),) if op.main_type() == I32 else _real(op, function)
+    return (function(op.value(UnaryInput.INPUT)),) if op.main_type() == I32 else _real(op, function)

@@ -8,7 +8,7 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal.operations._types import F32, FLOAT32, I32, Q8AS, Q16A
-from nnhal.operations.box_with_nms_limit import NmsKernel
+from nnhal.operations.boxes import NmsKernel
 from nnhal.types import OperationType
 from tests.support.kernels import compute
 from tests.support.operations import integers, output, scalar, tensor

@@ -4,7 +4,7 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal.operations._types import F32, FLOAT32, I32
-from nnhal.operations.bidirectional_sequence_lstm import Input
+from nnhal.operations.lstm import BidirectionalSequenceLstmInput
 from nnhal.types import Operand, OperationType
 from tests.support.lstm import BATCH, INPUT, UNITS, Form, as_givens, random_weights
 from tests.support.operations import (
@@ -53,7 +53,7 @@ def outputs(sequences: int, states: int = 0) -> list[Operand]:
 
 
 def test_every_input_is_named() -> None:
-    assert len(Input) == len(inputs_of(Form())) == 61
+    assert len(BidirectionalSequenceLstmInput) == len(inputs_of(Form())) == 61
 
 
 @pytest.mark.parametrize(("time_major", "axes"), [(True, (TIME, BATCH)), (False, (BATCH, TIME))])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations import UnknownYet, conv_2d
+from nnhal.operations import UnknownYet
 from nnhal.operations._window import SAME, VALID, Axis
+from nnhal.operations.convolution import window_of_conv_2d
 from nnhal.types import OperandType, OperationType
 from tests.support.operations import (
     Given,
@@ -58,8 +59,8 @@ def test_a_number_in_place_of_the_layout_is_refused() -> None:
 
 
 def test_ten_inputs_are_implicit_with_a_layout_and_explicit_without() -> None:
-    implicit = conv_2d.window_of(context(CONV, [IMAGES, FILTERS, BIAS, *parameters(7)], [OUT]))
-    explicit = conv_2d.window_of(context(CONV, [IMAGES, FILTERS, BIAS, *integers(0, 1, 2, 3, 1, 2, 0)], [OUT]))
+    implicit = window_of_conv_2d(context(CONV, [IMAGES, FILTERS, BIAS, *parameters(7)], [OUT]))
+    explicit = window_of_conv_2d(context(CONV, [IMAGES, FILTERS, BIAS, *integers(0, 1, 2, 3, 1, 2, 0)], [OUT]))
     assert (implicit.height, implicit.scheme) == (Axis(3, 1, 2, 2, dilation=2), SAME)
     assert (explicit.height, explicit.width, explicit.scheme) == (Axis(3, 2, 2, 3), Axis(3, 1, 0, 1), None)
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._boxes import box_type
 from nnhal.operations._types import F16, F32, Q8A, Q8AS
+from nnhal.operations.boxes import box_type
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import Dimensions
 from tests.support.operations import Given, boolean, dimensions_of, level_of, open_tensor, output

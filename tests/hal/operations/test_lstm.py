@@ -7,7 +7,7 @@ import pytest
 from nnhal.errors import HalError
 from nnhal.operations import UnknownYet
 from nnhal.operations._types import F16, F32, FLOAT16, FLOAT32
-from nnhal.operations.lstm import Input
+from nnhal.operations.lstm import LstmInput
 from nnhal.types import Operand, OperandLifeTime, OperandType, OperationType
 from tests.support.lstm import BATCH, FORMS, INPUT, UNITS, Form, as_givens, random_weights
 from tests.support.operations import Given, absent, dimensions_of, integers, level_of, open_tensor, output, scalar
@@ -59,15 +59,15 @@ def test_an_unknown_batch_stays_unknown() -> None:
 @pytest.mark.parametrize(
     ("form", "missing", "message"),
     [
-        (EVERYTHING, Input.INPUT_GATE_BIAS, "input gate: some are left out"),
-        (EVERYTHING, Input.RECURRENT_TO_INPUT_WEIGHTS, "input gate: some are left out"),
-        (EVERYTHING, Input.CELL_TO_INPUT_WEIGHTS, "peephole weights: some are left out"),
-        (EVERYTHING, Input.CELL_TO_OUTPUT_WEIGHTS, "peephole weights: some are left out"),
-        (EVERYTHING, Input.CELL_LAYER_NORM_WEIGHTS, "layer normalisation weights: some are left out"),
-        (EVERYTHING, Input.PROJECTION_WEIGHTS, "projection bias without projection weights"),
+        (EVERYTHING, LstmInput.INPUT_GATE_BIAS, "input gate: some are left out"),
+        (EVERYTHING, LstmInput.RECURRENT_TO_INPUT_WEIGHTS, "input gate: some are left out"),
+        (EVERYTHING, LstmInput.CELL_TO_INPUT_WEIGHTS, "peephole weights: some are left out"),
+        (EVERYTHING, LstmInput.CELL_TO_OUTPUT_WEIGHTS, "peephole weights: some are left out"),
+        (EVERYTHING, LstmInput.CELL_LAYER_NORM_WEIGHTS, "layer normalisation weights: some are left out"),
+        (EVERYTHING, LstmInput.PROJECTION_WEIGHTS, "projection bias without projection weights"),
     ],
 )
-def test_groups_of_optional_operands_come_whole(form: Form, missing: Input, message: str) -> None:
+def test_groups_of_optional_operands_come_whole(form: Form, missing: LstmInput, message: str) -> None:
     inputs = inputs_of(form)
     inputs[missing] = absent(F32)
     level_of(LSTM, inputs, *outputs_of())
@@ -78,13 +78,13 @@ def test_groups_of_optional_operands_come_whole(form: Form, missing: Input, mess
 def test_a_coupled_input_gate_has_no_operands() -> None:
     form = Form(coupled=True, peephole=True)
     inputs = inputs_of(form)
-    inputs[Input.CELL_TO_INPUT_WEIGHTS] = inputs[Input.CELL_TO_FORGET_WEIGHTS]
+    inputs[LstmInput.CELL_TO_INPUT_WEIGHTS] = inputs[LstmInput.CELL_TO_FORGET_WEIGHTS]
     with pytest.raises(HalError, match="the gate is coupled to the forget gate"):
         dimensions_of(LSTM, inputs, *outputs_of())
 
 
-@pytest.mark.parametrize("required", [Input.INPUT_TO_FORGET_WEIGHTS, Input.CELL_BIAS, Input.OUTPUT_STATE])
-def test_what_every_form_needs_is_not_left_out(required: Input) -> None:
+@pytest.mark.parametrize("required", [LstmInput.INPUT_TO_FORGET_WEIGHTS, LstmInput.CELL_BIAS, LstmInput.OUTPUT_STATE])
+def test_what_every_form_needs_is_not_left_out(required: LstmInput) -> None:
     inputs = inputs_of(Form())
     inputs[required] = absent(F32)
     with pytest.raises(HalError, match="is NO_VALUE, expected a value"):
@@ -93,29 +93,31 @@ def test_what_every_form_needs_is_not_left_out(required: Input) -> None:
 
 def test_optional_operands_have_their_type_even_when_left_out() -> None:
     inputs = inputs_of(Form())
-    inputs[Input.PROJECTION_WEIGHTS] = absent(F16)
+    inputs[LstmInput.PROJECTION_WEIGHTS] = absent(F16)
     with pytest.raises(HalError, match="TENSOR_FLOAT16, expected TENSOR_FLOAT32"):
         level_of(LSTM, inputs, *outputs_of())
 
 
 def test_the_form_is_open_while_the_request_may_omit_operands() -> None:
     inputs = inputs_of(Form())
-    weights = inputs[Input.INPUT_TO_INPUT_WEIGHTS].operand
-    inputs[Input.INPUT_TO_INPUT_WEIGHTS] = Given(replace(weights, lifetime=OperandLifeTime.SUBGRAPH_INPUT))
+    weights = inputs[LstmInput.INPUT_TO_INPUT_WEIGHTS].operand
+    inputs[LstmInput.INPUT_TO_INPUT_WEIGHTS] = Given(replace(weights, lifetime=OperandLifeTime.SUBGRAPH_INPUT))
     with pytest.raises(UnknownYet):
         dimensions_of(LSTM, inputs, *outputs_of())
 
 
-@pytest.mark.parametrize(("index", "value"), [(Input.ACTIVATION, 2), (Input.ACTIVATION, 5), (Input.ACTIVATION, -1)])
-def test_other_activations_are_refused(index: Input, value: int) -> None:
+@pytest.mark.parametrize(
+    ("index", "value"), [(LstmInput.ACTIVATION, 2), (LstmInput.ACTIVATION, 5), (LstmInput.ACTIVATION, -1)]
+)
+def test_other_activations_are_refused(index: LstmInput, value: int) -> None:
     inputs = inputs_of(Form())
     inputs[index : index + 1] = integers(value)
     with pytest.raises(HalError, match=f"activation {value}, expected 0"):
         dimensions_of(LSTM, inputs, *outputs_of())
 
 
-@pytest.mark.parametrize("index", [Input.CELL_CLIP, Input.PROJECTION_CLIP])
-def test_negative_clips_are_refused(index: Input) -> None:
+@pytest.mark.parametrize("index", [LstmInput.CELL_CLIP, LstmInput.PROJECTION_CLIP])
+def test_negative_clips_are_refused(index: LstmInput) -> None:
     inputs = inputs_of(Form())
     inputs[index] = scalar(FLOAT32, -1)
     with pytest.raises(HalError, match="expected 0 or more"):
@@ -124,6 +126,6 @@ def test_negative_clips_are_refused(index: Input) -> None:
 
 def test_without_projection_the_output_has_as_many_elements_as_units() -> None:
     inputs = inputs_of(Form(projection=2))
-    inputs[Input.PROJECTION_WEIGHTS] = absent(F32)
+    inputs[LstmInput.PROJECTION_WEIGHTS] = absent(F32)
     with pytest.raises(HalError, match="a cell without projection makes the output size 4, expected 2"):
         dimensions_of(LSTM, inputs, *outputs_of())

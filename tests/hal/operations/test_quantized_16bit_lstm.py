@@ -4,7 +4,7 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal.operations._types import I32, Q8A, Q16S
-from nnhal.operations.quantized_16bit_lstm import Input
+from nnhal.operations.lstm import Quantized16bitLstmInput
 from nnhal.types import OperationType
 from tests.support.operations import Given, dimensions_of, level_of, open_tensor, output
 
@@ -32,15 +32,27 @@ def test_cell_state_and_output() -> None:
 @pytest.mark.parametrize(
     ("index", "wrong", "message"),
     [
-        (Input.INPUT, open_tensor(Q8A, (BATCH, INPUT), 1 / 64, 128), "input has scale and zero point"),
-        (Input.OUTPUT_STATE, open_tensor(Q8A, (BATCH, UNITS), 1 / 128, 127), "output state has"),
-        (Input.CELL_STATE, open_tensor(Q16S, (BATCH, UNITS), 2**-12), "cell state has"),
-        (Input.RECURRENT_TO_CELL_WEIGHTS, open_tensor(Q8A, (UNITS, UNITS), 0.005, 100), "input 7 has"),
-        (Input.CELL_BIAS, open_tensor(I32, (UNITS,), 1e-5), "bias 11 has scale"),
-        (Input.CELL_BIAS, open_tensor(I32, (UNITS + 1,), 3.18766e-05), "input 11 makes the output size 5"),
+        (
+            Quantized16bitLstmInput.INPUT,
+            open_tensor(Q8A, (BATCH, INPUT), 1 / 64, 128),
+            "input has scale and zero point",
+        ),
+        (Quantized16bitLstmInput.OUTPUT_STATE, open_tensor(Q8A, (BATCH, UNITS), 1 / 128, 127), "output state has"),
+        (Quantized16bitLstmInput.CELL_STATE, open_tensor(Q16S, (BATCH, UNITS), 2**-12), "cell state has"),
+        (
+            Quantized16bitLstmInput.RECURRENT_TO_CELL_WEIGHTS,
+            open_tensor(Q8A, (UNITS, UNITS), 0.005, 100),
+            "input 7 has",
+        ),
+        (Quantized16bitLstmInput.CELL_BIAS, open_tensor(I32, (UNITS,), 1e-5), "bias 11 has scale"),
+        (
+            Quantized16bitLstmInput.CELL_BIAS,
+            open_tensor(I32, (UNITS + 1,), 3.18766e-05),
+            "input 11 makes the output size 5",
+        ),
     ],
 )
-def test_other_quantisations_and_sizes_are_refused(index: Input, wrong: Given, message: str) -> None:
+def test_other_quantisations_and_sizes_are_refused(index: Quantized16bitLstmInput, wrong: Given, message: str) -> None:
     inputs = inputs_of()
     inputs[index] = wrong
     with pytest.raises(HalError, match=message):

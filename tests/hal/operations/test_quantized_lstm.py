@@ -4,7 +4,7 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal.operations._types import FLOAT32, I32, INT32, Q8AS, Q8S, Q16S
-from nnhal.operations.quantized_lstm import Input
+from nnhal.operations.lstm import QuantizedLstmInput
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 from tests.support.operations import Given, absent, dimensions_of, level_of, open_tensor, output, scalar
@@ -63,7 +63,7 @@ def test_the_hidden_states_quantisation_is_one(hidden: tuple[int, float], messag
 
 def test_intermediate_scales_matter_only_with_layer_normalisation() -> None:
     inputs = inputs_of()
-    for index in range(Input.INPUT_LAYER_NORM_WEIGHTS, Input.CELL_CLIP):
+    for index in range(QuantizedLstmInput.INPUT_LAYER_NORM_WEIGHTS, QuantizedLstmInput.CELL_CLIP):
         inputs[index] = open_tensor(Q16S, (UNITS,), 0.001)
     with pytest.raises(HalError, match=r"input 26 is the scale 0\.0"):
         dimensions_of(OPERATION, inputs, *OUTPUTS)

@@ -4,7 +4,7 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal.operations._types import F16, F32
-from nnhal.operations.rnn import Input
+from nnhal.operations.rnn import RnnInput
 from nnhal.types import OperandType, OperationType
 from tests.support.operations import Given, dimensions_of, integers, level_of, open_tensor, output
 
@@ -25,7 +25,7 @@ def test_state_and_output(code: OperandType, level: int) -> None:
 
 def test_recurrent_weights_are_square() -> None:
     inputs = [open_tensor(F32, (BATCH, INPUT)), *cell(), *integers(1)]
-    inputs[Input.RECURRENT_WEIGHTS] = open_tensor(F32, (UNITS, UNITS + 1))
+    inputs[RnnInput.RECURRENT_WEIGHTS] = open_tensor(F32, (UNITS, UNITS + 1))
     with pytest.raises(HalError, match="the output size 5, expected 4"):
         dimensions_of(RNN, inputs, output(F32), output(F32))
 

@@ -6,8 +6,8 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal.operations import UnknownYet
-from nnhal.operations._boxes import box_type
 from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS, scalar_float
+from nnhal.operations.boxes import box_type
 from nnhal.types import OperandType, OperationType
 from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output, scalar
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnhal.errors import HalError
-from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, fully_connected
+from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
+from nnhal.operations.matrix import FullyConnectedInput
 from nnhal.resolved import ResolvedModel, describe_operation, propagate_dimensions
 from nnhal.types import Operation, OperationType, Subgraph
 from nnhal.types.layout import is_extension
@@ -114,7 +115,7 @@ class _GraphBuilder:
 
     def _is_one_row(self, op: OperationContext, given: PartInput) -> bool:
         """Whether a product takes a tensor as one row: it has a weight for each element, as a convolution has."""
-        return op.dimensions(fully_connected.Input.WEIGHTS)[1] == self._tensors[given.tensor].shape.elements
+        return op.dimensions(FullyConnectedInput.WEIGHTS)[1] == self._tensors[given.tensor].shape.elements
 
     def _part_input(self, op: OperationContext, operation: Operation, reading: Reading) -> PartInput:
         """The input of a part. A tensor that the operation sees in another shape is read as a whole."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from nnhal.operations import OperationContext, conv_2d, depthwise_conv_2d, fully_connected, transpose_conv_2d
+from nnhal.operations import OperationContext
 from nnhal.operations._convolution import BIAS, FILTER, INPUT
 from nnhal.operations._window import Axis, activation_of
+from nnhal.operations.convolution import window_of_conv_2d, window_of_depthwise_conv_2d, window_of_transpose_conv_2d
+from nnhal.operations.matrix import FullyConnectedInput
 from nnhal_cascade.geometry.accesses import Everything, Grouped, OneToOne, ZeroInserted
 from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.graph.cascader_graph import Kernel, PartConstants, PartKind
@@ -26,7 +28,7 @@ _SCALE_BYTES = 10
 
 def match_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match a convolution, which reads all channels for each of its own."""
-    window, given = conv_2d.window_of(op), shape_of(op, INPUT)
+    window, given = window_of_conv_2d(op), shape_of(op, INPUT)
     require_channels_last(op, window.channels_first)
     reading = read_through(window, given, Everything(given.channels))
     constants = _constants(op, prod(op.dimensions(FILTER)[1:]))
@@ -36,7 +38,7 @@ def match_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match
 
 def match_depthwise_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match a depthwise convolution. If its filters share a single channel, it is a convolution for the NPU."""
-    window, given = depthwise_conv_2d.window_of(op), shape_of(op, INPUT)
+    window, given = window_of_depthwise_conv_2d(op), shape_of(op, INPUT)
     require_channels_last(op, window.channels_first)
     shared = given.channels == 1 and outputs[0].channels > 1
     channels = Everything(1) if shared else Grouped(given.channels, 1, window.multiplier)
@@ -54,7 +56,7 @@ def match_depthwise_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> t
 def match_transpose_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match a transpose convolution: a convolution of stride 1 over the input with zeros between its elements."""
     del outputs
-    window, given = transpose_conv_2d.window_of(op), shape_of(op, INPUT)
+    window, given = window_of_transpose_conv_2d(op), shape_of(op, INPUT)
     require_channels_last(op, window.channels_first)
     height, width = window.height, window.width
 
@@ -82,7 +84,7 @@ def match_fully_connected(op: OperationContext, outputs: Sequence[Shape]) -> tup
             PartKind.VECTOR_PRODUCT,
             (Reading(INPUT, Everything(given.rows), columns, Everything(given.channels)),),
             constants=_constants(op, size),
-            activation=fused(activation_of(op, fully_connected.Input.ACTIVATION)),
+            activation=fused(activation_of(op, FullyConnectedInput.ACTIVATION)),
         ),
     )
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal.operations import OperationContext, binary, softmax
+from nnhal.operations import OperationContext
 from nnhal.operations._shape import axis_of
 from nnhal.operations._window import activation_of
+from nnhal.operations.activation import SoftmaxInput
+from nnhal.operations.elementwise import BinaryInput, PairwiseInput
 from nnhal_cascade.geometry.access import AxisAccess
 from nnhal_cascade.geometry.accesses import Everything, OneToOne, Single
 from nnhal_cascade.geometry.box import Axis, Shape
@@ -30,7 +32,7 @@ _PRELU_PASSES = 4
 
 def match_arithmetic(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match ADD, SUB and MUL, which have a fused activation."""
-    return (_pair(op, outputs[0], fused(activation_of(op, binary.Input.ACTIVATION))),)
+    return (_pair(op, outputs[0], fused(activation_of(op, BinaryInput.ACTIVATION))),)
 
 
 def match_pair(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
@@ -40,7 +42,7 @@ def match_pair(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, .
 
 def match_prelu(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match PRELU. With one constant for all elements it is a table."""
-    alpha = binary.Input.SECOND
+    alpha = PairwiseInput.SECOND
     if op.is_known(alpha) and shape_of(op, alpha).elements == 1:
         return (_unary(outputs[0], Activation.TABLE),)
     return (_pair(op, outputs[0], passes=_PRELU_PASSES),)
@@ -58,11 +60,11 @@ def match_activation(activation: Activation) -> Matcher:
 
 def match_softmax(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match SOFTMAX, which needs all elements along its axis."""
-    rank = len(op.dimensions(softmax.Input.INPUT))
-    whole = axis_of(op, op.integer(softmax.Input.AXIS, default=-1), rank) + MAX_RANK - rank - 1
+    rank = len(op.dimensions(SoftmaxInput.INPUT))
+    whole = axis_of(op, op.integer(SoftmaxInput.AXIS, default=-1), rank) + MAX_RANK - rank - 1
     shape = outputs[0]
     accesses = (Everything(shape[axis]) if axis == whole else OneToOne(shape[axis]) for axis in Axis)
-    return (Match(PartKind.ELEMENTWISE, (Reading(softmax.Input.INPUT, *accesses),), passes=_SOFTMAX_PASSES),)
+    return (Match(PartKind.ELEMENTWISE, (Reading(SoftmaxInput.INPUT, *accesses),), passes=_SOFTMAX_PASSES),)
 
 
 def _unary(shape: Shape, activation: Activation) -> Match:
@@ -71,7 +73,7 @@ def _unary(shape: Shape, activation: Activation) -> Match:
 
 
 def _pair(op: OperationContext, output: Shape, activation: Activation = Activation.NONE, passes: int = 1) -> Match:
-    both = binary.Input.FIRST, binary.Input.SECOND
+    both = BinaryInput.FIRST, BinaryInput.SECOND
     return Match(
         PartKind.ELEMENTWISE,
         tuple(_broadcast(op, position, output) for position in both if not op.is_known(position)),

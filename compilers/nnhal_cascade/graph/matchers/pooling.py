@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal.operations import OperationContext, mean, pooling
+from nnhal.operations import OperationContext
+from nnhal.operations.pooling import Implicit, window_of
+from nnhal.operations.reduction import MeanInput, axes_of_mean
 from nnhal_cascade.geometry.access import AxisAccess
 from nnhal_cascade.geometry.accesses import Everything, OneToOne
 from nnhal_cascade.geometry.box import Axis, Shape
@@ -22,7 +24,7 @@ from nnhal_cascade.graph.matchers.windows import kernel_of, read_through
 
 def match_pooling(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match a pooling, which goes channel by channel."""
-    window, given = pooling.window_of(op), shape_of(op, pooling.Implicit.INPUT)
+    window, given = window_of(op), shape_of(op, Implicit.INPUT)
     require_channels_last(op, window.channels_first)
     reading = read_through(window, given, OneToOne(given.channels))
     kernel = kernel_of(window, outputs[0])
@@ -35,16 +37,16 @@ def match_mean(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, .
     An axis is read element by element if it is not averaged and is the same axis of the output. It is another one if
     averaged axes before it have been dropped.
     """
-    given = shape_of(op, mean.Input.INPUT)
-    missing = MAX_RANK - len(op.dimensions(mean.Input.INPUT))
-    averaged = {Axis(axis + missing - 1) for axis in mean.axes_of(op) if axis + missing > 0}
+    given = shape_of(op, MeanInput.INPUT)
+    missing = MAX_RANK - len(op.dimensions(MeanInput.INPUT))
+    averaged = {Axis(axis + missing - 1) for axis in axes_of_mean(op) if axis + missing > 0}
     kept = Shape(*(1 if axis in averaged else given[axis] for axis in Axis))
     same_axes = kept == outputs[0]
 
     def access(axis: Axis) -> AxisAccess:
         return OneToOne(given[axis]) if same_axes and axis not in averaged else Everything(given[axis])
 
-    reading = Reading(mean.Input.INPUT, *(access(axis) for axis in Axis))
+    reading = Reading(MeanInput.INPUT, *(access(axis) for axis in Axis))
     if Axis.CHANNELS in averaged:
         return (Match(PartKind.REDUCE_SUM, (reading,)),)
     height, width = (given[axis] if axis in averaged else 1 for axis in (Axis.ROWS, Axis.COLUMNS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
-from nnhal.operations._resize import ResizeInput
+from nnhal.operations.resize import ResizeInput
 from nnhal_cascade.geometry.access import AxisAccess
 from nnhal_cascade.geometry.accesses import OneToOne
 from nnhal_cascade.geometry.box import Shape

@@ -9,8 +9,9 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.kernels._quantization import clamp, divide_half_away
 from nnhal.kernels.softmax import softmax as softmax_kernel
-from nnhal.operations import mean, softmax
 from nnhal.operations._shape import axis_of
+from nnhal.operations.activation import SoftmaxInput
+from nnhal.operations.reduction import axes_of_mean
 from nnhal_cascade.geometry.box import Box, Interval, Shape
 from nnhal_cascade.machine.arithmetic.kernel import NoStripesError, OperationCall, executing
 
@@ -24,7 +25,7 @@ class Mean:
     def __init__(self, call: OperationCall) -> None:
         self.inputs = (call.shape(_INPUT),)
         rank = len(call.op.dimensions(_INPUT))
-        self._axes = tuple(axis + _RANK - rank for axis in mean.axes_of(call.op) if axis + _RANK - rank >= 0)
+        self._axes = tuple(axis + _RANK - rank for axis in axes_of_mean(call.op) if axis + _RANK - rank >= 0)
         kept = Shape(*(1 if axis in self._axes else length for axis, length in enumerate(self.inputs[0])))
         if kept != call.output:
             raise NoStripesError(f"a mean of {kept} as {call.output}, expected the same axes in their order")
@@ -47,7 +48,7 @@ class Softmax:
         self.inputs = (call.shape(_INPUT),)
         self._op = call.op
         self._rank = len(call.op.dimensions(_INPUT))
-        axis = axis_of(call.op, call.op.integer(softmax.Input.AXIS, default=-1), self._rank)
+        axis = axis_of(call.op, call.op.integer(SoftmaxInput.AXIS, default=-1), self._rank)
         self._axis = axis + _RANK - self._rank
 
     def reads(self, output: Box) -> tuple[Box, ...]:

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 from nnhal.arrays import Array
 from nnhal.operations._convolution import INPUT
 from nnhal.operations._window import Window
-from nnhal.operations.conv_2d import window_of
+from nnhal.operations.convolution import window_of_conv_2d
 from nnhal_cascade.geometry.box import Box, Interval
 from nnhal_cascade.machine.arithmetic.kernel import NoStripesError, OperationCall
 from nnhal_cascade.machine.arithmetic.sliding import under
@@ -25,7 +25,7 @@ class Convolution:
 
     def __init__(self, call: OperationCall) -> None:
         self.inputs = (call.shape(INPUT),)
-        self._window = channels_last(window_of(call.op))
+        self._window = channels_last(window_of_conv_2d(call.op))
         self._sum = WeightedSum(call.op, self._window.activation, channel_axis=0)
         self._matrix = np.ascontiguousarray(self._sum.filters.reshape(len(self._sum.filters), -1).T)
 

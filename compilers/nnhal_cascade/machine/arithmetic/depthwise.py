@@ -8,7 +8,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.operations._convolution import INPUT
-from nnhal.operations.depthwise_conv_2d import window_of
+from nnhal.operations.convolution import window_of_depthwise_conv_2d
 from nnhal_cascade.geometry.box import Box, Interval
 from nnhal_cascade.machine.arithmetic.convolution import channels_last, with_border
 from nnhal_cascade.machine.arithmetic.kernel import OperationCall
@@ -24,7 +24,7 @@ class Depthwise:
 
     def __init__(self, call: OperationCall) -> None:
         self.inputs = (call.shape(INPUT),)
-        self._window = channels_last(window_of(call.op))
+        self._window = channels_last(window_of_depthwise_conv_2d(call.op))
         self._sum = WeightedSum(call.op, self._window.activation, channel_axis=3)
 
     def reads(self, output: Box) -> tuple[Box, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.operations._window import activation_of
-from nnhal.operations.fully_connected import Input
+from nnhal.operations.matrix import FullyConnectedInput
 from nnhal_cascade.geometry.box import Box, Interval, Shape
 from nnhal_cascade.machine.arithmetic.kernel import OperationCall
 from nnhal_cascade.machine.arithmetic.weighted_sum import WeightedSum
@@ -19,10 +19,10 @@ class FullyConnected:
     """FULLY_CONNECTED of n rows: [1, n, features] to [1, n, units]."""
 
     def __init__(self, call: OperationCall) -> None:
-        self._sum = WeightedSum(call.op, activation_of(call.op, Input.ACTIVATION), channel_axis=0)
+        self._sum = WeightedSum(call.op, activation_of(call.op, FullyConnectedInput.ACTIVATION), channel_axis=0)
         self._matrix = np.ascontiguousarray(self._sum.filters.T)
         features = len(self._matrix)
-        self.inputs = (Shape(1, prod(call.op.dimensions(Input.INPUT)) // features, features),)
+        self.inputs = (Shape(1, prod(call.op.dimensions(FullyConnectedInput.INPUT)) // features, features),)
 
     def reads(self, output: Box) -> tuple[Box, ...]:
         """The rows of the input, whole."""

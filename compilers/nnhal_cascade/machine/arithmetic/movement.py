@@ -8,9 +8,10 @@ from itertools import pairwise
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations import OperationContext, pad, slicing, split, strided_slice
+from nnhal.operations import OperationContext
 from nnhal.operations._shape import axis_of
-from nnhal.operations.concatenation import axis_input
+from nnhal.operations.joining import SlicingInput, SplitInput, axis_input, prepare_slicing, strided_ranges
+from nnhal.operations.movement import PadInput, paddings_of_pad
 from nnhal.types import OperationType
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_cascade.geometry.box import Box, Interval, Shape
@@ -91,13 +92,13 @@ class Padding:
     def __init__(self, call: OperationCall) -> None:
         op = call.op
         self.inputs = (call.shape(_INPUT),)
-        paddings = pad.paddings_of(op)
+        paddings = paddings_of_pad(op)
         batch, *others = ((0, 0),) * (_RANK + 1 - len(paddings)) + paddings
         if any(batch):
             raise NoStripesError(f"the batch is padded by {batch}, expected no padding")
         self._before = [before for before, _ in others]
         given = op.type == OperationType.PAD_V2
-        self._value = op.integer(pad.Input.VALUE) if given else op.inputs[_INPUT].zero_point
+        self._value = op.integer(PadInput.VALUE) if given else op.inputs[_INPUT].zero_point
         self._element = ELEMENT_TYPES[op.inputs[_INPUT].type]
 
     def reads(self, output: Box) -> tuple[Box, ...]:
@@ -151,18 +152,18 @@ class RangeSelection:
 def _ranges(call: OperationCall) -> tuple[range, ...]:
     op = call.op
     if op.type == OperationType.STRIDED_SLICE:
-        return strided_slice.ranges(op)
+        return strided_ranges(op)
     if op.type == OperationType.SLICE:
-        (sizes,) = slicing.prepare(op)
-        begins = op.integers(slicing.Input.BEGIN)
+        (sizes,) = prepare_slicing(op)
+        begins = op.integers(SlicingInput.BEGIN)
         return tuple(range(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))
     return _split(op, call.position)
 
 
 def _split(op: OperationContext, position: int) -> tuple[range, ...]:
     dimensions = op.dimensions(_INPUT)
-    axis = axis_of(op, op.integer(split.Input.AXIS), len(dimensions))
-    size = dimensions[axis] // op.integer(split.Input.NUM_SPLITS)
+    axis = axis_of(op, op.integer(SplitInput.AXIS), len(dimensions))
+    size = dimensions[axis] // op.integer(SplitInput.NUM_SPLITS)
     chosen = [range(length) for length in dimensions]
     chosen[axis] = range(position * size, (position + 1) * size)
     return tuple(chosen)

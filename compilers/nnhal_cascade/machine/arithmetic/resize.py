@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from nnhal.arrays import Array
 from nnhal.kernels.resize_bilinear import neighbours
 from nnhal.kernels.resize_nearest_neighbor import nearest
-from nnhal.operations._resize import ResizeInput, spatial_axes
+from nnhal.operations.resize import ResizeInput, spatial_axes
 from nnhal_cascade.geometry.box import Axis, Box, Interval, Shape
 from nnhal_cascade.machine.arithmetic.kernel import NoStripesError, OperationCall
 

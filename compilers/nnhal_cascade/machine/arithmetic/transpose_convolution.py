@@ -9,7 +9,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.operations._convolution import INPUT
 from nnhal.operations._window import Axis
-from nnhal.operations.transpose_conv_2d import window_of
+from nnhal.operations.convolution import window_of_transpose_conv_2d
 from nnhal_cascade.geometry.box import Box, Interval
 from nnhal_cascade.machine.arithmetic.convolution import channels_last
 from nnhal_cascade.machine.arithmetic.kernel import OperationCall
@@ -21,7 +21,7 @@ class TransposeConvolution:
 
     def __init__(self, call: OperationCall) -> None:
         self.inputs = (call.shape(INPUT),)
-        self._window = channels_last(window_of(call.op))
+        self._window = channels_last(window_of_transpose_conv_2d(call.op))
         self._sum = WeightedSum(call.op, self._window.activation, channel_axis=0, centred=True)
         self._taps = np.ascontiguousarray(self._sum.filters.transpose(1, 2, 3, 0))
 
