@@ -4,6 +4,8 @@ RELU, RELU1 and RELU6: values clamped to [0, inf), [-1, 1] and [0, 6].
 
 ELU: x if x is positive, otherwise alpha * (exp(x) - 1).
 
+LOGISTIC: 1 / (1 + exp(-x)).
+
 TANH: the hyperbolic tangent.
 
 SOFTMAX: exp((x - max) * beta), normalised along an axis.

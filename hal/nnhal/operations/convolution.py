@@ -7,7 +7,6 @@ DEPTHWISE_CONV_2D: every input channel has its own filters, as many as the depth
 GROUPED_CONV_2D: a convolution whose channels are divided into independent groups.
 
 TRANSPOSE_CONV_2D: every input element adds its scaled filter to the output: the gradient of a convolution.
-
 The window slides over the output: a convolution with that window maps the output's size to the input's. The implicit
 form gives the size of the output, the explicit form yields the smallest size that fits.
 """

@@ -2,19 +2,18 @@
 
 ADD, SUB, MUL and DIV: element-wise arithmetic of two tensors that broadcast, with a fused activation.
 
-Element-wise functions of one tensor: ABS, EXP, FLOOR, HARD_SWISH, LOG, LOGICAL_NOT, NEG, RSQRT, SIN and SQRT.
+ABS, EXP, FLOOR, HARD_SWISH, LOG, LOGICAL_NOT, NEG, RSQRT, SIN and SQRT: a function of each element of a tensor.
 
 POW: the first tensor to the power of the second, broadcast.
 
-MAXIMUM and MINIMUM of two tensors that broadcast. Inputs and output may differ in quantisation.
+MAXIMUM and MINIMUM: the larger or the smaller of two tensors that broadcast, element by element. Inputs and output may differ in quantisation.
 
 EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL and NOT_EQUAL: element-wise comparison of two tensors that broadcast.
-
 Quantised inputs may differ in scale and zero point: the real numbers are compared.
 
-LOGICAL_AND and LOGICAL_OR of two tensors that broadcast.
+LOGICAL_AND and LOGICAL_OR: conjunction and disjunction of two tensors that broadcast.
 
-PRELU: x if x is not negative, otherwise alpha * x. The tensors x and alpha broadcast.
+PRELU: elements that are not negative as they are, others times alpha. Both tensors broadcast.
 
 SELECT: elements of the first tensor where a mask is true, elsewhere of the second. Quantisations may differ.
 """

@@ -9,7 +9,6 @@ SPLIT: equal parts of a tensor along an axis, one output for each.
 SLICE: a contiguous part of a tensor.
 
 STRIDED_SLICE: elements of each axis from a begin towards an end in strides, which may be negative.
-
 Bit i of a mask concerns axis i. Begin and end masks replace the bound by the respective end of the axis. The shrink
 mask removes an axis of which one element remains.
 """

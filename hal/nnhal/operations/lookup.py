@@ -7,7 +7,6 @@ EMBEDDING_LOOKUP: slices of a tensor along its first axis, selected by indices.
 HASHTABLE_LOOKUP: slices of a tensor along its first axis, selected by keys; zeros for unknown keys.
 
 LSH_PROJECTION: locality-sensitive hashes of a tensor's slices along its first axis.
-
 Each element of the hash tensor seeds one hash function, which yields one bit. The output of the dense projection is the
 bits; that of the sparse projections is a number for each row of bits.
 """

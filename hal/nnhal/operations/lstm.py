@@ -1,7 +1,5 @@
 """LSTM cells: one step of float32, float16 or 8-bit values, and sequences of steps.
 
-LSTM cells: one step of float32, float16 or 8-bit values, and sequences of steps.
-
 LSTM: one step of a long short-term memory cell.
 
 UNIDIRECTIONAL_SEQUENCE_LSTM: a long short-term memory cell over a sequence.

@@ -11,11 +11,9 @@ PAD and PAD_V2: a tensor with a border, of the logical zero or of a given value.
 MIRROR_PAD: a tensor padded by its own reflection.
 
 BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND: blocks of pixels become images of the batch, and back.
-
 The larger batch is ordered by the position within the block, row by row, and then by the image of the smaller batch.
 
 DEPTH_TO_SPACE and SPACE_TO_DEPTH: channels become blocks of pixels, and back.
-
 The channels of the smaller image hold the block's pixels row by row, each with its channels in the larger image.
 
 CHANNEL_SHUFFLE: an axis is divided into groups of equal size and read across the groups.

@@ -3,11 +3,9 @@
 L2_NORMALIZATION: vectors along an axis divided by their length.
 
 LOCAL_RESPONSE_NORMALIZATION: each element is divided by a power of its neighbours' squares along an axis.
-
 x / (bias + alpha * sum of the squares of up to ``radius`` elements on either side and of x itself) ** beta
 
 INSTANCE_NORMALIZATION: each channel of each image is normalised to a given mean and deviation.
-
 (x - mean) / sqrt(variance + epsilon) * gamma + beta, with mean and variance over the pixels
 """
 

@@ -1,6 +1,6 @@
 """Reductions: along axes, to indexes of extrema, to the largest values.
 
-REDUCE_ALL, REDUCE_ANY, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD and REDUCE_SUM along given axes.
+REDUCE_ALL, REDUCE_ANY, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD and REDUCE_SUM: the elements along given axes, put together.
 
 MEAN: the average over axes.
 

@@ -1,7 +1,5 @@
 """Recurrent cells without gates: RNN, its sequences, and SVDF.
 
-Recurrent cells without gates: RNN, its sequences, and SVDF.
-
 RNN: one step of a basic recurrent cell.
 
 UNIDIRECTIONAL_SEQUENCE_RNN: a basic recurrent cell over a sequence.
@@ -9,7 +7,6 @@ UNIDIRECTIONAL_SEQUENCE_RNN: a basic recurrent cell over a sequence.
 BIDIRECTIONAL_SEQUENCE_RNN: two basic recurrent cells over a sequence, one from its end to its start.
 
 SVDF: a layer of filters over features and time.
-
 Each filter is the product of feature weights and time weights, found by singular value decomposition.
 """
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.kernels._quantization import clamp, divide_half_away
-from nnhal.kernels.softmax import softmax as softmax_kernel
+from nnhal.kernels.activation import softmax as softmax_kernel
 from nnhal.operations._shape import axis_of
 from nnhal.operations.activation import SoftmaxInput
 from nnhal.operations.reduction import axes_of_mean

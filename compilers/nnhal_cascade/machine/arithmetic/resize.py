@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnhal.arrays import Array
-from nnhal.kernels.resize_bilinear import neighbours
-from nnhal.kernels.resize_nearest_neighbor import nearest
+from nnhal.kernels.resize import nearest, neighbours
 from nnhal.operations.resize import ResizeInput, spatial_axes
 from nnhal_cascade.geometry.box import Axis, Box, Interval, Shape
 from nnhal_cascade.machine.arithmetic.kernel import NoStripesError, OperationCall
