@@ -6,7 +6,8 @@ ABS, EXP, FLOOR, HARD_SWISH, LOG, LOGICAL_NOT, NEG, RSQRT, SIN and SQRT: a funct
 
 POW: the first tensor to the power of the second, broadcast.
 
-MAXIMUM and MINIMUM: the larger or the smaller of two tensors that broadcast, element by element. Inputs and output may differ in quantisation.
+MAXIMUM and MINIMUM: the larger or the smaller of two tensors that broadcast, element by element.
+Inputs and output may differ in quantisation.
 
 EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL and NOT_EQUAL: element-wise comparison of two tensors that broadcast.
 Quantised inputs may differ in scale and zero point: the real numbers are compared.
