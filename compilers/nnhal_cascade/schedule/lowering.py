@@ -15,7 +15,6 @@ from nnhal_cascade.plans.plan import Plan, Proposal, WeightsIn
 from nnhal_cascade.schedule.placement import PlacedPlan, Placer, PlanNeeds
 from nnhal_cascade.schedule.profile import PlanProfile, advances_by_rows, profile
 from nnhal_cascade.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
-from nnhal_cascade.schedule.spilling import place_spilled
 from nnhal_cascade.schedule.steps import ConstantsCopy, PlanStart, steps
 from nnhal_cascade.schedule.stripe_run import StripeRun
 from nnhal_cascade.schedule.walk import walk
@@ -210,3 +209,28 @@ def _spill_room(homes: Homes) -> int:
     if spill is None:
         return 0
     return spill.size - (sum(homes.graph.constants_bytes) if spill == homes.system.constants else 0)
+
+
+def place_spilled(
+    homes: Homes, interior: frozenset[int], first: Sequence[int], last: Sequence[int]
+) -> tuple[list[TensorBuffer], int]:
+    """Return the buffers of spilled tensors, the largest first at the lowest free address, and their peak in bytes.
+
+    ``interior`` tensors lie between the parts of a plan and are not spilled. ``first`` and ``last`` are the plans in
+    which each tensor is alive.
+    """
+    spill = homes.system.spill
+    if spill is None:
+        return [], 0
+    found: list[TensorBuffer] = []
+    for index in sorted(homes.spilled - interior, key=lambda each: -homes.graph.tensors[each].bytes):
+        tensor = homes.graph.tensors[index]
+        address = 0
+        for other in sorted(found, key=lambda each: each.address):
+            apart = other.last < first[index] or last[index] < other.first
+            if not apart and other.address < address + tensor.bytes:
+                address = max(address, other.address + other.bytes)
+        found.append(
+            TensorBuffer(index, spill.name, address, tensor.shape, tensor.element_bytes, first[index], last[index])
+        )
+    return found, max((each.address + each.bytes for each in found), default=0)

@@ -81,7 +81,7 @@ def partition(
     if as_json:
         print(json.dumps(asdict(story)))
     else:
-        from nnhal_mlip.command.partition_tables import show_partition
+        from nnhal_mlip.command.tables import show_partition
         from nnhal_pages.terminal import output_console
 
         show_partition(story, explain, output_console())
@@ -151,7 +151,7 @@ def compile_(
         }
         print(json.dumps(told))
     else:
-        from nnhal_mlip.command.compile_tables import show_compilation
+        from nnhal_mlip.command.tables import show_compilation
         from nnhal_pages.terminal import output_console
 
         show_compilation(result, out, output_console())
@@ -212,8 +212,7 @@ def simulate(
         }
         print(json.dumps(told))
         return
-    from nnhal_mlip.command.perf_tables import show_perf
-    from nnhal_mlip.command.simulate_tables import show_simulation
+    from nnhal_mlip.command.tables import show_perf, show_simulation
     from nnhal_pages.terminal import output_console
 
     console = output_console()
@@ -248,7 +247,7 @@ def perf(
     if as_json:
         print(json.dumps(asdict(found)))
     else:
-        from nnhal_mlip.command.perf_tables import show_perf
+        from nnhal_mlip.command.tables import show_perf
         from nnhal_pages.terminal import output_console
 
         show_perf(found, output_console())

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
+from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_mlip.command.calibration import ValueRanges, calibrate
 from nnhal_mlip.command.compilation_request import CompilationRequest
 from nnhal_mlip.command.layer_errors import LayerError, LayerProbes
-from nnhal_mlip.command.model_copy import model_copy
 from nnhal_mlip.command.model_file import FlowPort, read_flow_model
 from nnhal_mlip.command.plan_file import (
     PLAN_FILE,
@@ -243,3 +244,23 @@ def _clear(folder: Path) -> None:
         stale = []
     for name in (PLAN_FILE, *stale):
         (folder / name).unlink(missing_ok=True)
+
+
+def model_copy(source: Path) -> tuple[str, bytes]:
+    """Return the name and the bytes of a copy. An ONNX model has the data in it that it had in other files.
+
+    Raises OSError, and ValueError if it is no regular file.
+    """
+    content = read_given_file(source, MOST_MODEL_BYTES, "a model")
+    return ("model.tflite", content) if is_tflite(content) else ("model.onnx", _whole(source, content))
+
+
+def _whole(source: Path, content: bytes) -> bytes:
+    import onnx
+    from onnx.external_data_helper import uses_external_data
+
+    model = onnx.load_model_from_string(content)
+    if not any(uses_external_data(tensor) for tensor in model.graph.initializer):
+        return content
+    whole: bytes = onnx.load(str(source)).SerializeToString()
+    return whole

@@ -7,17 +7,18 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from nnhal_mlip.command.compile_tables import split_word
+from nnhal.v1 import admin_pb2
 from nnhal_mlip.command.layer_words import layer_title
 from nnhal_mlip.command.perf_story import BinaryPerf, NetworkPerf
-from nnhal_mlip.command.perf_tables import bounds
 from nnhal_mlip.command.pictures.roofline import roofline_drawing
-from nnhal_mlip.command.pictures.tile_memory import tile_memory_drawing, tiles_word
 from nnhal_mlip.command.pictures.tile_time import tile_time_drawing
+from nnhal_mlip.command.tables import bounds, split_word
 from nnhal_mlip.compiler.memory_map import TileMemoryRange
-from nnhal_mlip.compiler.memory_uses import alike_tiles, uses_by_tile
+from nnhal_mlip.compiler.memory_uses import OcmUse, alike_tiles, uses_by_tile
+from nnhal_mlip.program.program import OCM_BYTES
 from nnhal_mlip.simulator.report import LayerPerf, PerfReport
 from nnhal_mlip.simulator.simulator import Simulator
+from nnhal_pages.charts.memory import memory_chart
 from nnhal_pages.document import document, style
 from nnhal_pages.svg import Drawing, drawing_style
 from nnhal_pages.tables import short_name, stacking_table
@@ -158,3 +159,31 @@ def _profile(profile: Mapping[str, int | str]) -> str:
 
 def _scroll(name: str, drawing: Drawing) -> str:
     return f"<div class='scroll' role='region' aria-label='{escape(name)}' tabindex='0'>{drawing.embedded()}</div>"
+
+
+def tile_memory_drawing(uses: Sequence[OcmUse], tiles: Sequence[int], name: str) -> Drawing:
+    """Draw addresses upwards and modelled cycles to the right. ``name`` is the picture's own on its page."""
+    figure = admin_pb2.MemoryFigure(
+        name=f"The memory of {tiles_word(tiles)}",
+        limit_bytes=OCM_BYTES,
+        unit="cycles (modelled)",
+        spans=[
+            admin_pb2.MemorySpan(
+                name=use.what,
+                address=use.start,
+                bytes=use.stop - use.start,
+                begin=use.begin,
+                end=use.end,
+                kind="pinned weights" if use.pinned else use.what.partition(" ")[0],
+            )
+            for use in uses
+        ],
+    )
+    return memory_chart(figure, name)
+
+
+def tiles_word(tiles: Sequence[int]) -> str:
+    """Return ``tile 3``, or ``tiles 0, 1 and 2``."""
+    if len(tiles) == 1:
+        return f"tile {tiles[0]}"
+    return f"tiles {', '.join(map(str, tiles[:-1]))} and {tiles[-1]}"

@@ -6,14 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnhal.arrays import Bytes
+from nnhal.arrays import Array, Bytes
 from nnhal_mlip.program.errors import ProgramError
-from nnhal_mlip.program.program import DdrRange, MlipProgram
+from nnhal_mlip.program.program import DdrRange, MlipProgram, TensorType, TileTask
 from nnhal_mlip.program.program_checks import check_program
-from nnhal_mlip.simulator.arithmetic.compute import COMPUTED, moves
-from nnhal_mlip.simulator.memory import ddr_bytes, fresh_memories, pieces
+from nnhal_mlip.simulator.arithmetic.compute import COMPUTED, compute, moves
+from nnhal_mlip.simulator.arithmetic.operands import TaskOperands
+from nnhal_mlip.simulator.elements import ELEMENT_DTYPES
+from nnhal_mlip.simulator.errors import SimulatorError
+from nnhal_mlip.simulator.memory import ddr_bytes, fresh_memories, pieces, view_of
 from nnhal_mlip.simulator.order import steps_of
-from nnhal_mlip.simulator.tasks import execute
 
 
 def nothing() -> None:
@@ -80,3 +82,24 @@ def _check_outputs(program: MlipProgram) -> None:
         count = int(np.count_nonzero(stored[port.offset : port.offset + port.bytes]))
         if count < port.bytes:
             raise ProgramError(f"what is stored of the output {port.name}", f"{count} bytes", f"all {port.bytes}")
+
+
+def execute(task: TileTask, ocm: Bytes) -> None:
+    """Execute a task that has been checked. Raises SimulatorError: a factor is no number."""
+    integers = task.weights is not None and task.weights.type == TensorType.INT8
+    operands = TaskOperands(
+        tuple(view_of(ocm, view) for view in task.inputs),
+        None if task.weights is None else view_of(ocm, task.weights),
+        _channels(task, ocm, task.biases, np.dtype("<i4" if integers else "<f4")),
+        _channels(task, ocm, task.factors, np.dtype("<f4")),
+    )
+    if operands.factors is not None and not np.isfinite(operands.factors).all():
+        raise SimulatorError(f"a factor of {task.kind.name} at {task.factors} is not finite, expected a number")
+    view_of(ocm, task.output)[...] = compute(task, operands, ELEMENT_DTYPES[task.output.type])
+
+
+def _channels(task: TileTask, ocm: Bytes, address: int, dtype: np.dtype[np.generic]) -> Array | None:
+    """A value for each output channel."""
+    if address < 0:
+        return None
+    return np.ndarray((task.output.shape[3],), dtype, ocm.data, address)

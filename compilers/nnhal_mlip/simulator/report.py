@@ -6,14 +6,55 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from nnhal_mlip.program.program import MlipProgram
+import numpy as np
+from numpy.typing import NDArray
+
+from nnhal_mlip.program.program import OCM_BYTES, MlipProgram, OcmView, TensorType, TileTask
+from nnhal_mlip.program.sizes import TYPE_BYTES, bytes_of, ceil_divide, end_of, tiles_of
 from nnhal_mlip.simulator.binding import binding_cycles
 from nnhal_mlip.simulator.counters import RunCounters, layer_counters, run_counters
-from nnhal_mlip.simulator.pages import PAGE_BYTES, touched_pages
-from nnhal_mlip.timing.bounds import program_bound
 from nnhal_mlip.timing.profile import TimingProfile
 from nnhal_mlip.timing.queues import ProgramTimeline
 from nnhal_mlip.timing.usage import DmaUsage, TileUsage, usage
+
+PAGE_BYTES = 16 * 1024
+"""The driver's default."""
+
+
+def touched_pages(program: MlipProgram, page_bytes: int = PAGE_BYTES) -> NDArray[np.bool_]:
+    """Return whether each layer touches each page of each tile: [layers, tiles, pages]."""
+    touched = np.zeros((len(program.layers), program.tiles, -(-OCM_BYTES // page_bytes)), np.bool_)
+
+    def touch(layer: int, tile: int, start: int, end: int) -> None:
+        touched[layer, tile, start // page_bytes : -(-end // page_bytes)] = True
+
+    for transfer in program.transfers:
+        for tile in tiles_of(transfer.tiles):
+            touch(transfer.layer, tile, transfer.ocm_bytes.start, end_of(transfer.ocm_bytes))
+    for stage in program.stages:
+        for copy in stage.copies:
+            touch(stage.layer, copy.source, copy.source_bytes.start, end_of(copy.source_bytes))
+            for tile in tiles_of(copy.tiles):
+                touch(stage.layer, tile, copy.target_bytes.start, end_of(copy.target_bytes))
+        for task in stage.tasks:
+            for start, end in _spans(task):
+                touch(stage.layer, task.tile, start, end)
+    return touched
+
+
+def _spans(task: TileTask) -> list[tuple[int, int]]:
+    """From and to which addresses a task reads or writes."""
+    spans = [_span(view) for view in (*task.inputs, task.output)]
+    if task.weights is not None:
+        spans.append(_span(task.weights))
+    return spans + [
+        (address, address + 4 * task.output.shape[3]) for address in (task.biases, task.factors) if address >= 0
+    ]
+
+
+def _span(view: OcmView) -> tuple[int, int]:
+    last = sum((extent - 1) * stride for extent, stride in zip(view.shape, view.strides, strict=True))
+    return view.address, view.address + last + TYPE_BYTES[view.type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +195,20 @@ def _sums(parts: list[dict[str, int]]) -> Counter[str]:
     for part in parts:
         total.update(part)
     return total
+
+
+def macs_bound(macs: int, tiles: int, element_type: TensorType, profile: TimingProfile) -> int:
+    """Return the cycles that products take if the arrays of all tiles are always full."""
+    return ceil_divide(macs, tiles * profile.macs(element_type))
+
+
+def bytes_bound(count: int, profile: TimingProfile) -> int:
+    """Return the cycles that bytes of DDR take in a single transfer that starts at once."""
+    return ceil_divide(count, profile.ddr_bytes)
+
+
+def program_bound(program: MlipProgram, profile: TimingProfile) -> int:
+    """Return the cycles that a run of a program takes at least, whatever its order, by its products and its bytes."""
+    macs = sum(layer.macs for layer in program.layers)
+    moved = sum(bytes_of(transfer.ddr_bytes) for transfer in program.transfers if not transfer.at_start)
+    return max(macs_bound(macs, program.tiles, program.type, profile), bytes_bound(moved, profile))

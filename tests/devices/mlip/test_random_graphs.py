@@ -14,7 +14,7 @@ from nnhal_mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_mlip.flow.graph.reference import evaluate
 from nnhal_mlip.flow.partition.partitioning import partition
 from nnhal_mlip.program.program import OCM_BYTES
-from nnhal_mlip.timing.bounds import program_bound
+from nnhal_mlip.simulator.report import program_bound
 from tests.support.flow_graphs import random_inputs
 from tests.support.mlip_runs import (
     PROFILE,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal.kernels._integer_layer_norm import layer_norm
+from nnhal.kernels.lstm import layer_norm
 
 WEIGHT_SCALE = 2.0**-15
 GATE_SCALE = 2.0**-12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nnhal.errors import HalError
@@ -23,8 +23,8 @@ from nnhal_cascade.graph.cascader_graph import (
     PartInput,
     PartKind,
 )
-from nnhal_cascade.graph.matchers.match import Match, Reading, as_shape, shape_of
-from nnhal_cascade.graph.matchers.table import ACTIVATIONS, MATCHERS, VIEWS
+from nnhal_cascade.graph.matchers import convolution, elementwise, movement, pooling, resize
+from nnhal_cascade.graph.matchers.match import Match, Matcher, Reading, as_shape, shape_of
 
 _EXPECTED = "expected an input that is computed or fed"
 
@@ -214,3 +214,45 @@ def _everything(tensor: int, shape: Shape) -> PartInput:
 def _copy(given: Shape, made: Shape) -> Match:
     accesses = (OneToOne(extent) if given == made else Everything(extent) for extent in given)
     return Match(PartKind.COPY, (Reading(0, *accesses),))
+
+
+ACTIVATIONS: Mapping[OperationType, Activation] = {
+    OperationType.HARD_SWISH: Activation.TABLE,
+    OperationType.LOGISTIC: Activation.TABLE,
+    OperationType.RELU: Activation.CLAMP,
+    OperationType.RELU1: Activation.CLAMP,
+    OperationType.RELU6: Activation.CLAMP,
+    OperationType.RSQRT: Activation.TABLE,
+    OperationType.TANH: Activation.TABLE,
+}
+"""Functions of one element, which the NPU applies to the output of another operation if there is one."""
+
+VIEWS = frozenset({OperationType.EXPAND_DIMS, OperationType.RESHAPE, OperationType.SQUEEZE})
+"""Operations whose output has the bytes of the input."""
+
+MATCHERS: Mapping[OperationType, Matcher] = {
+    OperationType.ADD: elementwise.match_arithmetic,
+    OperationType.AVERAGE_POOL_2D: pooling.match_pooling,
+    OperationType.CONCATENATION: movement.match_concatenation,
+    OperationType.CONV_2D: convolution.match_conv_2d,
+    OperationType.DEPTHWISE_CONV_2D: convolution.match_depthwise_conv_2d,
+    OperationType.FULLY_CONNECTED: convolution.match_fully_connected,
+    OperationType.MAXIMUM: elementwise.match_pair,
+    OperationType.MAX_POOL_2D: pooling.match_pooling,
+    OperationType.MEAN: pooling.match_mean,
+    OperationType.MINIMUM: elementwise.match_pair,
+    OperationType.MUL: elementwise.match_arithmetic,
+    OperationType.PAD: movement.match_pad,
+    OperationType.PAD_V2: movement.match_pad,
+    OperationType.PRELU: elementwise.match_prelu,
+    OperationType.RESIZE_BILINEAR: resize.match_bilinear,
+    OperationType.RESIZE_NEAREST_NEIGHBOR: resize.match_nearest,
+    OperationType.SLICE: movement.match_slice,
+    OperationType.SOFTMAX: elementwise.match_softmax,
+    OperationType.SPLIT: movement.match_split,
+    OperationType.STRIDED_SLICE: movement.match_strided_slice,
+    OperationType.SUB: elementwise.match_arithmetic,
+    OperationType.TRANSPOSE_CONV_2D: convolution.match_transpose_conv_2d,
+    **{kind: elementwise.match_activation(activation) for kind, activation in ACTIVATIONS.items()},
+}
+"""All operations that become parts. Those of ``VIEWS`` become none."""

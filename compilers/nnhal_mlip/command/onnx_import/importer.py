@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
+from nnhal.arrays import Array
 from nnhal.types.layout import describe
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.onnx.folding import fold_constants
-from nnhal_frontends.onnx.graph import MIN_OPSET, OnnxGraph, read_graph
+from nnhal_frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph
 from nnhal_frontends.onnx.sizes import resolve_reshapes
-from nnhal_mlip.command.onnx_import.host import add_host_node, dequantised
+from nnhal_mlip.command.onnx_import import elementwise, images, linear, movement
+from nnhal_mlip.command.onnx_import.evaluation import NodeEvaluation
 from nnhal_mlip.command.onnx_import.node_import import NodeImport
-from nnhal_mlip.command.onnx_import.table import CONVERTERS
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
 from nnhal_mlip.flow.graph.errors import FlowError
-from nnhal_mlip.flow.graph.flow_graph import FlowGraph, SourceNode
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowValue, SourceNode
 
 
 def import_onnx_graph(
@@ -90,3 +92,85 @@ def _output(graph: OnnxGraph, builder: FlowGraphBuilder, names: dict[str, str], 
     if name not in names:
         names[name] = builder.constant(name, graph.constants[name])
     return names[name]
+
+
+CONVERTERS: Mapping[str, Callable[[NodeImport], bool]] = {
+    "Add": elementwise.add,
+    "AveragePool": images.average_pool,
+    "BatchNormalization": elementwise.batch_normalization,
+    "Clip": elementwise.clip,
+    "Concat": movement.concat,
+    "Conv": images.conv,
+    "Div": elementwise.divide,
+    "Dropout": elementwise.dropout,
+    "Flatten": movement.flatten,
+    "Gemm": linear.gemm,
+    "GlobalAveragePool": images.global_average_pool,
+    "GlobalMaxPool": images.global_max_pool,
+    "Identity": elementwise.identity,
+    "LeakyRelu": elementwise.leaky_relu,
+    "MatMul": linear.matmul,
+    "MaxPool": images.max_pool,
+    "Mul": elementwise.multiply,
+    "Pad": movement.pad,
+    "ReduceMean": movement.reduce_mean,
+    "Relu": elementwise.relu,
+    "Reshape": movement.reshape,
+    "Sigmoid": elementwise.sigmoid,
+    "Softmax": elementwise.softmax,
+    "Squeeze": movement.squeeze,
+    "Sub": elementwise.subtract,
+    "Sum": elementwise.total,
+    "Tanh": elementwise.tanh,
+    "Transpose": movement.transpose,
+    "Unsqueeze": movement.unsqueeze,
+}
+"""A converter returns False, before it has added anything, if Relay's operator cannot do what the node asks."""
+
+
+def add_host_node(each: NodeImport) -> None:
+    """Add a node as an operator that only the host has. Raises FlowError if the type of a result is not known."""
+    node = each.node
+    outputs = [name for name in node.outputs if name]
+    evaluation = NodeEvaluation(each.graph, node)
+    results = [_type(each, name) for name in outputs]
+    if not each.agrees():
+        results = _found(each, evaluation)
+    first = each.builder.add(
+        ".".join(filter(None, ("onnx", node.domain, node.op_type))),
+        each.inputs(),
+        sources=(each.source,),
+        evaluate=evaluation,
+        results=results,
+        names=outputs,
+    )
+    each.names.update(zip(outputs, each.builder.outputs_of(first), strict=True))
+
+
+def dequantised(graph: OnnxGraph, node: OnnxNode) -> Array | None:
+    """Return the result of a DequantizeLinear of constants; None for any other node."""
+    if node.op_type != "DequantizeLinear" or any(name and name not in graph.constants for name in node.inputs):
+        return None
+    return NodeEvaluation(graph, node)([graph.constants[name] for name in node.inputs if name])[0]
+
+
+def _type(each: NodeImport, name: str) -> FlowValue:
+    info = each.graph.tensors.get(name)
+    if info is None or info.shape is None or info.element_type.hasobject:
+        got = "no type" if info is None else "no rank" if info.shape is None else "no tensor of numbers"
+        raise FlowError(
+            f"node '{each.node.name}' ({each.node.op_type}): got {got} for its result '{name}', expected a tensor of"
+            " known type and rank"
+        )
+    return FlowValue(info.shape, info.element_type)
+
+
+def _found(each: NodeImport, evaluation: NodeEvaluation) -> list[FlowValue]:
+    """Return the types of the results for inputs of zeros."""
+    names = each.inputs()
+    values = [each.builder.values[name] for name in names]
+    zeros = [
+        each.builder.constants.get(name, np.zeros(value.shape, value.element_type))
+        for name, value in zip(names, values, strict=True)
+    ]
+    return [FlowValue(array.shape, array.dtype) for array in evaluation(zeros)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,12 +13,12 @@ from uuid import uuid4
 from pydantic import BaseModel, ValidationError
 
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_text
-from nnhal_mlip.flow.files.constant_checks import check_constants
 from nnhal_mlip.flow.files.constants_file import ConstantsFile
 from nnhal_mlip.flow.files.errors import FlowFilesError
-from nnhal_mlip.flow.files.json_text import parse, to_text
-from nnhal_mlip.flow.files.node_checks import check_nodes
-from nnhal_mlip.flow.files.nodes_file import NodesFile
+from nnhal_mlip.flow.files.kernel_attributes import ConstantObject
+from nnhal_mlip.flow.files.node_checks import check_nodes, place
+from nnhal_mlip.flow.files.nodes_file import KernelNode, NodesFile
+from nnhal_mlip.flow.files.scales import check_scales
 from nnhal_mlip.flow.files.shape_checks import check_shapes
 
 _File = TypeVar("_File", bound=BaseModel)
@@ -113,3 +114,67 @@ def _user_name(raw: Any, number: int) -> str:
         if isinstance(users, list) and users and all(isinstance(each, str) for each in users):
             return ", ".join(users)
     return str(node.get("name", number))
+
+
+_ROLES = ("kernel", "bias", "gamma", "beta", "mean", "var", "input")
+
+
+def check_constants(nodes: NodesFile, constants: ConstantsFile) -> None:
+    """Raise FlowFilesError, with the user's name of the layer, if a constant is missing, differs, or has no user."""
+    used = set()
+    for node in nodes.kernels:
+        for name, stands_for in _named(node):
+            used.add(name)
+            if name not in constants.entries:
+                raise FlowFilesError(f"{place(node)}: got constant '{name}', expected one of the constants file")
+            entry = constants.entries[name]
+            for key, given in stands_for.items():
+                if given is not None and given != (held := getattr(entry, key)):
+                    got = f"{key} {given} of constant '{name}'"
+                    raise FlowFilesError(f"{place(node)}: got {got}, expected {held} as in the constants file")
+    for name, entry in constants.entries.items():
+        if name not in used:
+            raise FlowFilesError(f"constant '{name}': got no layer that reads it, expected at least one")
+        check_scales(f"constant '{name}'", entry.nnhal, entry.shape)
+
+
+def _named(node: KernelNode) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield the constants of a kernel, each with what the nodes file says of it."""
+    for role in _ROLES:
+        name: str | None = getattr(node.attrs, f"{role}_const_name", None)
+        stands_for: ConstantObject | None = getattr(node.attrs, f"{role}_const", None)
+        if (stands_for.name if stands_for else None) != name:
+            got = f"{role}_const_name {name} and {role}_const {stands_for.name if stands_for else '{}'}"
+            raise FlowFilesError(f"{place(node)}: got {got}, expected the same name")
+        if name is not None and stands_for:
+            yield name, stands_for.model_dump(exclude={"name"})
+    for name in ((node.attrs.nnhal.constant_fields if node.attrs.nnhal else None) or {}).values():
+        yield name, {}
+
+
+def to_text(value: Any) -> str:
+    """Return JSON with a line for each member of an object; lists of plain values stay on one line."""
+    return _lines(value, 0) + "\n"
+
+
+def parse(text: str) -> Any:
+    """Return what a text says. Raises ValueError if it is no JSON, or an object has a key twice."""
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _lines(value: Any, depth: int) -> str:
+    inner, outer = "\n" + " " * (depth + 1), "\n" + " " * depth
+    if isinstance(value, dict) and value:
+        members = (f"{json.dumps(key)}: {_lines(each, depth + 1)}" for key, each in value.items())
+        return "{" + inner + f",{inner}".join(members) + outer + "}"
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        return "[" + inner + f",{inner}".join(_lines(each, depth + 1) for each in value) + outer + "]"
+    return json.dumps(value)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
+    return found

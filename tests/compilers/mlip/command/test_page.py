@@ -7,7 +7,7 @@ import pytest
 from nnhal_mlip.command.folder import CompiledFolder
 from nnhal_mlip.command.page import page_style, perf_page
 from nnhal_mlip.command.perf_story import tell_perf
-from nnhal_mlip.command.perf_tables import show_perf
+from nnhal_mlip.command.tables import show_perf
 from nnhal_pages.svg import drawing_style
 from tests.support.consoles import printed
 from tests.support.html import Page, parsed

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from nnhal_mlip.command.model_file import read_flow_model
 from nnhal_mlip.command.partition_story import PartitionStory, tell_partition
-from nnhal_mlip.command.partition_tables import show_partition
 from nnhal_mlip.command.sharing import SharingChoices
+from nnhal_mlip.command.tables import show_partition
 from tests.support.consoles import printed
 from tests.support.mlip_flows import shared
 from tests.support.mlip_onnx import OnnxNetwork

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from nnhal_mlip.program.program import TensorType
-from nnhal_mlip.timing.bounds import macs_bound, program_bound
+from nnhal_mlip.simulator.report import macs_bound, program_bound
 from nnhal_mlip.timing.profile import read_profile
 from nnhal_mlip.timing.queues import timeline
 from tests.support.mlip_networks import Layer, mobilenet, network_program, resnet50

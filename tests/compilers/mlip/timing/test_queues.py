@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nnhal_mlip.program.program import MlipProgram, TensorType
-from nnhal_mlip.timing.bounds import program_bound
+from nnhal_mlip.simulator.report import program_bound
 from nnhal_mlip.timing.cycles import copy_cycles, task_cycles, transfer_cycles
 from nnhal_mlip.timing.profile import read_profile
 from nnhal_mlip.timing.queues import DeadlockError, timeline

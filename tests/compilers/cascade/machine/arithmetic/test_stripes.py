@@ -14,7 +14,7 @@ from nnhal.types import OperandType, OperationType
 from nnhal_cascade.geometry.box import Box, Interval, Shape
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part
 from nnhal_cascade.graph.matchers import build_graph
-from nnhal_cascade.graph.matchers.table import ACTIVATIONS, MATCHERS, VIEWS
+from nnhal_cascade.graph.matchers.build import ACTIVATIONS, MATCHERS, VIEWS
 from nnhal_cascade.machine.arithmetic import STRIPE_KERNELS
 from nnhal_cascade.machine.arithmetic.kernel import shape_of
 from nnhal_cascade.machine.part_program import Given, Programs

@@ -14,7 +14,7 @@ from nnhal_mlip.flow.files.constants_file import constants_schema
 from nnhal_mlip.flow.files.describing import describe
 from nnhal_mlip.flow.files.errors import FlowFilesError
 from nnhal_mlip.flow.files.nodes_file import nodes_schema
-from nnhal_mlip.flow.files.subgraph_files import read_files
+from nnhal_mlip.flow.files.subgraph_files import parse, read_files, to_text
 from tests.support.flow_graphs import GraphOf
 from tests.support.mlip_subgraphs import cut, described, random_graph, worked_graph
 
@@ -276,3 +276,16 @@ def _swap(content: Any, random: np.random.Generator) -> None:
         others: list[Any] = [None, -1, 10**30, "", "9", "x", [], ["7"], ["a", "b"], [[1]], {}, {"a": 1}, 1.5, True]
         content[key] = others[int(random.integers(len(others)))]
         return
+
+
+def test_objects_have_a_line_for_each_member_and_lists_are_whole() -> None:
+    value = {"a": ["1", "2"], "b": {}, "c": [{"d": [[1, 2]]}, {"e": 'x"y'}], "f": []}
+    text = to_text(value)
+    assert json.loads(text) == parse(text) == value
+    assert text.splitlines()[:3] == ["{", ' "a": ["1", "2"],', ' "b": {},']
+    assert '   "d": [[1, 2]]' in text.splitlines()
+
+
+def test_a_key_that_is_there_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="key 'b' is there twice"):
+        parse('{"a": {"b": 1, "c": 2, "b": 3}}')

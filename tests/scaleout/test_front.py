@@ -4,8 +4,8 @@ import grpc
 import pytest
 
 from nnhal.inference.grpc_service_pb2 import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
+from nnhal_ray.front import streamed, streamed_refusal
 from nnhal_ray.messages import ProtocolReply
-from nnhal_ray.streams import streamed, streamed_refusal
 
 
 @pytest.mark.parametrize("size", [0, 100, 200_000])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal_devices.remote.credential_files import pem_of, token_of
+from nnhal_devices.remote.connection import pem_of, token_of
 
 PEM = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import TensorProto, helper
 
-from nnhal_frontends.dimension_names import dimension_names
+from nnhal_frontends.dimensions import dimension_names
 from tests.support.onnx_models import onnx_model
 
 

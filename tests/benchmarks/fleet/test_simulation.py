@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.fleet.balancers import BalancingPolicy
-from benchmarks.fleet.memory import LoadedModels
 from benchmarks.fleet.placement import PlacementPolicy, placed
-from benchmarks.fleet.simulation import simulate
+from benchmarks.fleet.simulation import LoadedModels, simulate
 from benchmarks.fleet.traces import RequestTrace, made_trace, zipf_shares
 from tests.benchmarks.fleet.hosts import host
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from nnhal.recording import Record
 from nnhal.v1 import recording_pb2 as wire
-from nnhal_tools.replay.turns import Turns
+from nnhal_tools.replay.replay import Turns
 
 SECONDS = 10
 
