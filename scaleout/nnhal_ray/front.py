@@ -7,12 +7,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
 
-from google.protobuf.message import DecodeError
 from ray.serve.grpc_util import RayServegRPCContext
 from starlette.requests import Request
 from starlette.responses import Response
 
-from nnhal.inference.grpc_service_pb2 import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
 from nnhal_hosting.access import AccessRole, read_tokens
 from nnhal_ray.messages import HttpCall, HttpReply, ProtocolCall, ProtocolReply, RefusedCallError, WireMessage
 from nnhal_ray.options import ScaleOutOptions
@@ -20,6 +18,7 @@ from nnhal_ray.protocol import INFER, SERVICE, STREAM, UNARY
 from nnhal_ray.refusals import SHARED_MEMORY, is_registration, refusal_of
 from nnhal_ray.replies import refused_over_http
 from nnhal_ray.settings_calls import only_reads
+from nnhal_ray.streams import streamed, streamed_refusal
 from nnhal_service.access import Guard
 from nnhal_service.access.roles import role_for_call, role_for_request
 from nnhal_service.serving.errors import ServingError
@@ -145,44 +144,3 @@ def _refused(reply: ProtocolReply, context: RayServegRPCContext) -> RefusedCallE
     context.set_code(reply.code)
     context.set_details(reply.details)
     return RefusedCallError(f"{reply.code.name}: {reply.details}")
-
-
-_LENGTH_DELIMITED = 2
-_RESPONSE_TAG = bytes([ModelStreamInferResponse.INFER_RESPONSE_FIELD_NUMBER << 3 | _LENGTH_DELIMITED])
-_WITHOUT_TEXT = "unknown"
-
-
-def streamed(response: bytes) -> bytes:
-    """A ModelStreamInferResponse with a ModelInferResponse, which is the last of its request as each has only one."""
-    length = len(response) + len(_FINAL)
-    return b"".join((_RESPONSE_TAG, _varint(length), response, _FINAL))
-
-
-def streamed_refusal(request: bytes, refusal: ProtocolReply) -> bytes:
-    """A ModelStreamInferResponse with the text of a refusal and the id of its request."""
-    try:
-        request_id = ModelInferRequest.FromString(request).id
-    except DecodeError:
-        request_id = ""
-    return ModelStreamInferResponse(
-        error_message=refusal.details or _WITHOUT_TEXT, infer_response=ModelInferResponse(id=request_id)
-    ).SerializeToString()
-
-
-def _final() -> bytes:
-    """What makes a response the last of its request: messages of protobuf may be joined to one."""
-    message = ModelInferResponse()
-    message.parameters["triton_final_response"].bool_param = True
-    return message.SerializeToString()
-
-
-_FINAL = _final()
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)

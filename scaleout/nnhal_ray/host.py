@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
-from collections.abc import Iterable
 from http import HTTPStatus
 
 import ray
@@ -21,6 +19,7 @@ from nnhal_ray.http_forwarding import HttpForwarder
 from nnhal_ray.http_inference import HttpInferences
 from nnhal_ray.inference import HostInferences
 from nnhal_ray.messages import HttpCall, HttpReply, ProtocolCall, ProtocolReply
+from nnhal_ray.metrics import merged
 from nnhal_ray.native_models import NativeModels
 from nnhal_ray.options import ScaleOutOptions
 from nnhal_ray.protocol import INFER
@@ -151,33 +150,3 @@ class HostReplica(ProtocolFront):
                 done = await self.perform(change)
                 if not has_succeeded(done.reply):
                     _log.warning("model %s is not as on other hosts: %s", change.model, done.reply)
-
-
-_SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?( [-+.0-9A-Za-z]+(?: -?\d+)?)")
-_DESCRIBED = ("# HELP ", "# TYPE ")
-
-
-def merged(pages: Iterable[tuple[str, str]]) -> str:
-    """Join the pages of nodes, given as node and text. Each metric is described once, with the samples of all nodes."""
-    descriptions: dict[str, dict[str, str]] = {}
-    samples: dict[str, list[str]] = {}
-    for node, page in pages:
-        family = ""
-        for line in page.splitlines():
-            if line.startswith(_DESCRIBED):
-                family = line.split(" ", 3)[2]
-                descriptions.setdefault(family, {}).setdefault(line[: len(_DESCRIBED[0])], line)
-            elif line and not line.startswith("#"):
-                samples.setdefault(family, []).append(_labelled(line, node))
-    lines = []
-    for family, found in samples.items():
-        lines += [*descriptions.get(family, {}).values(), *found]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _labelled(sample: str, node: str) -> str:
-    found = _SAMPLE.fullmatch(sample)
-    if found is None:
-        raise ValueError(f"{sample!r} is no sample of a metric")
-    name, labels, value = found.groups()
-    return f'{name}{{node="{node}"{"," if labels else ""}{labels or ""}}}{value}'

@@ -5,28 +5,23 @@ Clients of the protocol do not send the metadata by which Ray Serve finds such a
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from typing import Any
-from urllib.parse import unquote
 
 import grpc
-from google.protobuf.message import DecodeError
 from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError, RayServeException
 from ray.serve.handle import DeploymentHandle
 
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal.inference.grpc_service_pb2 import RepositoryIndexResponse
 from nnhal_ray.fan_out import FanOut
 from nnhal_ray.front import ProtocolFront
 from nnhal_ray.messages import HttpCall, HttpReply, ProtocolCall, ProtocolReply
+from nnhal_ray.model_names import model_of
 from nnhal_ray.options import ScaleOutOptions
-from nnhal_ray.protocol import INFER
 from nnhal_ray.refusals import CHANGED_ON_LOAD, unimplemented
 from nnhal_ray.replies import json_reply, refusal_over_http
 from nnhal_ray.repository_calls import RepositoryAct, RepositoryCall, repository_call
-from nnhal_service.v2.grpc.decode import cut_request, head_of
+from nnhal_ray.repository_index import index_as_json, joined_index
 
 _ATTEMPTS = 3
 """How many hosts are tried if they end while they have a request. An inference may be repeated."""
@@ -114,49 +109,3 @@ class ModelRouter(ProtocolFront):
         reply = await self._asked("answer", probe)
         assert isinstance(reply, ProtocolReply)
         return ProtocolReply() if reply.is_ok else reply
-
-
-_BY_NAME: dict[str, type[wire.ModelReadyRequest | wire.ModelMetadataRequest | wire.ModelConfigRequest]] = {
-    "ModelReady": wire.ModelReadyRequest,
-    "ModelMetadata": wire.ModelMetadataRequest,
-    "ModelConfig": wire.ModelConfigRequest,
-}
-_PATH = re.compile(r"/v2/models/([^/]+)(?:/versions/[^/]+)?(?:/(?:infer|ready|config))?")
-_NO_MODEL = "/v2/models/stats"
-
-
-def model_of(call: ProtocolCall | HttpCall) -> str:
-    """The model that a call needs; empty if it needs none, or is malformed."""
-    if isinstance(call, HttpCall):
-        found = _PATH.fullmatch(call.path) if call.path != _NO_MODEL else None
-        return unquote(found[1]) if found is not None else ""
-    try:
-        if call.method == INFER:
-            return head_of(cut_request(call.message).head).model_name
-        kind = _BY_NAME.get(call.method)
-        return "" if kind is None else kind.FromString(call.message).name
-    except DecodeError:
-        return ""
-
-
-_READY = "READY"
-
-
-def joined_index(answers: Iterable[bytes]) -> RepositoryIndexResponse:
-    """One index of those of all hosts: a version is ready if it is on one of them."""
-    rows: dict[tuple[str, str], RepositoryIndexResponse.ModelIndex] = {}
-    for answer in answers:
-        for row in RepositoryIndexResponse.FromString(answer).models:
-            key = row.name, row.version
-            if key not in rows or row.state == _READY:
-                rows[key] = row
-    loaded = {name for name, version in rows if version}
-    return RepositoryIndexResponse(models=[row for key, row in sorted(rows.items()) if key[1] or key[0] not in loaded])
-
-
-def index_as_json(index: RepositoryIndexResponse) -> list[dict[str, str]]:
-    """An index as the protocol writes it in JSON."""
-    return [
-        {key: value for key in ("name", "version", "state", "reason") if (value := str(getattr(row, key)))}
-        for row in index.models
-    ]

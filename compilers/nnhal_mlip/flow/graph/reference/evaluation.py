@@ -12,44 +12,9 @@ from nnhal_mlip.flow.graph.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue
 from nnhal_mlip.flow.graph.layout_words import image_axes, permutation
 from nnhal_mlip.flow.graph.operators import Operator
-from nnhal_mlip.flow.graph.reference import convolution, elementwise, movement, pooling
+from nnhal_mlip.flow.graph.reference import movement
 from nnhal_mlip.flow.graph.reference.images import ImageWindows, channels_last, laid_out
 from nnhal_mlip.flow.graph.reference.movement import mean_of
-
-_PLAIN: Mapping[str, Callable[..., Array]] = {
-    Operator.ADD: np.add,
-    Operator.BATCH_FLATTEN: movement.batch_flatten,
-    Operator.COPY: movement.copy,
-    Operator.DENSE: movement.dense,
-    Operator.DIVIDE: np.divide,
-    Operator.DROPOUT: movement.copy,
-    Operator.MULTIPLY: np.multiply,
-    Operator.RELU: elementwise.relu,
-    Operator.SIGMOID: elementwise.sigmoid,
-    Operator.SUBTRACT: np.subtract,
-    Operator.TANH: np.tanh,
-}
-"""Operators without attributes: from each input to the result."""
-
-_KERNELS: Mapping[str, Callable[[FlowNode, Sequence[Array]], Array]] = {
-    Operator.AVG_POOL2D: pooling.avg_pool2d,
-    Operator.BATCH_NORM: elementwise.batch_norm,
-    Operator.BIAS_ADD: elementwise.bias_add,
-    Operator.CLIP: elementwise.clip,
-    Operator.CONCATENATE: movement.concatenate,
-    Operator.CONV2D: convolution.conv2d,
-    Operator.GLOBAL_AVG_POOL2D: pooling.global_avg_pool2d,
-    Operator.GLOBAL_MAX_POOL2D: pooling.global_max_pool2d,
-    Operator.LAYOUT_TRANSFORM: movement.layout_transform,
-    Operator.LEAKY_RELU: elementwise.leaky_relu,
-    Operator.MAX_POOL2D: pooling.max_pool2d,
-    Operator.MEAN: movement.mean,
-    Operator.PAD: movement.pad,
-    Operator.RESHAPE: movement.reshape,
-    Operator.SOFTMAX: elementwise.softmax,
-    Operator.SQUEEZE: movement.squeeze,
-    Operator.TRANSPOSE: movement.transpose,
-}
 
 
 def evaluate(graph: FlowGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -234,3 +199,39 @@ def _windows(node: FlowNode, images: Array) -> tuple[ImageWindows, Array]:
     data = channels_last(images, node.text("layout"))
     height, width = node.integers("pool_size")
     return ImageWindows(node, (height, width), (data.shape[1], data.shape[2]), bool(node.integer("ceil_mode"))), data
+
+
+_PLAIN: Mapping[str, Callable[..., Array]] = {
+    Operator.ADD: np.add,
+    Operator.BATCH_FLATTEN: movement.batch_flatten,
+    Operator.COPY: movement.copy,
+    Operator.DENSE: movement.dense,
+    Operator.DIVIDE: np.divide,
+    Operator.DROPOUT: movement.copy,
+    Operator.MULTIPLY: np.multiply,
+    Operator.RELU: relu,
+    Operator.SIGMOID: sigmoid,
+    Operator.SUBTRACT: np.subtract,
+    Operator.TANH: np.tanh,
+}
+"""Operators without attributes: from each input to the result."""
+
+_KERNELS: Mapping[str, Callable[[FlowNode, Sequence[Array]], Array]] = {
+    Operator.AVG_POOL2D: avg_pool2d,
+    Operator.BATCH_NORM: batch_norm,
+    Operator.BIAS_ADD: bias_add,
+    Operator.CLIP: clip,
+    Operator.CONCATENATE: movement.concatenate,
+    Operator.CONV2D: conv2d,
+    Operator.GLOBAL_AVG_POOL2D: global_avg_pool2d,
+    Operator.GLOBAL_MAX_POOL2D: global_max_pool2d,
+    Operator.LAYOUT_TRANSFORM: movement.layout_transform,
+    Operator.LEAKY_RELU: leaky_relu,
+    Operator.MAX_POOL2D: max_pool2d,
+    Operator.MEAN: movement.mean,
+    Operator.PAD: movement.pad,
+    Operator.RESHAPE: movement.reshape,
+    Operator.SOFTMAX: softmax,
+    Operator.SQUEEZE: movement.squeeze,
+    Operator.TRANSPOSE: movement.transpose,
+}

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal.inference.grpc_service_pb2 import RepositoryIndexResponse
 from nnhal_ray.messages import HttpCall, ProtocolCall
-from nnhal_ray.router import index_as_json, joined_index, model_of
+from nnhal_ray.model_names import model_of
 
 
 @pytest.mark.parametrize(
@@ -30,18 +29,3 @@ def test_a_message_names_a_model() -> None:
     assert model_of(ProtocolCall("ModelReady", wire.ModelReadyRequest(name="m").SerializeToString())) == "m"
     assert model_of(ProtocolCall("ServerReady", b"")) == ""
     assert model_of(ProtocolCall("ModelInfer", b"\xff")) == ""
-
-
-def index(*rows: tuple[str, str, str]) -> bytes:
-    models = [
-        RepositoryIndexResponse.ModelIndex(name=name, version=version, state=state) for name, version, state in rows
-    ]
-    return RepositoryIndexResponse(models=models).SerializeToString()
-
-
-def test_a_version_is_ready_if_one_host_has_it() -> None:
-    hosts = index(("a", "1", "READY"), ("b", "", "")), index(("a", "1", "UNAVAILABLE"), ("b", "2", "READY"))
-    assert index_as_json(joined_index(hosts)) == [
-        {"name": "a", "version": "1", "state": "READY"},
-        {"name": "b", "version": "2", "state": "READY"},
-    ]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from nnhal_ray.host import merged
+from nnhal_ray.metrics import merged
 
 PAGE = """# HELP runs_total Runs of a model.
 # TYPE runs_total counter
