@@ -75,7 +75,7 @@ deploy-check: $(VENV)/.dev $(PEERS)/kubernetes/.made  ## Check deploy/ with the 
 	NNHAL_KUBERNETES_VALIDATE=$(abspath $(PEERS))/kubernetes/bin/kubernetes-validate $(PYTEST) tests/deploy -rs
 
 quick: $(VENV)/.dev  ## Run the tests that start no process, for the way between two edits
-	$(PYTEST) --quick tests/hal tests/hosting tests/frontends tests/devices tests/service tests/client tests/pages tests/dashboard tests/tools tests/scaleout tests/test_layers.py
+	$(PYTEST) --quick tests/hal tests/hosting tests/frontends tests/compilers tests/devices tests/service tests/client tests/pages tests/dashboard tests/tools tests/scaleout tests/test_layers.py
 
 # OpenBLAS, NumPy and libm choose kernels by what the processor has: these are AMD's without AVX-512, and those of one
 # without AVX. ONNX Runtime has no such switch. NumPy warns if the processor lacks a feature anyway.
@@ -108,7 +108,7 @@ endif
 
 coverage: $(VENV)/.dev  ## Run the tests and report the code that they do not cover
 	$(BIN)/python -m pip install --quiet coverage
-	$(BIN)/python -m coverage run --source hal,hosting,frontends,devices,service,client,pages,dashboard,tools -m pytest -m 'not browser and not testbed and not ray'
+	$(BIN)/python -m coverage run --source hal,hosting,frontends,compilers,devices,service,client,pages,dashboard,tools -m pytest -m 'not browser and not testbed and not ray'
 	$(BIN)/python -m coverage report --skip-covered --omit '*/v1/*,*_pb2.py'
 
 $(PEERS)/kserve/.made:

@@ -17,9 +17,9 @@ from rich.console import Console
 from benchmarks.peers.contenders import Contender
 from benchmarks.peers.rounds import Result, run_rounds
 from benchmarks.peers.tables import result_table
+from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.bench.serve import Target, Transport
 from nnhal_tools.bench.serve.server import SMALL, serving, small_model
-from nnhal_tools.terminal import output_console, show_table
 
 _INSTANCES = 4
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from nnhal_tools.terminal import output_console, show_table
+from nnhal_pages.terminal import output_console, show_table
 
 
 class ShownTables:

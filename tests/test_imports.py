@@ -72,8 +72,8 @@ def test_help_loads_none_of_the_commands() -> None:
 def test_cpu_ref_is_ready_without_onnx_kernels_and_logs(short_path: Path) -> None:
     found = loaded(UNTIL_READY.format(package="nnhal_devices"), "cpu_ref", "--endpoint", str(short_path))
     assert packages(found) & (MODELS | HTTP | COMMAND | ON_DEMAND) == set()
-    assert {"nnhal_devices.cpu_ref.driver", "nnhal_devices.cpu_ref.kernels"} <= found
-    assert {"nnhal_devices.cpu_ref.kernels.softmax", "nnhal.operations.softmax", REFLECTION} & found == set()
+    assert {"nnhal_devices.cpu_ref.driver", "nnhal.kernels"} <= found
+    assert {"nnhal.kernels.activation", "nnhal.operations.activation", REFLECTION} & found == set()
     assert not any(module.startswith(("nnhal.recording", "nnhal_devices.host.recording")) for module in found)
 
 

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("hal", "hosting", "frontends", "devices", "service", "client", "pages", "dashboard", "tools", "scaleout")
+SOURCES = (
+    *("hal", "hosting", "frontends", "compilers", "devices", "service", "client", "pages", "dashboard", "tools"),
+    "scaleout",
+)
 GENERATED = ("hal/nnhal/v1", "hal/nnhal/inference")
 OPERANDS = "hal/nnhal/operations"
 """Each module names the operands of its operation by an enum ``Input``, or by one for each form of its arguments."""
@@ -19,11 +22,11 @@ NDK = "client/nnhal_client/ndk"
 SHARED = {
     "Model": {"hal/nnhal/types/model.py", "client/nnhal_client/model.py"},
     "Part": {
-        "devices/nnhal_devices/ethos_u/cascader/graph/cascader_graph.py",
+        "compilers/nnhal_cascade/graph/cascader_graph.py",
         "service/nnhal_service/runtime/plan/parts.py",
     },
     "Plan": {
-        "devices/nnhal_devices/ethos_u/cascader/plans/plan.py",
+        "compilers/nnhal_cascade/plans/plan.py",
         "service/nnhal_service/partition/plan.py",
     },
     "OutputTooSmallError": {

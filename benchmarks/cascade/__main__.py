@@ -28,7 +28,7 @@ from benchmarks.cascade.planning import chain_aims, chain_table, process_aims, p
 from benchmarks.environments import InstallationError
 from benchmarks.tables import ShownTables
 from benchmarks.vela.program import vela_program
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
+from nnhal_cascade.hardware.memory_file import system_for
 
 _SECTIONS = ("peaks", "processes", "chain")
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
-from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, compile_graph
-from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, OneToOne, Windowed
-from nnhal_devices.ethos_u.cascader.geometry.box import Shape
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
+from nnhal_cascade.compiler import CompilerOptions, compile_graph
+from nnhal_cascade.geometry.accesses import Everything, OneToOne, Windowed
+from nnhal_cascade.geometry.box import Shape
+from nnhal_cascade.graph.cascader_graph import (
     CascaderGraph,
     CascaderTensor,
     Kernel,
@@ -18,7 +18,7 @@ from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
     PartInput,
     PartKind,
 )
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
+from nnhal_cascade.hardware.memory import System
 
 _ROWS = 48
 _CHANNELS = (16, 24, 32, 40, 24)

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.aims import Aim, statement
-from nnhal_devices.ethos_u.cascader.geometry.box import Shape
-from nnhal_devices.ethos_u.cascader.geometry.buffers import recompute_bytes, rolling_bytes
-from nnhal_devices.ethos_u.cascader.geometry.propagator import Propagator
-from nnhal_devices.ethos_u.cascader.geometry.stripe_config import StripeConfig, count_stripes
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Kernel, PartKind
-from nnhal_devices.ethos_u.cascader.hardware.accelerators import accelerator
-from nnhal_devices.ethos_u.cascader.performance.part_performance import PartPerformance, PublishedPart
-from nnhal_devices.ethos_u.cascader.performance.workload import PartWorkload, workload_of
+from nnhal_cascade.geometry.box import Shape
+from nnhal_cascade.geometry.buffers import recompute_bytes, rolling_bytes
+from nnhal_cascade.geometry.propagator import Propagator
+from nnhal_cascade.geometry.stripe_config import StripeConfig, count_stripes
+from nnhal_cascade.graph.cascader_graph import Kernel, PartKind
+from nnhal_cascade.hardware.accelerators import accelerator
+from nnhal_cascade.performance.part_performance import PartPerformance, PublishedPart
+from nnhal_cascade.performance.workload import PartWorkload, workload_of
 from tests.support.cascader_parts import one_part
 
 Case = Mapping[str, Any]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnhal.resolved import ResolvedModel
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.graph.matchers import build_graph
 from nnhal_frontends import import_file
 
 _VARIABLE = "NNHAL_MODELS"

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
 
 from benchmarks.aims import Aim, statement
-from benchmarks.cascade.budgets import budget_faults, budgets_between
-from benchmarks.cascade.draining import drained_cycles
 from benchmarks.cascade.loading import LoadedNetwork
 from benchmarks.cascade.networks import BIG, FAST_ACCELERATOR, FAST_BUDGET, FAST_RATIO, MeasuredNetwork
-from benchmarks.cascade.repetition import repetition
 from benchmarks.cascade.runs import MachineRun, Runner
 from benchmarks.vela.domination import Point, dominating, is_monotone
-from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, compile_graph, frontier
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_cascade.compiler import CompilerOptions, DoesNotFitError, compile_graph, frontier
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.performance.stripe_pricer import StripePricer
+from nnhal_cascade.plans.homes import Homes
+from nnhal_cascade.schedule.schedule import Schedule
+from nnhal_cascade.schedule.walk import demanded_boxes, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +178,68 @@ def frontier_table(found: PlannedNetwork) -> Table:
         )
         before = each
     return table
+
+
+_STEPS = 12
+
+
+def budgets_between(least: int, most: int) -> list[int]:
+    """Return budgets from ``least`` to ``most`` bytes, in equal ratios."""
+    ratio = most / least
+    return [round(least * ratio ** (step / (_STEPS - 1))) for step in range(_STEPS)]
+
+
+def budget_faults(graph: CascaderGraph, system: System, budgets: Sequence[int]) -> list[str]:
+    """Return what is wrong with the schedules for budgets in rising order: nothing should be.
+
+    One byte less than the first budget should be refused, with that budget as the least.
+    """
+    faults = []
+    cycles: int | None = None
+    for budget in budgets:
+        found = compile_graph(graph, system, CompilerOptions(budget=budget))
+        if found.peak > budget:
+            faults.append(f"{budget:,} bytes are exceeded by {found.peak - budget:,}")
+        if cycles is not None and found.cycles > cycles:
+            faults.append(f"{budget:,} bytes are slower than less by {found.cycles - cycles:,} cycles")
+        cycles = found.cycles
+    try:
+        compile_graph(graph, system, CompilerOptions(budget=budgets[0] - 1))
+        faults.append(f"{budgets[0] - 1:,} bytes are enough, and not just {budgets[0]:,}")
+    except DoesNotFitError as error:
+        if error.least != budgets[0]:
+            faults.append(f"{error.least:,} bytes are said to be the least, and {budgets[0]:,} are enough")
+    return faults
+
+
+def drained_cycles(schedule: Schedule) -> int:
+    """Return the cycles of a schedule if each stripe fills the NPU's pipeline anew, and not just each part of a plan.
+
+    It is an upper bound: copies of constants could hide some of it.
+    """
+    graph, proposal = schedule.graph, schedule.proposal
+    homes = Homes(graph, schedule.system, proposal.spilled)
+    pricer = StripePricer(graph, schedule.system)
+    total = schedule.cycles
+    for plan in proposal.plans:
+        weights = dict(zip(plan.parts, plan.weights, strict=True))
+        inside = frozenset(graph.parts[part].output for part in plan.parts[:-1])
+        fills: dict[int, list[int]] = defaultdict(list)
+        for run in walk(graph, plan):
+            inputs = tuple(box.shape for box in run.inputs)
+            price = pricer.price(run.part, run.output.shape, inputs, homes.places(run.part, weights[run.part], inside))
+            fills[run.part].append(price.fill)
+        total += sum(sum(each) - max(each) for each in fills.values())
+    return total
+
+
+def repetition(schedule: Schedule) -> float:
+    """Return the elements that a schedule computes, over those that there are: 1 if nothing is computed twice."""
+    graph = schedule.graph
+    computed = sum(
+        box.shape.elements
+        for plan in schedule.proposal.plans
+        for tile in plan.tiles
+        for box in demanded_boxes(graph, plan, tile).values()
+    )
+    return computed / sum(graph.tensors[part.output].shape.elements for part in graph.parts)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from rich.table import Table
 
 from benchmarks.aims import Aim
 from benchmarks.cascade.chains import planning_seconds
 from benchmarks.cascade.networks import CHAIN_PARTS, CHAIN_SECONDS, PLANNING_MIB, STRAIGHTNESS
-from benchmarks.cascade.processes import ProcessCost, interleaved
 from benchmarks.cascade.straight import Line, fitted, plot
 from benchmarks.vela.program import Core, vela_command
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
+from nnhal_cascade.hardware.memory import System
 
 OWN = "nnhal cascade"
 OWN_LEAST = "nnhal cascade, least memory"
@@ -86,3 +89,50 @@ def chain_table(points: Sequence[tuple[float, float]], line: Line) -> Table:
     for parts, seconds in points:
         table.add_row(f"{parts:,.0f}", f"{seconds:.3f}", f"{line.intercept + line.slope * parts:.3f}")
     return table
+
+
+_LAUNCHER = Path(__file__).with_name("launcher.py")
+
+
+class CommandFailedError(Exception):
+    """A command ended with another status than 0. The message has its last line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCost:
+    """What a process took."""
+
+    seconds: float
+    """From its start to its end."""
+    cpu: float
+    """Seconds of processor time, of the user and of the system."""
+    mib: float
+    """The peak of its resident memory."""
+
+
+def process_cost(command: Sequence[str]) -> ProcessCost:
+    """Run a command to its end. Raises CommandFailedError."""
+    launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), *command]
+    done = subprocess.run(launcher, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    if found["code"]:
+        lines = done.stderr.strip().splitlines() or [f"exit status {found['code']}"]
+        raise CommandFailedError(f"{' '.join(command)}: {lines[-1]}")
+    return ProcessCost(found["seconds"], found["cpu"], found["kib"] / 1024)
+
+
+def interleaved(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, ProcessCost]:
+    """Return the medians of commands of which each runs once a round. A round before them warms the page cache."""
+    costs: dict[str, list[ProcessCost]] = {name: [] for name in commands}
+    for number in range(rounds + 1):
+        for name, command in commands.items():
+            cost = process_cost(command)
+            if number:
+                costs[name].append(cost)
+    return {name: _medians(found) for name, found in costs.items()}
+
+
+def _medians(costs: Sequence[ProcessCost]) -> ProcessCost:
+    return ProcessCost(
+        median(each.seconds for each in costs), median(each.cpu for each in costs), median(each.mib for each in costs)
+    )

@@ -11,13 +11,13 @@ from benchmarks.cascade.loading import LoadedNetwork
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import ELEMENT_TYPES, byte_size
+from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.machine.errors import MachineError
+from nnhal_cascade.machine.machine import Machine
+from nnhal_cascade.schedule.schedule import Schedule
+from nnhal_cascade.stream.emit import emit
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
-from nnhal_devices.ethos_u.cascader.stream.emit import emit
-from nnhal_devices.ethos_u.machine.errors import MachineError
-from nnhal_devices.ethos_u.machine.machine import Machine
 
 _SEED = 14
 
@@ -60,7 +60,7 @@ class Runner:
         started = time.perf_counter()
         try:
             machine = Machine(emit(schedule), network.graph, network.model, self._system, checked=True)
-            outputs, measured = machine.run(self._inputs, Control())
+            outputs, measured = machine.run(self._inputs)
         except MachineError as error:
             return MachineRun(*names, schedule, failure=str(error))
         seconds = time.perf_counter() - started

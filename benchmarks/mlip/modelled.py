@@ -11,10 +11,10 @@ from rich.table import Table
 
 from benchmarks.aims import Aim, statement
 from benchmarks.mlip.networks import BenchedNetwork
-from nnhal_devices.mlip.flow.partition.partitioning import partition
-from nnhal_devices.mlip.program.program import TILE_COUNTS, TensorType
-from nnhal_devices.mlip.simulator.report import perf_report
-from nnhal_devices.mlip.timing.queues import timeline
+from nnhal_mlip.flow.partition.partitioning import partition
+from nnhal_mlip.program.program import TILE_COUNTS, TensorType
+from nnhal_mlip.simulator.report import perf_report
+from nnhal_mlip.timing.queues import timeline
 from tests.support.flow_graphs import random_inputs
 from tests.support.mlip_networks import network_program
 from tests.support.mlip_runs import PROFILE, compile_subgraph, ranges_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
 from tests.support import flow_networks, mlip_networks
 
 

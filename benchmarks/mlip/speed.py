@@ -12,12 +12,12 @@ from rich.table import Table
 
 from benchmarks.aims import Aim
 from benchmarks.mlip.networks import BenchedNetwork
-from nnhal_devices.mlip.compiler.compiler import compile_files
-from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
-from nnhal_devices.mlip.flow.files.describing import describe
-from nnhal_devices.mlip.flow.partition.partitioning import partition
-from nnhal_devices.mlip.simulator.simulator import Simulator
-from nnhal_devices.mlip.timing.profile import read_profile
+from nnhal_mlip.compiler.compiler import compile_files
+from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
+from nnhal_mlip.flow.files.describing import describe
+from nnhal_mlip.flow.partition.partitioning import partition
+from nnhal_mlip.simulator.simulator import Simulator
+from nnhal_mlip.timing.profile import read_profile
 from tests.support.flow_graphs import random_inputs
 from tests.support.mlip_runs import ranges_of
 

@@ -34,8 +34,8 @@ from benchmarks.peers.ratios import Ratio, ratios
 from benchmarks.peers.rounds import Result, Say, run_rounds
 from benchmarks.peers.starting import Addresses, echo_server, peer_server
 from benchmarks.peers.tables import aim_table, ratio_table, result_table
+from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.bench.serve.server import serving
-from nnhal_tools.terminal import output_console, show_table
 
 _SIZES = tuple(4 << 10 << 2 * step for step in range(7))
 """Sizes at which V2 with shared memory is compared with V2 with bytes: 4 KiB to 16 MiB."""

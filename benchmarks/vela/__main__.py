@@ -23,9 +23,9 @@ from benchmarks.vela.domination import Point
 from benchmarks.vela.plans import plans_of
 from benchmarks.vela.pricing import VelaPricer
 from benchmarks.vela.program import Core, VelaError, VelaRun, run_vela, vela_program
-from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, frontier
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
-from nnhal_tools.terminal import output_console
+from nnhal_cascade.compiler import CompilerOptions, frontier
+from nnhal_cascade.hardware.memory_file import system_for
+from nnhal_pages.terminal import output_console
 
 _NETWORKS = "mobilenet_v1_1.0_224,mobilenet_v2_1.0_224"
 _ACCELERATORS = "u55-128,u55-256"

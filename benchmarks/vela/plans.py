@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from benchmarks.vela.reports import VelaBuffer, VelaOperation, VelaSchedule
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, whole
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
-from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
+from nnhal_cascade.geometry.box import Axis, Interval, whole
+from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part
+from nnhal_cascade.plans.plan import Plan, WeightsIn
 
 _SEVERAL = frozenset({"SOFTMAX"})
 """Operations that are one part here, and several operations of Vela."""

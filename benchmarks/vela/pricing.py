@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from benchmarks.vela.domination import Point
 from benchmarks.vela.plans import VelaPlan
-from nnhal_devices.ethos_u.cascader.geometry.box import Box, Interval, whole
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
-from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
-from nnhal_devices.ethos_u.cascader.performance.timeline import Timeline
-from nnhal_devices.ethos_u.cascader.plans.homes import Homes
-from nnhal_devices.ethos_u.cascader.plans.plan import Proposal, WeightsIn
-from nnhal_devices.ethos_u.cascader.schedule.lowering import Lowering
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
-from nnhal_devices.ethos_u.cascader.schedule.walk import walk
+from nnhal_cascade.geometry.box import Box, Interval, whole
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.performance.stripe_pricer import StripePricer
+from nnhal_cascade.performance.timeline import Timeline
+from nnhal_cascade.plans.homes import Homes
+from nnhal_cascade.plans.plan import Proposal, WeightsIn
+from nnhal_cascade.schedule.lowering import Lowering
+from nnhal_cascade.schedule.schedule import Schedule
+from nnhal_cascade.schedule.walk import walk
 
 _Copies = list[tuple[int, Interval]]
 """Parts, and channels of which the constants are copied."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Shape
+from nnhal_cascade.geometry.box import Shape
 
 _OPERATION = re.compile(r"^\t(\d+): Operation (.*?)\s+- OFM (.*)$")
 _FIELD = re.compile(r"^\t\t([A-Za-z][A-Za-z0-9 ]*?)\s*[=:] (.*)$")

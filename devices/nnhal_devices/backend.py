@@ -12,8 +12,9 @@ from typing import Protocol
 
 from nnhal.arrays import Bytes
 from nnhal.resolved import ResolvedModel
+from nnhal.support import OperationLimit
 from nnhal.types import FailedSubgraph, OptimizationViews, Substitution, TensorHandleFactory, TransferCosts
-from nnhal_devices.figures import DeviceFigure, OperationLimit
+from nnhal_devices.figures import DeviceFigure
 
 __all__ = [
     "Backend",

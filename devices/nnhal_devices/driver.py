@@ -14,6 +14,10 @@ from nnhal.arrays import Bytes
 from nnhal.clock import now_ns
 from nnhal.errors import HalError, general_failure
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED as SUPPORTED
+from nnhal.support import Support as Support
+from nnhal.support import Supported as Supported
+from nnhal.support import Unsupported as Unsupported
 from nnhal.types import (
     DEFAULT_LOOP_TIMEOUT_NS,
     NO_DEADLINE,
@@ -41,26 +45,6 @@ removed member, another meaning.
 """
 
 
-class Supported(NamedTuple):
-    """The device supports an operation as given."""
-
-
-class Unsupported(NamedTuple):
-    """The device does not support an operation, and why.
-
-    ``code`` is stable: OP, DTYPE, RANK, SHAPE, KERNEL, STRIDE, ACTIVATION, QUANT, CONSTANT, DYN_SHAPE, NO_IMPL,
-    LAYOUT (images with channels first: the framework then asks about the model with channels last, too),
-    REVERTED (the operation would be supported, but those around it make it not worth the hand-over).
-    """
-
-    code: str
-    got: str
-    allowed: str
-    hint: str = ""
-
-
-Support = Supported | Unsupported
-SUPPORTED = Supported()
 CANCELLED = "cancelled by an operator"
 """Why an execution has failed that was cancelled."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnhal.types import OperationType
-
 RESERVED = "reserved"
 """The kind of a memory span that is set aside for something. Other spans within it say what holds values, and when."""
 
@@ -24,16 +22,6 @@ class DeviceFigure:
 
     unit: str = ""
     """Empty for a count."""
-
-
-@dataclass(frozen=True, slots=True)
-class OperationLimit:
-    """What a device takes of an operation."""
-
-    operation: OperationType
-
-    conditions: str = ""
-    """In a sentence; empty if there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,7 @@ _BUILT_IN = {
     "cpu_acc": "nnhal_devices.cpu_acc.driver:CpuAcc",
     "cpu_ref": "nnhal_devices.cpu_ref.driver:CpuRef",
     "ethos_n": "nnhal_devices.ethos_n.driver:EthosN",
-    "ethos_u": "nnhal_devices.ethos_u.driver:EthosU",
     "gpu_acc": "nnhal_devices.gpu_acc.driver:GpuAcc",
-    "mlip": "nnhal_devices.mlip.driver:Mlip",
     "null": "nnhal_devices.null.driver:Null",
     "remote": "nnhal_devices.remote.driver:Remote",
 }

@@ -8,8 +8,10 @@ from dataclasses import replace
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import Model, Operand
 from nnhal.types.layout import Dimensions, combine, describe
+from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
+from nnhal_frontends.tflite_identifier import is_tflite
 
 
 def with_dimensions(imported: ImportedModel, shapes: Mapping[str, Sequence[int]]) -> ImportedModel:
@@ -51,3 +53,20 @@ def with_dimensions(imported: ImportedModel, shapes: Mapping[str, Sequence[int]]
 
 def _with_operands(model: Model, operands: Sequence[Operand]) -> Model:
     return replace(model, main=replace(model.main, operands=tuple(operands)))
+
+
+def dimension_names(content: ModelContent) -> dict[str, tuple[str, ...]]:
+    """Return a name for each dimension of each input of a valid model, empty for those without one.
+
+    TFLite files have no such names. Inputs of no known rank, and those that are no tensors, are left out.
+    """
+    if is_tflite(content):
+        return {}
+    from onnx import ModelProto  # "import onnx" would name the subpackage here
+
+    graph = ModelProto.FromString(content if isinstance(content, bytes) else content[:]).graph
+    return {
+        value.name: tuple(axis.dim_param for axis in value.type.tensor_type.shape.dim)
+        for value in graph.input
+        if value.type.tensor_type.HasField("shape")
+    }

@@ -12,9 +12,9 @@ import pytest
 
 from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel, inline_constants
-from nnhal_devices.driver import Support
+from nnhal.support import Support
+from nnhal_cascade.support import supported_operations as ethos_u
 from nnhal_devices.ethos_n.support import supported_operations as ethos_n
-from nnhal_devices.ethos_u.support import supported_operations as ethos_u
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Vector

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from onnx import TensorProto, helper
 
+from nnhal.support import Supported, Unsupported
 from nnhal.types import Model
 from nnhal.types.layout import Dimensions
-from nnhal_devices.driver import Driver, DriverOptions, Supported, Unsupported
+from nnhal_devices.driver import Driver, DriverOptions
 from nnhal_devices.registry import registry
 from nnhal_frontends import import_model
 from tests.support.mutations import with_main, with_operand

@@ -13,7 +13,7 @@ from tests.support.processes import device_process
 TELLING = """
 from threadpoolctl import threadpool_info
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import Unsupported
+from nnhal.support import Unsupported
 
 BACKEND_ID = "Telling"
 API_VERSION = (1, 0)

@@ -10,11 +10,12 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS, Q8S
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import SUPPORTED, DriverOptions
+from nnhal_devices.driver import DriverOptions
 from tests.support.models import Recipe, run_on
 from tests.support.rounding import tolerance_of
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nnhal_devices.ethos_u.cascader.geometry.access import AffineRow
-from nnhal_devices.ethos_u.cascader.geometry.box import Interval, Shape
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
+from nnhal_cascade.geometry.access import AffineRow
+from nnhal_cascade.geometry.box import Interval, Shape
+from nnhal_cascade.graph.cascader_graph import (
     Activation,
     CascaderGraph,
     CascaderTensor,

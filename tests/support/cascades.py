@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 from tflite import Padding
 
-from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, OneToOne, Windowed
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Shape, whole
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
+from nnhal_cascade.command.story import CascadeStory, FrontierPoint
+from nnhal_cascade.command.telling import tell
+from nnhal_cascade.geometry.accesses import Everything, OneToOne, Windowed
+from nnhal_cascade.geometry.box import Axis, Shape, whole
+from nnhal_cascade.graph.cascader_graph import (
     CascaderGraph,
     CascaderTensor,
     Kernel,
@@ -23,12 +25,10 @@ from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
     PartInput,
     PartKind,
 )
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
-from nnhal_devices.ethos_u.cascader.plans.plan import Plan, Proposal, WeightsIn
-from nnhal_devices.ethos_u.cascader.schedule.replay import PlanReplay, replay
-from nnhal_devices.ethos_u.cascader.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
-from nnhal_tools.cascade.story import CascadeStory, FrontierPoint
-from nnhal_tools.cascade.telling import tell
+from nnhal_cascade.hardware.memory_file import system_for
+from nnhal_cascade.plans.plan import Plan, Proposal, WeightsIn
+from nnhal_cascade.schedule.replay import PlanReplay, replay
+from nnhal_cascade.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
 from tests.support.tflite_files import Spec, TfliteFile, int8
 
 SIDE = 8

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal_devices.ethos_u.cascader.geometry.box import Interval
+from nnhal_cascade.geometry.box import Interval
 
 Operator = Callable[[Array], Array]
 """From vectors [batch, input] to vectors [batch, output]."""

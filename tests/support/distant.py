@@ -17,20 +17,11 @@ from nnhal.arrays import Bytes
 from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Support, Unsupported
 from nnhal.types import Copy, DeviceType, ErrorStatus, Extension, NumberOfCacheFiles, OperationType
 from nnhal_devices.backend import Backend, MemoryRules, TensorHandleFactory, TransferCosts
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import (
-    Argument,
-    BoundWorkload,
-    Control,
-    DriverOptions,
-    Outcome,
-    PrepareOptions,
-    Support,
-    Unsupported,
-    Workload,
-)
+from nnhal_devices.driver import Argument, BoundWorkload, Control, DriverOptions, Outcome, PrepareOptions, Workload
 
 BACKEND_ID = "Distant"
 API_VERSION = (1, 5)

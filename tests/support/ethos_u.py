@@ -16,7 +16,7 @@ from nnhal.operations._types import I32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import Dimensions
-from nnhal_devices.ethos_u.support import supported_operations
+from nnhal_cascade.support import supported_operations
 from nnhal_frontends.tflite import import_tflite
 from tests.support import npu
 from tests.support.agreement import QUANTIZATION, like, single

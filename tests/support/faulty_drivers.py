@@ -13,7 +13,7 @@ from nnhal.errors import general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandLifeTime, OperationType
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import Unsupported
+from nnhal.support import Unsupported
 
 BACKEND_ID = "{name}"
 API_VERSION = (1, 0)

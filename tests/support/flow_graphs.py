@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.flow.graph.builder import FlowGraphBuilder
-from nnhal_devices.mlip.flow.graph.flow_graph import Attribute, FlowGraph, SourceNode
-from nnhal_devices.mlip.flow.graph.layout_words import image_axes, permutation
+from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
+from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowGraph, SourceNode
+from nnhal_mlip.flow.graph.layout_words import image_axes, permutation
 
 Pair = int | tuple[int, int]
 Sides = int | tuple[int, int, int, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
 from tests.support.flow_graphs import GraphOf, Pair, Sides
 
 _STAGES = (64, 128, 256, 512)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.flow.flow_partition import FlowOptions, FlowPartition, FlowSubgraph
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
-from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.partition.cutting import steps
-from nnhal_devices.mlip.flow.partition.partitioning import partition
+from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition, FlowSubgraph
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
+from nnhal_mlip.flow.graph.reference import evaluate
+from nnhal_mlip.flow.partition.cutting import steps
+from nnhal_mlip.flow.partition.partitioning import partition
 
 LAYER_NAMES = {
     "conv2d": "Conv2D",

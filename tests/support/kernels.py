@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.kernels import KERNELS
 from nnhal.operations import DEFINITIONS
 from nnhal.types import Operand, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, fits
-from nnhal_devices.cpu_ref.kernels import KERNELS
 from tests.support.operations import Given, context, level_of
 
 

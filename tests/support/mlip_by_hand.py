@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 
 from nnhal.arrays import Array, Bytes
-from nnhal_devices.mlip.program.binary import write_binary
-from nnhal_devices.mlip.program.program import (
+from nnhal_mlip.program.binary import write_binary
+from nnhal_mlip.program.program import (
     DdrRange,
     DdrTransfer,
     LayerRecord,

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.compiler.compiled import CompiledSubgraph
-from nnhal_devices.mlip.compiler.compiler import compile_files
-from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
-from nnhal_devices.mlip.flow.files.describing import describe
-from nnhal_devices.mlip.flow.files.subgraph_files import SubgraphFiles
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.partition.partitioning import partition
-from nnhal_devices.mlip.simulator.simulator import Simulator
-from nnhal_devices.mlip.timing.profile import read_profile
+from nnhal_mlip.compiler.compiled import CompiledSubgraph
+from nnhal_mlip.compiler.compiler import compile_files
+from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
+from nnhal_mlip.flow.files.describing import describe
+from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.reference import evaluate
+from nnhal_mlip.flow.partition.partitioning import partition
+from nnhal_mlip.simulator.simulator import Simulator
+from nnhal_mlip.timing.profile import read_profile
 
 TOLERANCES = {"fp16": 0.01, "int8": 0.12}
 """The largest distance from the reference, relative to the largest value."""

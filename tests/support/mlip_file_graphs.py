@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnhal_devices.mlip.flow.files.layers import (
+from nnhal_mlip.flow.files.layers import (
     AVERAGE_POOL,
     GLOBAL_AVERAGE_POOL,
     ConcatAttributes,
@@ -22,11 +22,11 @@ from nnhal_devices.mlip.flow.files.layers import (
     SumAttributes,
     TransposeAttributes,
 )
-from nnhal_devices.mlip.flow.files.nodes_file import KernelNode
-from nnhal_devices.mlip.flow.files.subgraph_files import SubgraphFiles
-from nnhal_devices.mlip.flow.graph.builder import FlowGraphBuilder
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.files.nodes_file import KernelNode
+from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
+from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.operators import Operator
 
 _CONVOLUTION = ("strides", "padding", "dilation", "groups", "channels", "kernel_size", "data_layout", "kernel_layout")
 _POOL = ("pool_size", "strides", "dilation", "ceil_mode", "layout")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.flow.flow_partition import FlowPartition, FlowSubgraph
-from nnhal_devices.mlip.timing.profile import read_profile
-from nnhal_tools.mlip.model_file import FlowModel
-from nnhal_tools.mlip.sharing import SharingChoices, share
+from nnhal_mlip.command.model_file import FlowModel
+from nnhal_mlip.command.sharing import SharingChoices, share
+from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
+from nnhal_mlip.timing.profile import read_profile
 
 
 def shared(model: FlowModel, choices: SharingChoices | None = None) -> FlowPartition:

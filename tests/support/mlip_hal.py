@@ -12,7 +12,7 @@ from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS, Q8C
 from nnhal.resolved import ResolvedModel
 from nnhal.types import ChannelQuant, Operand, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-from nnhal_devices.mlip.support import supported_operations
+from nnhal_mlip.support import supported_operations
 from tests.support import npu
 from tests.support.models import Recipe
 from tests.support.npu import SAME, VALID

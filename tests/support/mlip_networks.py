@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nnhal_devices.mlip.program.program import (
+from nnhal_mlip.program.program import (
     DdrRange,
     DdrTransfer,
     LayerRecord,
@@ -19,9 +19,9 @@ from nnhal_devices.mlip.program.program import (
     TensorType,
     TileTask,
 )
-from nnhal_devices.mlip.program.sizes import TYPE_BYTES, ceil_divide
-from nnhal_devices.mlip.timing.cycles import LayerShape, layer_cycles
-from nnhal_devices.mlip.timing.profile import TimingProfile
+from nnhal_mlip.program.sizes import TYPE_BYTES, ceil_divide
+from nnhal_mlip.timing.cycles import LayerShape, layer_cycles
+from nnhal_mlip.timing.profile import TimingProfile
 
 IMAGE, CLASSES = 3 * 224 * 224, 1000
 """Elements of the input and of the output of the networks here."""

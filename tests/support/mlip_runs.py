@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.compiler.compiled import CompiledSubgraph
-from nnhal_devices.mlip.compiler.compiler import compile_files
-from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
-from nnhal_devices.mlip.flow.files.describing import describe
-from nnhal_devices.mlip.flow.flow_partition import FlowKernel, FlowPartition, FlowSubgraph
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.graph.reference.evaluation import compute
-from nnhal_devices.mlip.flow.partition.cutting import cut_out, steps
-from nnhal_devices.mlip.program.program import MAX_PORTS
-from nnhal_devices.mlip.simulator.simulator import Simulator
-from nnhal_devices.mlip.timing.profile import TimingProfile, read_profile
+from nnhal_mlip.compiler.compiled import CompiledSubgraph
+from nnhal_mlip.compiler.compiler import compile_files
+from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
+from nnhal_mlip.flow.files.describing import describe
+from nnhal_mlip.flow.flow_partition import FlowKernel, FlowPartition, FlowSubgraph
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.reference import evaluate
+from nnhal_mlip.flow.graph.reference.evaluation import compute
+from nnhal_mlip.flow.partition.cutting import cut_out, steps
+from nnhal_mlip.program.program import MAX_PORTS
+from nnhal_mlip.simulator.simulator import Simulator
+from nnhal_mlip.timing.profile import TimingProfile, read_profile
 
 PROFILE: TimingProfile = read_profile()
 SMALL_OCM = 8 * 16384

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal_devices.mlip.program.program import (
+from nnhal_mlip.program.program import (
     DdrRange,
     DdrTransfer,
     LayerRecord,
@@ -21,7 +21,7 @@ from nnhal_devices.mlip.program.program import (
     TileCopy,
     TileTask,
 )
-from nnhal_devices.mlip.program.sizes import TYPE_BYTES
+from nnhal_mlip.program.sizes import TYPE_BYTES
 
 FLOOR = 0x10000
 READ, MIDDLE, WRITTEN = 0x20000, 0x30000, 0x40000

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal_devices.mlip.flow.files.describing import describe
-from nnhal_devices.mlip.flow.files.subgraph_files import SubgraphFiles
-from nnhal_devices.mlip.flow.flow_partition import FlowPartition
-from nnhal_devices.mlip.flow.graph.builder import FlowGraphBuilder
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, SourceNode
-from nnhal_devices.mlip.flow.graph.operators import Operator
-from nnhal_devices.mlip.flow.partition.cutting import cut_out
-from nnhal_devices.mlip.flow.partition.merging import merge_regions
-from nnhal_devices.mlip.flow.patterns.matching import match_composites
+from nnhal_mlip.flow.files.describing import describe
+from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
+from nnhal_mlip.flow.flow_partition import FlowPartition
+from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph, SourceNode
+from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.partition.cutting import cut_out
+from nnhal_mlip.flow.partition.merging import merge_regions
+from nnhal_mlip.flow.patterns.matching import match_composites
 from tests.support.flow_graphs import GraphOf
 
 

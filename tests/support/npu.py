@@ -9,9 +9,9 @@ import numpy as np
 from nnhal.operations._convolution import FILTER
 from nnhal.operations._types import I32, Q8A, Q8AS, Q8C
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import ChannelQuant, Operand, OperandType, OperationType
 from nnhal.types.layout import Dimensions
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.support import supported_operations
 from tests.support.agreement import QUANTIZATION
 from tests.support.models import Recipe

@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.passes.simplify import simplify
-from nnhal_tools.mlip.onnx_import import import_onnx_graph
+from nnhal_mlip.command.onnx_import import import_onnx_graph
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.reference import evaluate
+from nnhal_mlip.flow.passes.simplify import simplify
 from tests.support.flow_graphs import random_inputs
 from tests.support.onnx_models import by_onnxruntime, onnx_model
 

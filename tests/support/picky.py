@@ -16,6 +16,7 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
 from nnhal.memory import create_ashmem, open_pool
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Support, Unsupported
 from nnhal.types import (
     Capabilities,
     DataLocation,
@@ -32,17 +33,7 @@ from nnhal.types import (
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import (
-    Argument,
-    BoundWorkload,
-    Control,
-    Driver,
-    Outcome,
-    PrepareOptions,
-    Support,
-    Unsupported,
-    Workload,
-)
+from nnhal_devices.driver import Argument, BoundWorkload, Control, Driver, Outcome, PrepareOptions, Workload
 from nnhal_devices.host.process import host
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_frontends.imported import ImportedModel, ImportedTensor

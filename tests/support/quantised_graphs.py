@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.flow.graph.builder import FlowGraphBuilder
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue
-from nnhal_devices.mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue
+from nnhal_mlip.flow.graph.operators import Operator
 
 _INT8, _INT32 = np.dtype(np.int8), np.dtype(np.int32)
 _LARGEST = 127

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
 from tests.support.flow_graphs import GraphOf
 
 

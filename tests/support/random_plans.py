@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, whole
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
+from nnhal_cascade.geometry.box import Axis, whole
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.plans.plan import Plan, WeightsIn
 
 _WHOLE = 1 << 20
 """More than any tensor has along an axis."""

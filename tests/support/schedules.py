@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Box, Interval, Shape, whole
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
-from nnhal_devices.ethos_u.cascader.plans.plan import Plan, Proposal, WeightsIn
-from nnhal_devices.ethos_u.cascader.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
-from nnhal_devices.ethos_u.cascader.schedule.walk import walk
+from nnhal_cascade.geometry.box import Axis, Box, Interval, Shape, whole
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.plans.plan import Plan, Proposal, WeightsIn
+from nnhal_cascade.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
+from nnhal_cascade.schedule.walk import walk
 
 
 def cascade(

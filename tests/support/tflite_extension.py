@@ -10,11 +10,12 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.extensions.tflite import ELEMENT_TYPES, OPERATION, STRING, number_of
 from nnhal.extensions.values import strings_from_bytes, value_to_bytes
+from nnhal.support import SUPPORTED
 from nnhal.types import OperationType
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
 from nnhal.types.layout import is_extension
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import SUPPORTED, Argument, Control, PrepareOptions
+from nnhal_devices.driver import Argument, Control, PrepareOptions
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.tflite import import_tflite
 from tests.support.onnx_models import resolved

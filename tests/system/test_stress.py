@@ -13,12 +13,12 @@ import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
+from nnhal.kernels import KERNELS
 from nnhal.operations import OperationContext
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus, OperationType
 from nnhal_devices.cpu_ref import interpreter
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.cpu_ref.kernels import KERNELS
 from nnhal_devices.host.process import host
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_tools.stress import Act, ClientScript, StressScript

@@ -17,10 +17,10 @@ from nnhal.tensors import mismatch
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, combine
 from nnhal_frontends import import_model
-from nnhal_frontends.dimension_names import dimension_names
+from nnhal_frontends.dimensions import dimension_names
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
-from nnhal_tools.input_shapes import labels_of, parse_lengths, parse_shapes, shapes_with
+from nnhal_frontends.input_shapes import labels_of, parse_lengths, parse_shapes, shapes_with
 
 _MOST_NAMED = 5
 """Nodes that an error lists."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Support
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import (
     Argument,
@@ -19,7 +20,6 @@ from nnhal_devices.driver import (
     DriverOptions,
     Outcome,
     PrepareOptions,
-    Support,
     Workload,
 )
 

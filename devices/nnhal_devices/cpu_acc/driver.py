@@ -11,6 +11,7 @@ import onnxruntime
 from nnhal.errors import HalError
 from nnhal.extensions.onnx import EXTENSION, NAME
 from nnhal.resolved import ResolvedModel, propagate_dimensions
+from nnhal.support import Support
 from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_acc.artifact import OptimisedGraph, gains_by_restoring, read_artifact, weights_of
@@ -26,7 +27,7 @@ from nnhal_devices.cpu_acc.runs import declared
 from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session, restore_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
-from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
+from nnhal_devices.driver import DriverOptions, PrepareOptions
 
 
 @final

@@ -5,37 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nnhal.operations import (
-    OperationContext,
-    conv_2d,
-    depthwise_conv_2d,
-    fully_connected,
-    gather,
-    grouped_conv_2d,
-    instance_normalization,
-    local_response_normalization,
-    mean,
-    mirror_pad,
-    pad,
-    pooling,
-    reduce,
-    reshape,
-    slicing,
-    squeeze,
-    strided_slice,
-    tile,
-    transpose,
-    transpose_conv_2d,
-    type_name,
-)
-from nnhal.operations import batch_space as batch
+from nnhal.operations import OperationContext, type_name
 from nnhal.operations._shape import axis_of
 from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS, Q8C, Q8S
 from nnhal.operations._window import SAME, Window
-from nnhal.operations.reverse import Input as ReverseInput
+from nnhal.operations.convolution import (
+    TransposeConv2dImplicit,
+    window_of_conv_2d,
+    window_of_depthwise_conv_2d,
+    window_of_grouped_conv_2d,
+)
+from nnhal.operations.joining import SlicingInput, StridedSliceInput, prepare_slicing, strided_ranges
+from nnhal.operations.lookup import GatherInput
+from nnhal.operations.matrix import FullyConnectedInput
+from nnhal.operations.movement import (
+    BatchToSpaceInput,
+    MirrorPadInput,
+    MirrorPadMode,
+    PadInput,
+    ReverseInput,
+    SpaceToBatchInput,
+    TileInput,
+    TransposeInput,
+)
+from nnhal.operations.normalization import InstanceNormalizationInput, LocalResponseNormalizationInput
+from nnhal.operations.pooling import window_of
+from nnhal.operations.reduction import MeanInput, ReduceInput
+from nnhal.operations.shape import ReshapeInput, SqueezeInput
+from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import describe
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 
 _FLOATS = frozenset({F32, F16})
 _QUANT8 = frozenset({Q8A, Q8AS})
@@ -84,7 +83,7 @@ def _fixed(op: OperationContext) -> Support:
 
 
 def _normalized(op: OperationContext) -> Support:
-    epsilon = op.real(instance_normalization.Input.EPSILON)
+    epsilon = op.real(InstanceNormalizationInput.EPSILON)
     if not epsilon >= 0:
         return Unsupported("KERNEL", f"epsilon {epsilon}", "0 or more", "the root of a negative variance is undefined")
     return _fixed(op)
@@ -102,37 +101,37 @@ def _window(window_of: Callable[[OperationContext], Window]) -> Check:
 
 
 def _pooling(op: OperationContext) -> Support:
-    window = pooling.window_of(op)
+    window = window_of(op)
     for axis in (window.height, window.width):
         if max(axis.before, axis.after) >= axis.size:
             got = f"paddings {axis.before} and {axis.after} of a window of {axis.size}"
             return Unsupported("KERNEL", got, "paddings that are smaller than the window")
-    return _window(pooling.window_of)(op)
+    return _window(window_of)(op)
 
 
 def _reshape(op: OperationContext) -> Support:
-    shape = op.integers(reshape.Input.SHAPE)
+    shape = op.integers(ReshapeInput.SHAPE)
     if 0 in shape:
         return Unsupported("SHAPE", f"shape {list(shape)}", "lengths above 0, of which one may be -1")
     return SUPPORTED
 
 
 def _weights(op: OperationContext) -> Support:
-    op.known_dimensions(fully_connected.Input.WEIGHTS)
+    op.known_dimensions(FullyConnectedInput.WEIGHTS)
     return SUPPORTED
 
 
 def _slice(op: OperationContext) -> Support:
-    lengths = slicing.prepare(op)[0]
+    lengths = prepare_slicing(op)[0]
     return _elements(0 not in lengths)
 
 
 def _strided(op: OperationContext) -> Support:
-    return _elements(all(strided_slice.ranges(op)))
+    return _elements(all(strided_ranges(op)))
 
 
 def _tile(op: OperationContext) -> Support:
-    return _elements(0 not in op.integers(tile.Input.MULTIPLES))
+    return _elements(0 not in op.integers(TileInput.MULTIPLES))
 
 
 def _elements(some: bool) -> Support:
@@ -140,8 +139,8 @@ def _elements(some: bool) -> Support:
 
 
 def _gather(op: OperationContext) -> Support:
-    given, indices = op.ranked(gather.Input.INPUT), op.value(gather.Input.INDICES)
-    length = given[axis_of(op, op.integer(gather.Input.AXIS), len(given))]
+    given, indices = op.ranked(GatherInput.INPUT), op.value(GatherInput.INDICES)
+    length = given[axis_of(op, op.integer(GatherInput.AXIS), len(given))]
     if indices.size == 0 or not length:
         got = f"{indices.size} indices into an axis of length {length or '?'}"
         return Unsupported("SHAPE", got, "at least one index, and a known length")
@@ -149,9 +148,9 @@ def _gather(op: OperationContext) -> Support:
 
 
 def _mirror(op: OperationContext) -> Support:
-    mode = mirror_pad.MirrorPadMode(op.integer(mirror_pad.Input.MODE))
-    if mode is not mirror_pad.MirrorPadMode.REFLECT:
-        return Unsupported("KERNEL", f"mode {mode.name}", mirror_pad.MirrorPadMode.REFLECT.name)
+    mode = MirrorPadMode(op.integer(MirrorPadInput.MODE))
+    if mode is not MirrorPadMode.REFLECT:
+        return Unsupported("KERNEL", f"mode {mode.name}", MirrorPadMode.REFLECT.name)
     return SUPPORTED
 
 
@@ -167,14 +166,18 @@ def _slope(op: OperationContext) -> Support:
 def _neighbours(op: OperationContext) -> Support:
     dimensions = op.ranked(0)
     rank = len(dimensions)
-    axis = axis_of(op, op.integer(local_response_normalization.Input.AXIS, default=-1), rank)
+    axis = axis_of(op, op.integer(LocalResponseNormalizationInput.AXIS, default=-1), rank)
     if rank != 4 or axis not in (1, 3):
         return Unsupported("SHAPE", f"axis {axis} of {rank}", "axis 1 or 3 of 4")
-    radius = op.integer(local_response_normalization.Input.RADIUS)
+    radius = op.integer(LocalResponseNormalizationInput.RADIUS)
     if not dimensions[axis] and radius > _FAR:
         return Unsupported("DYN_SHAPE", f"radius {radius} over an unknown number of channels", f"at most {_FAR}")
     alpha, beta = (
-        op.real(index) for index in (local_response_normalization.Input.ALPHA, local_response_normalization.Input.BETA)
+        op.real(index)
+        for index in (
+            LocalResponseNormalizationInput.ALPHA,
+            LocalResponseNormalizationInput.BETA,
+        )
     )
     if not (0 < alpha < float("inf") and 0 < beta < float("inf")):
         return Unsupported("KERNEL", f"alpha {alpha} and beta {beta}", "finite numbers above 0")
@@ -191,9 +194,9 @@ def _cast(op: OperationContext) -> Support:
 
 _COMPARED = LoweringRule(_DISCRETE)
 _TRUTH = LoweringRule(frozenset({B8}))
-_REDUCED_TRUTH = LoweringRule(frozenset({B8}), (reduce.Input.AXES,))
-_REDUCED_FLOATS = LoweringRule(_FLOATS, (reduce.Input.AXES,))
-_REDUCED = LoweringRule(_MAIN, (reduce.Input.AXES,))
+_REDUCED_TRUTH = LoweringRule(frozenset({B8}), (ReduceInput.AXES,))
+_REDUCED_FLOATS = LoweringRule(_FLOATS, (ReduceInput.AXES,))
+_REDUCED = LoweringRule(_MAIN, (ReduceInput.AXES,))
 
 RULES: dict[OperationType, LoweringRule] = {
     OperationType.ABS: LoweringRule(_FLOATS | {I32}),
@@ -202,12 +205,12 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.ARGMIN: LoweringRule(_DISCRETE),
     OperationType.AVERAGE_POOL_2D: LoweringRule(check=_pooling),
     OperationType.BATCH_MATMUL: LoweringRule(_FLOATS | {I32, Q8AS}),
-    OperationType.BATCH_TO_SPACE_ND: LoweringRule(constants=(batch.BatchToSpaceInput.BLOCK_SIZES,), check=_fixed),
+    OperationType.BATCH_TO_SPACE_ND: LoweringRule(constants=(BatchToSpaceInput.BLOCK_SIZES,), check=_fixed),
     OperationType.CAST: LoweringRule(_MOVABLE | {B8}, check=_cast),
     OperationType.CHANNEL_SHUFFLE: LoweringRule(check=_fixed),
     OperationType.CONCATENATION: LoweringRule(),
-    OperationType.CONV_2D: LoweringRule(check=_window(conv_2d.window_of)),
-    OperationType.DEPTHWISE_CONV_2D: LoweringRule(check=_window(depthwise_conv_2d.window_of)),
+    OperationType.CONV_2D: LoweringRule(check=_window(window_of_conv_2d)),
+    OperationType.DEPTHWISE_CONV_2D: LoweringRule(check=_window(window_of_depthwise_conv_2d)),
     OperationType.DEPTH_TO_SPACE: LoweringRule(check=_fixed),
     OperationType.DEQUANTIZE: LoweringRule(_QUANT8 | {Q8S, Q8C}),
     OperationType.DIV: LoweringRule(_FLOATS),
@@ -217,10 +220,10 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.EXPAND_DIMS: LoweringRule(_MOVABLE),
     OperationType.FLOOR: LoweringRule(frozenset({F32})),
     OperationType.FULLY_CONNECTED: LoweringRule(check=_weights),
-    OperationType.GATHER: LoweringRule(_MOVABLE, (gather.Input.INDICES,), _gather),
+    OperationType.GATHER: LoweringRule(_MOVABLE, (GatherInput.INDICES,), _gather),
     OperationType.GREATER: _COMPARED,
     OperationType.GREATER_EQUAL: _COMPARED,
-    OperationType.GROUPED_CONV_2D: LoweringRule(check=_window(grouped_conv_2d.window_of)),
+    OperationType.GROUPED_CONV_2D: LoweringRule(check=_window(window_of_grouped_conv_2d)),
     OperationType.HARD_SWISH: LoweringRule(),
     OperationType.INSTANCE_NORMALIZATION: LoweringRule(_FLOATS, check=_normalized),
     OperationType.L2_NORMALIZATION: LoweringRule(),
@@ -236,15 +239,15 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.LOG_SOFTMAX: LoweringRule(_FLOATS),
     OperationType.MAXIMUM: LoweringRule(_MOVABLE),
     OperationType.MAX_POOL_2D: LoweringRule(check=_pooling),
-    OperationType.MEAN: LoweringRule(constants=(mean.Input.AXES,)),
+    OperationType.MEAN: LoweringRule(constants=(MeanInput.AXES,)),
     OperationType.MINIMUM: LoweringRule(_MOVABLE),
-    OperationType.MIRROR_PAD: LoweringRule(_MOVABLE, (mirror_pad.Input.PADDINGS,), _mirror),
+    OperationType.MIRROR_PAD: LoweringRule(_MOVABLE, (MirrorPadInput.PADDINGS,), _mirror),
     OperationType.MUL: LoweringRule(_MOVABLE),
     OperationType.NEG: LoweringRule(_FLOATS | {I32}),
     OperationType.NOT_EQUAL: LoweringRule(_DISCRETE | {B8}),
     OperationType.PACK: LoweringRule(_MOVABLE, main=1),
-    OperationType.PAD: LoweringRule(constants=(pad.Input.PADDINGS,)),
-    OperationType.PAD_V2: LoweringRule(constants=(pad.Input.PADDINGS,)),
+    OperationType.PAD: LoweringRule(constants=(PadInput.PADDINGS,)),
+    OperationType.PAD_V2: LoweringRule(constants=(PadInput.PADDINGS,)),
     OperationType.POW: LoweringRule(_FLOATS),
     OperationType.PRELU: LoweringRule(check=_slope),
     OperationType.QUANTIZE: LoweringRule(_FLOATS),
@@ -257,29 +260,30 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.RELU: LoweringRule(),
     OperationType.RELU1: LoweringRule(),
     OperationType.RELU6: LoweringRule(),
-    OperationType.RESHAPE: LoweringRule(_MOVABLE, (reshape.Input.SHAPE,), _reshape),
+    OperationType.RESHAPE: LoweringRule(_MOVABLE, (ReshapeInput.SHAPE,), _reshape),
     OperationType.RESIZE_BILINEAR: LoweringRule(check=_fixed),
     OperationType.RESIZE_NEAREST_NEIGHBOR: LoweringRule(check=_fixed),
     OperationType.REVERSE: LoweringRule(_MOVABLE, (ReverseInput.AXIS,)),
     OperationType.RSQRT: LoweringRule(_FLOATS),
     OperationType.SELECT: LoweringRule(_MOVABLE, main=1),
     OperationType.SIN: LoweringRule(_FLOATS),
-    OperationType.SLICE: LoweringRule(_MOVABLE, (slicing.Input.BEGIN, slicing.Input.SIZE), _slice),
+    OperationType.SLICE: LoweringRule(_MOVABLE, (SlicingInput.BEGIN, SlicingInput.SIZE), _slice),
     OperationType.SOFTMAX: LoweringRule(),
     OperationType.SPACE_TO_BATCH_ND: LoweringRule(
-        constants=(batch.SpaceToBatchInput.BLOCK_SIZES, batch.SpaceToBatchInput.PADDINGS), check=_fixed
+        constants=(SpaceToBatchInput.BLOCK_SIZES, SpaceToBatchInput.PADDINGS), check=_fixed
     ),
     OperationType.SPACE_TO_DEPTH: LoweringRule(check=_fixed),
     OperationType.SPLIT: LoweringRule(_MOVABLE),
     OperationType.SQRT: LoweringRule(_FLOATS),
-    OperationType.SQUEEZE: LoweringRule(constants=(squeeze.Input.AXES,)),
+    OperationType.SQUEEZE: LoweringRule(constants=(SqueezeInput.AXES,)),
     OperationType.STRIDED_SLICE: LoweringRule(
-        constants=(strided_slice.Input.BEGIN, strided_slice.Input.END, strided_slice.Input.STRIDES), check=_strided
+        constants=(StridedSliceInput.BEGIN, StridedSliceInput.END, StridedSliceInput.STRIDES),
+        check=_strided,
     ),
     OperationType.SUB: LoweringRule(_MOVABLE),
     OperationType.TANH: LoweringRule(),
-    OperationType.TILE: LoweringRule(_MOVABLE, (tile.Input.MULTIPLES,), _tile),
-    OperationType.TRANSPOSE: LoweringRule(constants=(transpose.Input.PERMUTATION,)),
-    OperationType.TRANSPOSE_CONV_2D: LoweringRule(constants=(transpose_conv_2d.Implicit.OUTPUT_SHAPE,), check=_fixed),
+    OperationType.TILE: LoweringRule(_MOVABLE, (TileInput.MULTIPLES,), _tile),
+    OperationType.TRANSPOSE: LoweringRule(constants=(TransposeInput.PERMUTATION,)),
+    OperationType.TRANSPOSE_CONV_2D: LoweringRule(constants=(TransposeConv2dImplicit.OUTPUT_SHAPE,), check=_fixed),
 }
 """One rule for each operation that is lowered."""

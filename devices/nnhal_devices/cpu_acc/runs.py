@@ -13,6 +13,7 @@ from onnx import ModelProto, compose
 
 from nnhal.extensions.onnx import ELEMENT_TYPES, PACKED_TYPES, number_of
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED, Support, Supported, Unsupported
 from nnhal.types import Operation
 from nnhal_devices.cpu_acc.messages import (
     MessageError,
@@ -26,7 +27,6 @@ from nnhal_devices.cpu_acc.messages import (
 )
 from nnhal_devices.cpu_acc.runtime_words import words_of
 from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, session_options
-from nnhal_devices.driver import SUPPORTED, Support, Supported, Unsupported
 from nnhal_devices.message_dimensions import contradiction
 from nnhal_devices.remembered import Remembered, digest_of
 

@@ -13,12 +13,20 @@ from nnhal.extensions import type_in_words
 from nnhal.extensions.onnx import NAME
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, type_name
 from nnhal.resolved import ResolvedModel
+from nnhal.support import (
+    MORE,
+    SUPPORTED,
+    OperationLimit,
+    Support,
+    Supported,
+    Unsupported,
+    constants_of,
+    limit_of,
+    types_of,
+)
 from nnhal.types.layout import Dimensions, combine, is_extension, is_scalar
 from nnhal_devices.cpu_acc.rules import RULES, LoweringRule
 from nnhal_devices.cpu_acc.runs import supported
-from nnhal_devices.driver import SUPPORTED, Support, Supported, Unsupported
-from nnhal_devices.figures import OperationLimit
-from nnhal_devices.operation_limits import MORE, constants_of, limit_of, types_of
 
 
 def operation_limits() -> list[OperationLimit]:

@@ -9,6 +9,7 @@ from nnhal.arrays import Array
 from nnhal.extensions.onnx import EXTENSION
 from nnhal.extensions.tflite import EXTENSION as TFLITE
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Support
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
 from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.backend import Backend, MemoryRules
@@ -17,14 +18,7 @@ from nnhal_devices.cpu_ref.costs import ROOFLINE
 from nnhal_devices.cpu_ref.extension import element_type
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.cpu_ref.support import operation_limits, supported_operations
-from nnhal_devices.driver import (
-    Argument,
-    Control,
-    DriverOptions,
-    Outcome,
-    PrepareOptions,
-    Support,
-)
+from nnhal_devices.driver import Argument, Control, DriverOptions, Outcome, PrepareOptions
 
 
 @final

@@ -14,11 +14,12 @@ from nnhal.errors import HalError, general_failure
 from nnhal.exhaustion import lack_of
 from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of, tensor_in_another_file
 from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
+from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import ErrorStatus, Model, Operand, Operation, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
 from nnhal.types.layout import is_extension
 from nnhal_devices.cpu_ref import litert
-from nnhal_devices.driver import SUPPORTED, Control, Support, Unsupported
+from nnhal_devices.driver import Control
 from nnhal_devices.message_dimensions import contradiction
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -12,16 +13,18 @@ from nnhal.arrays import Array
 from nnhal.errors import HalError, general_failure
 from nnhal.exhaustion import lack_of
 from nnhal.extensions.tflite import number_of
+from nnhal.kernels import KERNELS
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe, fits, is_extension
 from nnhal_devices.cpu_ref import extension
-from nnhal_devices.cpu_ref.alteration import Alteration
 from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, ControlFlowCall
-from nnhal_devices.cpu_ref.kernels import KERNELS
 from nnhal_devices.cpu_ref.litert import LiteRtOperation
 from nnhal_devices.driver import Control
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
 
 _NOTHING: Dimensions = ()
 
@@ -162,3 +165,18 @@ def _last_uses(operations: Sequence[Operation]) -> list[set[int]]:
     for index, number in last.items():
         uses[number].add(index)
     return uses
+
+
+class Alteration(Protocol):
+    """What the results of operations are replaced by, before others compute with them."""
+
+    def results(self, subgraph: int, operation: int, results: Sequence[Array]) -> tuple[Array, ...]:
+        """Return what takes the place of the results of an operation. Subgraph 0 is main."""
+        ...
+
+    def node_results(self, subgraph: int, operation: int, node: NodeProto, results: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what takes the place of the results of a node in the graph of an operation of nnhal.onnx.
+
+        They are arrays, or what else ONNX has: lists, dictionaries and None. Nodes within nodes are not told.
+        """
+        ...

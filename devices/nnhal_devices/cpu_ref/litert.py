@@ -16,10 +16,11 @@ from nnhal.errors import HalError, general_failure
 from nnhal.exhaustion import lack_of
 from nnhal.extensions.tflite import ELEMENT_TYPES, STRING, number_of
 from nnhal.extensions.values import strings_from_bytes, value_to_bytes
+from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import ErrorStatus, Model, Operand, Operation, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
 from nnhal.types.layout import Dimensions, combine, describe
-from nnhal_devices.driver import SUPPORTED, Control, Support, Unsupported
+from nnhal_devices.driver import Control
 
 if TYPE_CHECKING:
     from ai_edge_litert.interpreter import Interpreter

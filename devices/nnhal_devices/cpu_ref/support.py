@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from nnhal.extensions import tflite, type_in_words
 from nnhal.extensions.onnx import NAME, RUN, number_of
+from nnhal.kernels import KERNELS
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED, OperationLimit, Support, Unsupported, limit_of
 from nnhal.types import OperandLifeTime, Operation, OperationType
 from nnhal.types.layout import is_extension
 from nnhal_devices.cpu_ref import litert
 from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW
 from nnhal_devices.cpu_ref.extension import support_run
-from nnhal_devices.cpu_ref.kernels import KERNELS
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
-from nnhal_devices.figures import OperationLimit
-from nnhal_devices.operation_limits import limit_of
 
 
 def operation_limits() -> list[OperationLimit]:

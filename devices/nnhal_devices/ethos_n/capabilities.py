@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from nnhal_devices.ethos_n.costs import ROOFLINE
-from nnhal_devices.npu_support.capabilities import quant8_capabilities
+from nnhal_devices.npu_capabilities import quant8_capabilities
 
 CAPABILITIES = quant8_capabilities(ROOFLINE, power=0.02)

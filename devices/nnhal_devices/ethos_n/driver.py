@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import final
 
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Support, Supported
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import (
     Backend,
@@ -18,17 +19,7 @@ from nnhal_devices.backend import (
 )
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import (
-    Argument,
-    BoundWorkload,
-    Control,
-    DriverOptions,
-    Outcome,
-    PrepareOptions,
-    Support,
-    Supported,
-    Workload,
-)
+from nnhal_devices.driver import Argument, BoundWorkload, Control, DriverOptions, Outcome, PrepareOptions, Workload
 from nnhal_devices.ethos_n.capabilities import CAPABILITIES
 from nnhal_devices.ethos_n.costs import ROOFLINE, TRANSFER_COSTS, inference_ns
 from nnhal_devices.ethos_n.limits import SRAM_BYTES

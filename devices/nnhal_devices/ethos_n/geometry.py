@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from nnhal.operations import OperationContext, conv_2d, depthwise_conv_2d, pooling, transpose_conv_2d
+from nnhal.operations import OperationContext
 from nnhal.operations._convolution import FILTER, INPUT
 from nnhal.operations._window import Axis
+from nnhal.operations.convolution import window_of_conv_2d, window_of_depthwise_conv_2d, window_of_transpose_conv_2d
+from nnhal.operations.pooling import window_of
+from nnhal.support.npu import as_images
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
-from nnhal_devices.npu_support.rules import as_images
 
 _BIAS_BYTES = 4
 _FACTOR = 2
@@ -86,19 +88,19 @@ def _windowed(op: OperationContext, outputs: Sequence[Dimensions], axis: Axis) -
 
 def _conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     weights = prod(op.dimensions(FILTER)[1:]) + _BIAS_BYTES
-    geometry = _windowed(op, outputs, conv_2d.window_of(op).height)
+    geometry = _windowed(op, outputs, window_of_conv_2d(op).height)
     return replace(geometry, weight_bytes=weights, by_channel=False)
 
 
 def _depthwise_conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     weights = prod(op.dimensions(FILTER)[:3]) + _BIAS_BYTES
     alone = op.dimensions(INPUT)[-1] == outputs[0][-1]
-    geometry = _windowed(op, outputs, depthwise_conv_2d.window_of(op).height)
+    geometry = _windowed(op, outputs, window_of_depthwise_conv_2d(op).height)
     return replace(geometry, weight_bytes=weights, by_channel=alone)
 
 
 def _transpose_conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
-    weights, axis = prod(op.dimensions(FILTER)[1:]) + _BIAS_BYTES, transpose_conv_2d.window_of(op).height
+    weights, axis = prod(op.dimensions(FILTER)[1:]) + _BIAS_BYTES, window_of_transpose_conv_2d(op).height
     reach = -(-axis.size // axis.stride)
     return replace(_images(op, outputs), weight_bytes=weights, by_channel=False, reach=reach, growth=axis.stride)
 
@@ -110,7 +112,7 @@ def _fully_connected(op: OperationContext, outputs: Sequence[Dimensions]) -> Geo
 
 
 def _pooling(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
-    return _windowed(op, outputs, pooling.window_of(op).height)
+    return _windowed(op, outputs, window_of(op).height)
 
 
 def _mean(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from nnhal.errors import HalError
 from nnhal.resolved import ResolvedModel, describe_operation, propagate_dimensions
+from nnhal.support.parts import groups_of
 from nnhal.types import ErrorStatus
 from nnhal_devices.backend import FailedSubgraph, OptimizationViews, Substitution
 from nnhal_devices.ethos_n.geometry import Geometry, geometry_of
 from nnhal_devices.ethos_n.limits import SRAM_BYTES
 from nnhal_devices.ethos_n.stripes import Stripes, cut, smallest
-from nnhal_devices.npu_support.groups import groups_of
 
 
 def optimize(model: ResolvedModel, sram_bytes: int = SRAM_BYTES) -> OptimizationViews:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from nnhal.resolved import ResolvedModel
+from nnhal.support import OperationLimit, Support
+from nnhal.support.npu import NpuSupport
 from nnhal.types import OperationType
-from nnhal_devices.driver import Support
 from nnhal_devices.ethos_n.limits import MAX_DEPTH, MAX_SIDE
 from nnhal_devices.ethos_n.rules import RULES
-from nnhal_devices.figures import OperationLimit
-from nnhal_devices.npu_support.support import NpuSupport
 
 _SUPPORT = NpuSupport(
     "ethos_n",

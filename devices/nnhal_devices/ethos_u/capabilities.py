@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nnhal.types import Capabilities
+from nnhal_cascade.hardware.memory import System
 from nnhal_devices.costs import Roofline
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
-from nnhal_devices.npu_support.capabilities import quant8_capabilities
+from nnhal_devices.npu_capabilities import quant8_capabilities
 
 _NS = 1_000_000_000
 

@@ -7,17 +7,17 @@ What compiling makes of a network, with cascades or without, may take longer or 
 from __future__ import annotations
 
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Supported
+from nnhal.support.parts import part_of
+from nnhal_cascade.geometry.box import whole
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.graph.matchers import build_graph
+from nnhal_cascade.graph.paddings import fold_paddings
+from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.performance.price import StripePlaces
+from nnhal_cascade.performance.stripe_pricer import StripePricer
+from nnhal_cascade.support import supported_operations
 from nnhal_devices.backend import TransferCosts
-from nnhal_devices.driver import Supported
-from nnhal_devices.ethos_u.cascader.geometry.box import whole
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
-from nnhal_devices.ethos_u.cascader.graph.paddings import fold_paddings
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
-from nnhal_devices.ethos_u.cascader.performance.price import StripePlaces
-from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
-from nnhal_devices.ethos_u.support import supported_operations
-from nnhal_devices.npu_support.parts import part_of
 
 TRANSFER_COSTS = TransferCosts()
 """The NPU has no page table of its own: importing memory costs what it costs on any device."""

@@ -9,30 +9,31 @@ from typing import final
 from nnhal.arrays import Array
 from nnhal.errors import HalError, invalid_argument
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Support
 from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal.types.layout import ELEMENT_TYPES
-from nnhal_devices.arguments import read_argument, write_argument
-from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
-from nnhal_devices.driver import Argument, Control, DriverOptions, Outcome, PrepareOptions, Support
-from nnhal_devices.ethos_u.capabilities import capabilities_of
-from nnhal_devices.ethos_u.cascader.compiler import (
+from nnhal_cascade.compiler import (
     CompilerOptions,
     ConstantsDoNotFitError,
     DoesNotFitError,
     compile_graph,
 )
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
-from nnhal_devices.ethos_u.cascader.graph.paddings import fold_paddings
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
-from nnhal_devices.ethos_u.cascader.stream.emit import emit
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.graph.matchers import build_graph
+from nnhal_cascade.graph.paddings import fold_paddings
+from nnhal_cascade.machine.errors import MachineError
+from nnhal_cascade.machine.machine import Machine
+from nnhal_cascade.schedule.schedule import Schedule
+from nnhal_cascade.stream.emit import emit
+from nnhal_cascade.support import operation_limits, supported_operations
+from nnhal_devices.arguments import read_argument, write_argument
+from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
+from nnhal_devices.driver import Argument, Control, DriverOptions, Outcome, PrepareOptions
+from nnhal_devices.ethos_u.capabilities import capabilities_of
 from nnhal_devices.ethos_u.costs import TRANSFER_COSTS, nanoseconds, operation_ns
 from nnhal_devices.ethos_u.figures import schedule_figures
-from nnhal_devices.ethos_u.machine.errors import MachineError
-from nnhal_devices.ethos_u.machine.machine import Machine
 from nnhal_devices.ethos_u.optimize import optimize
 from nnhal_devices.ethos_u.options import OPTIONS, read_options
-from nnhal_devices.ethos_u.support import operation_limits, supported_operations
 from nnhal_devices.figures import DeviceFigure, WorkloadFigures
 
 _SCHEDULES = 8
@@ -142,7 +143,7 @@ class BoundCascade:
     def run(self, control: Control) -> Outcome:
         """Run the commands. The time is that of the cycles that the machine has counted."""
         try:
-            results, measured = self._machine.run(self._inputs, control)
+            results, measured = self._machine.run(self._inputs, control.check)
         except MachineError as error:
             message = f"the compiled network cannot be run: {error}"
             raise HalError(ErrorStatus.GENERAL_FAILURE, message) from error

@@ -7,17 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nnhal_devices.ethos_u.cascader.schedule.lives import TensorLife, lives
-from nnhal_devices.ethos_u.cascader.schedule.replay import PlanReplay, TimedStripe, replay
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
-from nnhal_devices.figures import (
-    RESERVED,
-    MemoryFigure,
-    MemorySpan,
-    TimeFigure,
-    TimeSpan,
-    WorkloadFigures,
-)
+from nnhal_cascade.schedule.lives import TensorLife, lives
+from nnhal_cascade.schedule.replay import PlanReplay, TimedStripe, replay
+from nnhal_cascade.schedule.schedule import Schedule
+from nnhal_devices.figures import RESERVED, MemoryFigure, MemorySpan, TimeFigure, TimeSpan, WorkloadFigures
 
 _UNIT = "cycles"
 _DMA = "DMA"

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from nnhal.resolved import ResolvedModel, describe_operation
+from nnhal.support.parts import groups_of
+from nnhal_cascade.compiler import ConstantsDoNotFitError, DoesNotFitError
+from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part
+from nnhal_cascade.graph.matchers import build_graph
+from nnhal_cascade.graph.paddings import fold_paddings
+from nnhal_cascade.graph.subgraph import subgraph
+from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_devices.backend import FailedSubgraph, OptimizationViews, Substitution
-from nnhal_devices.ethos_u.cascader.compiler import ConstantsDoNotFitError, DoesNotFitError
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
-from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
-from nnhal_devices.ethos_u.cascader.graph.paddings import fold_paddings
-from nnhal_devices.ethos_u.cascader.graph.subgraph import subgraph
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
-from nnhal_devices.npu_support.groups import groups_of
 
 CompileGraph = Callable[[CascaderGraph], Schedule]
 """Raises DoesNotFitError and ConstantsDoNotFitError."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from nnhal_devices.ethos_u.cascader.hardware.accelerators import ACCELERATORS
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import read_system, system_for
-from nnhal_devices.ethos_u.cascader.hardware.sizes import parse_size
+from nnhal_cascade.hardware.accelerators import ACCELERATORS
+from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.hardware.memory_file import read_system, system_for
+from nnhal_cascade.hardware.sizes import parse_size
 
 ACCELERATOR, SRAM, MEMORY, CHECKED = OPTIONS = ("accelerator", "sram", "memory", "checked")
 """The names of the options."""

@@ -36,11 +36,10 @@ from nnhal_devices.faults.fault_set import ActiveFault, Point
 from nnhal_devices.faults.injection import DeviceFaults, told
 from nnhal_devices.faults.layer_values import LayerFaults, about_layers, with_outputs
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of, layers_of
-from nnhal_devices.faults.objections import objection_to
 from nnhal_devices.faults.outcomes import DoneExecution, altered_outcome, altered_result
 from nnhal_devices.faults.served_call import LATER, RAN
 from nnhal_devices.faults.shrunk_sram import ShrinkingSram
-from nnhal_hosting.faults import AnswerFault, ValuesFault
+from nnhal_hosting.faults import AnswerFault, Fault, ShrunkSramFault, ValuesFault
 
 
 def with_faults(driver: Driver, faults: DeviceFaults) -> Driver:
@@ -276,3 +275,22 @@ class _FaultyPending:
     def result(self) -> Outcome:
         """Return its outcome. Raises HalError."""
         return self._conclude(self._pending.result())
+
+
+def objection_to(fault: Fault, driver: Driver) -> str:
+    """Say why a driver cannot have a fault; empty if it can."""
+    if isinstance(fault, ShrunkSramFault):
+        return _of_sram(fault, driver)
+    if isinstance(fault, ValuesFault) and fault.layer and driver.backend.memory is not None:
+        return f"layer: {driver.name} computes on another host; set the fault there"
+    return ""
+
+
+def _of_sram(fault: ShrunkSramFault, driver: Driver) -> str:
+    if not isinstance(driver, ShrinkableDriver):
+        return (
+            f"{driver.name} has no SRAM of its own; the fault's 'device' is to name devices that have, such as ethos_u"
+        )
+    if fault.bytes >= driver.working_bytes:
+        return f"bytes: got {fault.bytes:,}, expected fewer than the {driver.working_bytes:,} of {driver.name}"
+    return ""

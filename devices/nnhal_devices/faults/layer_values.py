@@ -14,12 +14,13 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.errors import HalError, general_failure
 from nnhal.resolved import ResolvedModel, describe_operation
+from nnhal.support import Unsupported
 from nnhal.types import Model
 from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.cpu_ref.extension import element_type
 from nnhal_devices.cpu_ref.interpreter import Interpreter
-from nnhal_devices.driver import Argument, Control, Outcome, Unsupported
+from nnhal_devices.driver import Argument, Control, Outcome
 from nnhal_devices.faults.fault_set import ActiveFault, layers_of_fault
 from nnhal_devices.faults.injection import DeviceFaults, tell, told
 from nnhal_devices.faults.model_facts import ModelFacts, ModelLayer

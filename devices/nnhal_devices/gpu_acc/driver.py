@@ -8,10 +8,11 @@ from typing import final
 import onnxruntime
 
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Support, Supported
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, DeviceFigure, MemoryKind, MemoryRules, TensorHandleFactory
 from nnhal_devices.cpu_acc.driver import CpuAcc
-from nnhal_devices.driver import DriverOptions, PrepareOptions, Support, Supported
+from nnhal_devices.driver import DriverOptions, PrepareOptions
 from nnhal_devices.gpu_acc.capabilities import CAPABILITIES
 from nnhal_devices.gpu_acc.costs import TRANSFER_COSTS, fused_operation_ns
 from nnhal_devices.gpu_acc.fusion import fuse, fusions

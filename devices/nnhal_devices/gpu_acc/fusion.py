@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations import OperationContext, binary, conv_2d, depthwise_conv_2d, fully_connected
+from nnhal.operations import OperationContext
+from nnhal.operations.convolution import CONV_2D_FORMS, DEPTHWISE_CONV_2D_FORMS
+from nnhal.operations.elementwise import BinaryInput
+from nnhal.operations.matrix import FullyConnectedInput
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
     DataLocation,
@@ -28,11 +31,11 @@ _ACTIVATIONS: Mapping[int, FusedActivation] = {
     OperationType.RELU6: FusedActivation.RELU6,
 }
 _ACTIVATION_INPUTS: Mapping[int, Callable[[OperationContext], int]] = {
-    OperationType.ADD: lambda _: binary.Input.ACTIVATION,
-    OperationType.CONV_2D: lambda op: conv_2d.FORMS.of(op)["ACTIVATION"],
-    OperationType.DEPTHWISE_CONV_2D: lambda op: depthwise_conv_2d.FORMS.of(op)["ACTIVATION"],
-    OperationType.FULLY_CONNECTED: lambda _: fully_connected.Input.ACTIVATION,
-    OperationType.MUL: lambda _: binary.Input.ACTIVATION,
+    OperationType.ADD: lambda _: BinaryInput.ACTIVATION,
+    OperationType.CONV_2D: lambda op: CONV_2D_FORMS.of(op)["ACTIVATION"],
+    OperationType.DEPTHWISE_CONV_2D: lambda op: DEPTHWISE_CONV_2D_FORMS.of(op)["ACTIVATION"],
+    OperationType.FULLY_CONNECTED: lambda _: FullyConnectedInput.ACTIVATION,
+    OperationType.MUL: lambda _: BinaryInput.ACTIVATION,
 }
 """The input of each operation that gives its activation."""
 

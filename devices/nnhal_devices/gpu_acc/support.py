@@ -9,12 +9,21 @@ from nnhal.errors import HalError
 from nnhal.extensions import type_in_words
 from nnhal.operations import type_name
 from nnhal.resolved import ResolvedModel, propagate_dimensions
+from nnhal.support import (
+    MORE,
+    SUPPORTED,
+    OperationLimit,
+    Support,
+    Supported,
+    Unsupported,
+    constants_of,
+    limit_of,
+    types_of,
+)
 from nnhal.types import Model, Operand, OperandType, Operation, OperationType
 from nnhal.types.layout import Dimensions, describe, is_extension, is_scalar
 from nnhal_devices.cpu_acc.rules import RULES
-from nnhal_devices.driver import SUPPORTED, Driver, Support, Supported, Unsupported
-from nnhal_devices.figures import OperationLimit
-from nnhal_devices.operation_limits import MORE, constants_of, limit_of, types_of
+from nnhal_devices.driver import Driver
 
 MAX_RANK = 4
 _FLOATS = frozenset({OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.FLOAT32, OperandType.FLOAT16})

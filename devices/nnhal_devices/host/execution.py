@@ -28,15 +28,7 @@ from nnhal.types import (
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe, fits, fully_specified, is_extension
 from nnhal_devices.backend import MemoryManager
-from nnhal_devices.driver import (
-    DONE,
-    Argument,
-    AsynchronousWorkload,
-    BoundWorkload,
-    Control,
-    Outcome,
-    Workload,
-)
+from nnhal_devices.driver import DONE, Argument, AsynchronousWorkload, BoundWorkload, Control, Outcome, Workload
 from nnhal_devices.host.bound_arguments import BoundArguments
 from nnhal_devices.host.buffer_uses import BufferUses
 from nnhal_devices.host.callback import FencedExecutionCallback

@@ -13,8 +13,8 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
 from nnhal.fence import Signal
 from nnhal.link import Channel
+from nnhal.support import Support, Supported, Unsupported
 from nnhal.types import Model
-from nnhal_devices.driver import Support, Supported, Unsupported
 from nnhal_devices.faults.driver import FaultyWorkload
 from nnhal_devices.faults.fault_set import ActiveFault, Point, later_of
 from nnhal_devices.faults.injection import DeviceFaults, delay, tell

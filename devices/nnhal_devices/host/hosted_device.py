@@ -11,6 +11,7 @@ from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions import element_sizes
 from nnhal.memory import CopyBudget, MemoryGuard, faults_admitted
 from nnhal.resolved import ResolvedModel, describe_operation
+from nnhal.support import Support, Supported, Unsupported
 from nnhal.types import (
     CACHE_TOKEN_BYTES,
     NO_DEADLINE,
@@ -25,16 +26,7 @@ from nnhal.types import (
     TokenValuePair,
 )
 from nnhal.types.layout import Dimensions, is_extension
-from nnhal_devices.driver import (
-    Driver,
-    PrepareOptions,
-    RefusingDriver,
-    RestoringDriver,
-    Support,
-    Supported,
-    Unsupported,
-    Workload,
-)
+from nnhal_devices.driver import Driver, PrepareOptions, RefusingDriver, RestoringDriver, Workload
 from nnhal_devices.host import cache
 from nnhal_devices.host.allocation import allocate
 from nnhal_devices.host.cache import NO_CACHE, CacheFiles

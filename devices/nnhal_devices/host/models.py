@@ -25,11 +25,11 @@ from nnhal.codec import model_from_wire
 from nnhal.codec.memory import Resolve, memory_from_wire
 from nnhal.memory import CopyBudget, cannot_change, read_pools, validate_pool
 from nnhal.resolved import ResolvedModel, inline_constants
+from nnhal.support import Support
 from nnhal.types import Model, OperandLifeTime
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import model_pb2
 from nnhal.validation import validate_dimensions, validate_model
-from nnhal_devices.driver import Support
 
 MAX_MODELS = 64
 """If a plan has many steps on one device, all of them are optimised before the first is prepared."""

@@ -8,8 +8,8 @@ from nnhal.operations._types import F16, Q8A, Q8AS, Q8C
 from nnhal.types import SLOWEST, Capabilities
 from nnhal_devices.costs import Roofline
 from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
-from nnhal_devices.mlip.program.program import TensorType
-from nnhal_devices.mlip.timing.profile import TimingProfile
+from nnhal_mlip.program.program import TensorType
+from nnhal_mlip.timing.profile import TimingProfile
 
 _POWER = 0.02
 """The energy of a multiply-add, relative to cpu_ref: a guess, as all figures of a profile are."""

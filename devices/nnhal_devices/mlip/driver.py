@@ -8,6 +8,7 @@ from typing import final
 
 from nnhal.errors import HalError, general_failure
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Support
 from nnhal.types import DeviceType, ErrorStatus, ExecutionPreference, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import (
     Backend,
@@ -17,21 +18,22 @@ from nnhal_devices.backend import (
     MemoryRules,
     OptimizationViews,
     TensorHandleFactory,
+    TransferCosts,
 )
-from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
-from nnhal_devices.mlip.artifact import read_artifact
+from nnhal_devices.driver import DriverOptions, PrepareOptions
 from nnhal_devices.mlip.capabilities import capabilities_of
-from nnhal_devices.mlip.compiler.errors import MisfitOfTilesError, MlipCompileError
-from nnhal_devices.mlip.costs import TRANSFER_COSTS, operation_ns
-from nnhal_devices.mlip.model_compiler import MadeModel, ModelCompiler
 from nnhal_devices.mlip.optimize import optimize
-from nnhal_devices.mlip.options import OPTIONS, read_options
-from nnhal_devices.mlip.program.errors import BinaryError, ProgramError
-from nnhal_devices.mlip.program.program import MAX_TILES, OCM_BYTES
 from nnhal_devices.mlip.residence import OcmResidence
-from nnhal_devices.mlip.simulator.simulator import Simulator
-from nnhal_devices.mlip.support import operation_limits, supported_operations
 from nnhal_devices.mlip.workload import LoadedBinaries, SimulatedWorkload
+from nnhal_mlip.artifact import read_artifact
+from nnhal_mlip.compiler.errors import MisfitOfTilesError, MlipCompileError
+from nnhal_mlip.costs import operation_ns
+from nnhal_mlip.model_compiler import MadeModel, ModelCompiler
+from nnhal_mlip.options import OPTIONS, read_options
+from nnhal_mlip.program.errors import BinaryError, ProgramError
+from nnhal_mlip.program.program import MAX_TILES, OCM_BYTES
+from nnhal_mlip.simulator.simulator import Simulator
+from nnhal_mlip.support import operation_limits, supported_operations
 
 _IMPORTS = frozenset({MemoryKind.ASHMEM, MemoryKind.HARDWARE_BUFFER_BLOB})
 _ALIGNMENT = 128
@@ -63,7 +65,7 @@ class Mlip:
         self.capabilities = capabilities_of(read.profile, read.tiles)
         self.backend = Backend(
             self._operation_ns,
-            TRANSFER_COSTS,
+            TransferCosts(),  # the DMA engine reads the host's DDR: importing costs what it does on any device
             self._optimize,
             (_HANDLES,),
             realisation="emulated: binaries, run in real float16 or 8-bit arithmetic on this machine's CPU",

@@ -18,13 +18,13 @@ from nnhal_devices.figures import (
     TimeSpan,
     WorkloadFigures,
 )
-from nnhal_devices.mlip.compiler.memory_map import TileMemoryRange
-from nnhal_devices.mlip.compiler.memory_uses import OcmUse, alike_tiles, uses_by_tile
-from nnhal_devices.mlip.program.program import OCM_BYTES, MlipProgram
-from nnhal_devices.mlip.simulator.report import perf_report
-from nnhal_devices.mlip.simulator.roofline import roofline
-from nnhal_devices.mlip.simulator.simulator import Simulator
-from nnhal_devices.mlip.timing.queues import StageSpan
+from nnhal_mlip.compiler.memory_map import TileMemoryRange
+from nnhal_mlip.compiler.memory_uses import OcmUse, alike_tiles, uses_by_tile
+from nnhal_mlip.program.program import OCM_BYTES, MlipProgram
+from nnhal_mlip.simulator.report import perf_report
+from nnhal_mlip.simulator.roofline import roofline
+from nnhal_mlip.simulator.simulator import Simulator
+from nnhal_mlip.timing.queues import StageSpan
 
 _UNIT = "cycles"
 _DMA = "DMA"

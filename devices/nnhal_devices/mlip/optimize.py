@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.resolved import ResolvedModel, describe_operation
+from nnhal.support.parts import groups_of, part_of
 from nnhal_devices.backend import FailedSubgraph, OptimizationViews, Substitution
-from nnhal_devices.mlip.compilation import CompiledModel
-from nnhal_devices.mlip.compiler.errors import MisfitOfTilesError
-from nnhal_devices.mlip.model_compiler import ModelCompiler
-from nnhal_devices.mlip.model_partition import PartitionedHalModel
-from nnhal_devices.mlip.program.binary import read_binary
-from nnhal_devices.mlip.timing.profile import TimingProfile
-from nnhal_devices.mlip.timing.queues import timeline
-from nnhal_devices.npu_support.groups import groups_of
-from nnhal_devices.npu_support.parts import part_of
+from nnhal_mlip.compilation import CompiledModel
+from nnhal_mlip.compiler.errors import MisfitOfTilesError
+from nnhal_mlip.model_compiler import ModelCompiler
+from nnhal_mlip.model_partition import PartitionedHalModel
+from nnhal_mlip.program.binary import read_binary
+from nnhal_mlip.timing.profile import TimingProfile
+from nnhal_mlip.timing.queues import timeline
 
 _MEGA = 1_000_000
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
-from nnhal_devices.mlip.program.binary import MlipBinary
-from nnhal_devices.mlip.program.ocm_placement import (
+from nnhal_mlip.program.binary import MlipBinary
+from nnhal_mlip.program.ocm_placement import (
     DEFAULT_PAGE_BYTES,
     OcmPlacement,
     OcmPlacementError,

@@ -12,14 +12,14 @@ from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.driver import Argument, Control, Outcome
 from nnhal_devices.figures import WorkloadFigures
-from nnhal_devices.mlip.artifact import write_artifact
-from nnhal_devices.mlip.compilation import FED, ValuePlace
 from nnhal_devices.mlip.figures import network_figures
-from nnhal_devices.mlip.importing.hal_values import signed, unsigned
-from nnhal_devices.mlip.model_compiler import MadeModel
-from nnhal_devices.mlip.program.program import OCM_BYTES
-from nnhal_devices.mlip.simulator.errors import SimulatorError
-from nnhal_devices.mlip.simulator.simulator import Simulator
+from nnhal_mlip.artifact import write_artifact
+from nnhal_mlip.compilation import FED, ValuePlace
+from nnhal_mlip.importing.hal_values import signed, unsigned
+from nnhal_mlip.model_compiler import MadeModel
+from nnhal_mlip.program.program import OCM_BYTES
+from nnhal_mlip.simulator.errors import SimulatorError
+from nnhal_mlip.simulator.simulator import Simulator
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

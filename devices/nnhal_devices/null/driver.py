@@ -7,9 +7,10 @@ from typing import final
 
 from nnhal.errors import general_failure
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Support, Unsupported
 from nnhal.types import Capabilities, DeviceType, Extension, NumberOfCacheFiles, PerformanceInfo
 from nnhal_devices.backend import Backend, MemoryRules
-from nnhal_devices.driver import DriverOptions, PrepareOptions, Support, Unsupported, Workload
+from nnhal_devices.driver import DriverOptions, PrepareOptions, Workload
 
 _AS_THE_CPU = PerformanceInfo(exec_time=1.0, power_usage=1.0)
 

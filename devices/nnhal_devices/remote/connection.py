@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -14,12 +16,12 @@ import grpc
 from nnhal.admin import EXIT_STATUS
 from nnhal.codec import error_from_rpc
 from nnhal.errors import HalError, general_failure
+from nnhal.given_files import read_given_file
 from nnhal.types import ErrorStatus
 from nnhal.v1 import wire_pb2 as wire
 from nnhal.v1 import wire_pb2_grpc
-from nnhal_devices.remote.channel import authorization, open_channel
 from nnhal_devices.remote.options import RemoteOptions
-from nnhal_devices.wire.protocol import PROTOCOL_VERSION, SESSION_TOKEN_METADATA
+from nnhal_devices.wire.protocol import KEEPALIVE_OPTIONS, PROTOCOL_VERSION, SESSION_TOKEN_METADATA
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
@@ -129,3 +131,58 @@ def _status(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
     """The code and the details of a failed call. The errors of grpc's stubs are calls, which its types do not say."""
     call: Any = error
     return (call.code(), call.details() or "") if isinstance(call, grpc.Call) else (grpc.StatusCode.UNKNOWN, str(error))
+
+
+def open_channel(options: RemoteOptions) -> grpc.Channel:
+    """Open the channel, which connects with its first call. Raises OSError or ValueError if a file cannot be used."""
+    settings = [
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.enable_retries", 0),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.initial_reconnect_backoff_ms", 200),
+        ("grpc.max_reconnect_backoff_ms", 1000),
+        *KEEPALIVE_OPTIONS,
+    ]
+    if not options.uses_tls:
+        return grpc.insecure_channel(options.address.address, options=settings)
+    if options.tls_name:
+        settings.append(("grpc.ssl_target_name_override", options.tls_name))  # type: ignore[arg-type]
+    credentials = grpc.ssl_channel_credentials(
+        pem_of(options.tls_ca), pem_of(options.tls_key), pem_of(options.tls_certificate)
+    )
+    return grpc.secure_channel(options.address.address, credentials, options=settings)
+
+
+def authorization(options: RemoteOptions) -> tuple[tuple[str, str], ...]:
+    """The metadata that opens a session. Raises OSError or ValueError if the file of the token cannot be used."""
+    if options.token_file is None:
+        return ()
+    return (("authorization", f"Bearer {token_of(options.token_file)}"),)
+
+
+_LONGEST_TOKEN = 4096
+_LONGEST_PEM = 1 << 20
+_TOKEN = re.compile(rb"[\x21-\x7e]{1,4096}")
+_PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\r?\n[A-Za-z0-9+/=\r\n]+-----END \1-----")
+
+
+def token_of(path: Path) -> str:
+    """Return the token that a file holds. Raises OSError if it cannot be read, ValueError if it holds another thing."""
+    token = read_given_file(path, _LONGEST_TOKEN + 2, "a token").strip()  # with the end of its line
+    if not _TOKEN.fullmatch(token):
+        raise ValueError(
+            f"{path} holds no token, expected one line of 1 to {_LONGEST_TOKEN} printable characters without a space"
+        )
+    return token.decode()
+
+
+def pem_of(path: Path | None) -> bytes | None:
+    """Return the certificates or the key of a file in PEM form; None without a file. Raises as ``token_of``."""
+    if path is None:
+        return None
+    content = read_given_file(path, _LONGEST_PEM, "certificates or a key in PEM form")
+    if not _PEM.search(content):
+        raise ValueError(f"{path} is not in PEM form, expected '-----BEGIN …-----' and what belongs to it")
+    return content

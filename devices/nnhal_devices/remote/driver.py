@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import final
 
 from nnhal.clock import now_ns
@@ -12,16 +13,15 @@ from nnhal.extensions import element_sizes
 from nnhal.remote.backend import description_from_wire
 from nnhal.remote.identity import checked_capabilities, checked_extensions, checked_type, checked_version
 from nnhal.resolved import ResolvedModel
-from nnhal.types import NO_DEADLINE, NumberOfCacheFiles, OperationType, TensorHandleFactory
-from nnhal.v1 import types_pb2
+from nnhal.support import Support
+from nnhal.types import NO_DEADLINE, NetworkEvent, NumberOfCacheFiles, OperationType, TensorHandleFactory, TransferCosts
+from nnhal.v1 import backend_pb2, types_pb2
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.backend import Backend, DeviceFigure, MemoryRules, OperationLimit
-from nnhal_devices.driver import DriverOptions, PrepareOptions, Support, Workload
+from nnhal_devices.driver import DriverOptions, PrepareOptions, Workload
 from nnhal_devices.remote.clock_offset import ClockOffset
 from nnhal_devices.remote.connection import WireConnection
 from nnhal_devices.remote.kept_memory import KeptMemory
-from nnhal_devices.remote.measures import measure
-from nnhal_devices.remote.networks import ForwardedContext
 from nnhal_devices.remote.options import RemoteOptions
 from nnhal_devices.remote.packing import ModelPacker
 from nnhal_devices.remote.parts import WireParts
@@ -29,6 +29,7 @@ from nnhal_devices.remote.questions import Questions
 from nnhal_devices.remote.releases import Releases, RunsUnderWay, Upkeep
 from nnhal_devices.remote.uploading import ask
 from nnhal_devices.remote.workload import RemoteWorkload, ShownRemoteWorkload
+from nnhal_devices.wire.protocol import CHUNK_BYTES
 
 
 @final
@@ -132,3 +133,68 @@ class Remote:
     def _ask(self) -> wire.GetDeviceFiguresResponse:
         stub = self._connection.stub
         return self._connection.call(stub.GetDeviceFigures, wire.GetDeviceFiguresRequest())
+
+
+_PROBES = 10
+_LARGE_PROBES = 4
+_LEAST_NS_PER_BYTE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class WireMeasures:
+    """What was measured when the driver connected."""
+
+    round_trip_ns: int
+    """The shortest time of a call without bytes."""
+    ns_per_byte: float
+    """How much longer a call takes for each byte, in the slower direction."""
+
+    def costs(self, launch_ns: float) -> TransferCosts:
+        """The costs of runs. ``launch_ns`` is what a run costs on the device's own host."""
+        hop_ns = self.round_trip_ns + launch_ns
+        return TransferCosts(hop_ns, 0.0, 0.0, self.ns_per_byte, True, self.round_trip_ns)
+
+
+def measure(connection: WireConnection, offset: ClockOffset) -> WireMeasures:
+    """Measure, which takes some dozen round trips and megabytes, and tell ``offset`` of the clocks. Raises HalError."""
+    empty = min(_probe(connection, offset) for _ in range(_PROBES))
+    sent = min(_probe(connection, offset, sent=CHUNK_BYTES) for _ in range(_LARGE_PROBES))
+    received = min(_probe(connection, offset, received=CHUNK_BYTES) for _ in range(_LARGE_PROBES))
+    per_byte = (max(sent, received) - empty) / CHUNK_BYTES
+    return WireMeasures(empty, max(per_byte, _LEAST_NS_PER_BYTE))
+
+
+def _probe(connection: WireConnection, offset: ClockOffset, sent: int = 0, received: int = 0) -> int:
+    request = wire.ProbeRequest(payload=bytes(sent), answer_bytes=received)
+    began = now_ns()
+    answer = connection.call(connection.stub.Probe, request)
+    ended = now_ns()
+    offset.add(began, answer.received_ns, answer.sent_ns, ended)
+    return ended - began
+
+
+class ForwardedContext:
+    """The BackendContext of the device. Its methods raise HalError."""
+
+    def __init__(self, connection: WireConnection) -> None:
+        self._connection = connection
+
+    def before_load_network(self, network: int) -> None:
+        """Tell the device that a network is about to be loaded."""
+        self._tell(network, NetworkEvent.BEFORE_LOAD)
+
+    def after_load_network(self, network: int) -> None:
+        """Tell the device that it has been loaded, or that loading it has failed."""
+        self._tell(network, NetworkEvent.AFTER_LOAD)
+
+    def before_unload_network(self, network: int) -> None:
+        """Tell the device that it is about to be unloaded."""
+        self._tell(network, NetworkEvent.BEFORE_UNLOAD)
+
+    def after_unload_network(self, network: int) -> None:
+        """Tell the device that it has been unloaded."""
+        self._tell(network, NetworkEvent.AFTER_UNLOAD)
+
+    def _tell(self, network: int, event: NetworkEvent) -> None:
+        request = wire.NotifyRequest(network=network, event=backend_pb2.NetworkEvent.ValueType(event))
+        self._connection.call(self._connection.stub.Notify, request)

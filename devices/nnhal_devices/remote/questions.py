@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from nnhal.errors import general_failure
 from nnhal.remote.backend import ModelAssessment, assessment_from_wire, views_from_wire
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import OptimizationViews
 from nnhal.v1 import wire_pb2 as wire
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.remote.connection import WireConnection
 from nnhal_devices.remote.packing import ModelPacker, PackedForWire
 from nnhal_devices.remote.uploading import ask

@@ -10,12 +10,20 @@ from collections.abc import Mapping, Sequence
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand
 from nnhal.types.layout import ELEMENT_TYPES
+from nnhal.v1 import admin_pb2
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.driver import Argument, Control, Outcome
-from nnhal_devices.figures import WorkloadFigures
+from nnhal_devices.figures import (
+    MemoryFigure,
+    MemorySpan,
+    RooflineFigure,
+    RooflineLayer,
+    TimeFigure,
+    TimeSpan,
+    WorkloadFigures,
+)
 from nnhal_devices.remote.binding import BoundPlaces, RunLayout
 from nnhal_devices.remote.parts import WireParts
-from nnhal_devices.remote.received_figures import figures_from_wire
 from nnhal_devices.remote.run import RemoteRun
 
 _IDLE_EXECUTIONS = 8
@@ -137,3 +145,27 @@ def _element_bytes(operand: Operand, element_sizes: Mapping[int, int]) -> int:
     """The size of one element; 0 for an extension's type without a fixed one."""
     element = ELEMENT_TYPES.get(operand.type)
     return element_sizes.get(operand.type, 0) if element is None else element.itemsize
+
+
+def figures_from_wire(message: admin_pb2.WorkloadFigures) -> WorkloadFigures:
+    """Return a prepared model's figures."""
+    return WorkloadFigures(
+        tuple(_memory(memory) for memory in message.memories),
+        tuple(_time(time) for time in message.times),
+        _roofline(message.roofline) if message.HasField("roofline") else None,
+    )
+
+
+def _memory(message: admin_pb2.MemoryFigure) -> MemoryFigure:
+    spans = tuple(MemorySpan(s.name, s.address, s.bytes, s.begin, s.end, s.kind) for s in message.spans)
+    return MemoryFigure(message.name, message.limit_bytes, message.unit, spans)
+
+
+def _time(message: admin_pb2.TimeFigure) -> TimeFigure:
+    spans = tuple(TimeSpan(s.lane, s.name, s.begin, s.end, s.kind) for s in message.spans)
+    return TimeFigure(message.name, message.unit, tuple(message.lanes), spans)
+
+
+def _roofline(message: admin_pb2.RooflineFigure) -> RooflineFigure:
+    layers = tuple(RooflineLayer(layer.name, layer.intensity, layer.rate) for layer in message.layers)
+    return RooflineFigure(message.peak, message.bandwidth, message.unit, layers)

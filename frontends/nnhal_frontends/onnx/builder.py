@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import ModelProto, TensorProto, helper
 
 from nnhal.arrays import Array
 from nnhal.extensions.onnx import MESSAGE, NAME, NUMBERS, OPERATION, PREFIX, VALUE, operand_code
@@ -18,7 +19,6 @@ from nnhal_frontends.builder import ModelBuilder
 from nnhal_frontends.errors import UnsupportedNode
 from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, OnnxQuantization, TensorInfo
-from nnhal_frontends.onnx.widths import INDEX_RESULTS, widening
 from nnhal_frontends.operation_builder import ACTIVATIONS, OperationBuilder
 
 OPERAND_TYPES: dict[np.dtype[np.generic], OperandType] = {
@@ -354,3 +354,21 @@ def with_own_outputs(graph: OnnxGraph) -> OnnxGraph:
         if name in quantization:
             quantization[copy] = quantization[name]
     return replace(graph, nodes=tuple(nodes), outputs=outputs, tensors=tensors, quantization=quantization)
+
+
+INDEX_RESULTS = frozenset({"ArgMax", "ArgMin", "TopK"})
+"""The operators whose integer results are indices, which fit into 32 bits."""
+
+_OPSET = 13
+_IR_VERSION = 10
+
+
+def widening() -> ModelProto:
+    """Return the message for nnhal.onnx that casts int32 to int64."""
+    graph = helper.make_graph(
+        [helper.make_node("Cast", ["narrow"], ["wide"], to=TensorProto.INT64)],
+        "widening",
+        [helper.make_tensor_value_info("narrow", TensorProto.INT32, None)],
+        [helper.make_tensor_value_info("wide", TensorProto.INT64, None)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)

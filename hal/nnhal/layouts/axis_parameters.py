@@ -14,7 +14,11 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.layouts.orders import Order, permuted, without
-from nnhal.operations import OperationContext, gather, mean, reduce, slicing, squeeze, strided_slice
+from nnhal.operations import OperationContext
+from nnhal.operations.joining import SlicingInput, StridedSliceInput
+from nnhal.operations.lookup import GatherInput
+from nnhal.operations.reduction import MeanInput, ReduceInput, axes_of_mean, axes_of_reduce
+from nnhal.operations.shape import SqueezeInput
 
 
 class Rewritten(NamedTuple):
@@ -70,14 +74,14 @@ def per_axis(*positions: int) -> Rewrite:
 
 def mean_over_axes(op: OperationContext, order: Order) -> Rewritten:
     """Rewrite MEAN."""
-    axes = mean.axes_of(op)
-    return _reduced(order, axes, op.integer(mean.Input.KEEP) > 0, mean.Input.AXES)
+    axes = axes_of_mean(op)
+    return _reduced(order, axes, op.integer(MeanInput.KEEP) > 0, MeanInput.AXES)
 
 
 def reduce_over_axes(op: OperationContext, order: Order) -> Rewritten:
     """Rewrite REDUCE_SUM and its like."""
-    axes = reduce.axes_of(op)
-    return _reduced(order, axes, op.boolean(reduce.Input.KEEP_DIMS), reduce.Input.AXES)
+    axes = axes_of_reduce(op)
+    return _reduced(order, axes, op.boolean(ReduceInput.KEEP_DIMS), ReduceInput.AXES)
 
 
 def reversed_axis(op: OperationContext, order: Order) -> Rewritten:
@@ -87,21 +91,21 @@ def reversed_axis(op: OperationContext, order: Order) -> Rewritten:
 
 def squeezed(op: OperationContext, order: Order) -> Rewritten:
     """Rewrite SQUEEZE."""
-    if not op.has(squeeze.Input.AXES):
-        lengths = op.known_dimensions(squeeze.Input.INPUT)
+    if not op.has(SqueezeInput.AXES):
+        lengths = op.known_dimensions(SqueezeInput.INPUT)
         return Rewritten((without(order, [axis for axis, length in enumerate(lengths) if length == 1]),), {})
-    axes = sorted({axis % len(order) for axis in op.integers(squeeze.Input.AXES)})
-    return _reduced(order, tuple(axes), False, squeeze.Input.AXES)
+    axes = sorted({axis % len(order) for axis in op.integers(SqueezeInput.AXES)})
+    return _reduced(order, tuple(axes), False, SqueezeInput.AXES)
 
 
 def sliced(op: OperationContext, order: Order) -> Rewritten | None:
     """Rewrite SLICE."""
-    return per_axis(slicing.Input.BEGIN, slicing.Input.SIZE)(op, order)
+    return per_axis(SlicingInput.BEGIN, SlicingInput.SIZE)(op, order)
 
 
 def sliced_in_strides(op: OperationContext, order: Order) -> Rewritten | None:
     """Rewrite STRIDED_SLICE, whose masks have a bit for each axis."""
-    names = strided_slice.Input
+    names = StridedSliceInput
     rewritten = per_axis(names.BEGIN, names.END, names.STRIDES)(op, order)
     if rewritten is None:
         return None
@@ -116,9 +120,9 @@ def sliced_in_strides(op: OperationContext, order: Order) -> Rewritten | None:
 
 def gathered(op: OperationContext, order: Order) -> Rewritten | None:
     """Rewrite GATHER with a vector of indices, which leaves the rank as it is."""
-    if len(op.ranked(gather.Input.INDICES)) != 1:
+    if len(op.ranked(GatherInput.INDICES)) != 1:
         return None
-    return along(gather.Input.AXIS)(op, order)
+    return along(GatherInput.AXIS)(op, order)
 
 
 def moved_images(op: OperationContext, order: Order, position: int) -> Array:

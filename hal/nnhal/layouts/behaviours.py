@@ -28,7 +28,8 @@ from nnhal.layouts.axis_parameters import (
 from nnhal.layouts.image_operations import image_behaviour
 from nnhal.layouts.layout_graph import Behaviour, Follows, Keeps, Reorders
 from nnhal.layouts.orders import Order
-from nnhal.operations import OperationContext, UnknownYet, transpose
+from nnhal.operations import OperationContext, UnknownYet
+from nnhal.operations.movement import permutation
 from nnhal.types import OperandType, OperationType
 
 _MOVABLE = frozenset(
@@ -133,7 +134,7 @@ def behaviour_of(op: OperationContext) -> Behaviour:
         return images
     if op.type == OperationType.TRANSPOSE:
         try:
-            return Reorders(transpose.permutation(op))
+            return Reorders(permutation(op))
         except UnknownYet:
             return Keeps()
     follower = _FOLLOWERS.get(op.type)

@@ -12,24 +12,21 @@ from nnhal.arrays import Array
 from nnhal.layouts.axis_parameters import moved_images
 from nnhal.layouts.layout_graph import Behaviour, Converts, Keeps
 from nnhal.layouts.orders import TO_LAST
-from nnhal.operations import (
-    OperationContext,
-    UnknownYet,
-    batch_space,
-    conv_2d,
-    depth_space,
-    depthwise_conv_2d,
-    generate_proposals,
-    grouped_conv_2d,
-    heatmap_max_keypoint,
-    instance_normalization,
-    pooling,
-    roi_align,
-    roi_pooling,
-    transpose_conv_2d,
-)
-from nnhal.operations._resize import ResizeInput
+from nnhal.operations import OperationContext, UnknownYet
 from nnhal.operations._window import Forms
+from nnhal.operations.boxes import GenerateProposalsInput
+from nnhal.operations.convolution import (
+    CONV_2D_FORMS,
+    DEPTHWISE_CONV_2D_FORMS,
+    GROUPED_CONV_2D_FORMS,
+    TRANSPOSE_CONV_2D_FORMS,
+    TransposeConv2dImplicit,
+)
+from nnhal.operations.movement import BatchToSpaceInput, DepthSpaceInput, SpaceToBatchInput
+from nnhal.operations.normalization import InstanceNormalizationInput
+from nnhal.operations.pooling import FORMS
+from nnhal.operations.regions import HeatmapMaxKeypointInput, RoiAlignInput, RoiPoolingInput
+from nnhal.operations.resize import ResizeInput
 from nnhal.types import OperationType
 
 
@@ -42,24 +39,24 @@ class _Images:
 
 
 _IMAGES: Mapping[OperationType, _Images] = {
-    OperationType.AVERAGE_POOL_2D: _Images(pooling.FORMS),
-    OperationType.BATCH_TO_SPACE_ND: _Images(batch_space.BatchToSpaceInput.LAYOUT),
-    OperationType.CONV_2D: _Images(conv_2d.FORMS),
-    OperationType.DEPTHWISE_CONV_2D: _Images(depthwise_conv_2d.FORMS),
-    OperationType.DEPTH_TO_SPACE: _Images(depth_space.Input.LAYOUT),
-    OperationType.GENERATE_PROPOSALS: _Images(generate_proposals.Input.LAYOUT, inputs=(0, 1), outputs=()),
-    OperationType.GROUPED_CONV_2D: _Images(grouped_conv_2d.FORMS),
-    OperationType.HEATMAP_MAX_KEYPOINT: _Images(heatmap_max_keypoint.Input.LAYOUT, outputs=()),
-    OperationType.INSTANCE_NORMALIZATION: _Images(instance_normalization.Input.LAYOUT),
-    OperationType.L2_POOL_2D: _Images(pooling.FORMS),
-    OperationType.MAX_POOL_2D: _Images(pooling.FORMS),
+    OperationType.AVERAGE_POOL_2D: _Images(FORMS),
+    OperationType.BATCH_TO_SPACE_ND: _Images(BatchToSpaceInput.LAYOUT),
+    OperationType.CONV_2D: _Images(CONV_2D_FORMS),
+    OperationType.DEPTHWISE_CONV_2D: _Images(DEPTHWISE_CONV_2D_FORMS),
+    OperationType.DEPTH_TO_SPACE: _Images(DepthSpaceInput.LAYOUT),
+    OperationType.GENERATE_PROPOSALS: _Images(GenerateProposalsInput.LAYOUT, inputs=(0, 1), outputs=()),
+    OperationType.GROUPED_CONV_2D: _Images(GROUPED_CONV_2D_FORMS),
+    OperationType.HEATMAP_MAX_KEYPOINT: _Images(HeatmapMaxKeypointInput.LAYOUT, outputs=()),
+    OperationType.INSTANCE_NORMALIZATION: _Images(InstanceNormalizationInput.LAYOUT),
+    OperationType.L2_POOL_2D: _Images(FORMS),
+    OperationType.MAX_POOL_2D: _Images(FORMS),
     OperationType.RESIZE_BILINEAR: _Images(ResizeInput.LAYOUT),
     OperationType.RESIZE_NEAREST_NEIGHBOR: _Images(ResizeInput.LAYOUT),
-    OperationType.ROI_ALIGN: _Images(roi_align.Input.LAYOUT),
-    OperationType.ROI_POOLING: _Images(roi_pooling.Input.LAYOUT),
-    OperationType.SPACE_TO_BATCH_ND: _Images(batch_space.SpaceToBatchInput.LAYOUT),
-    OperationType.SPACE_TO_DEPTH: _Images(depth_space.Input.LAYOUT),
-    OperationType.TRANSPOSE_CONV_2D: _Images(transpose_conv_2d.FORMS),
+    OperationType.ROI_ALIGN: _Images(RoiAlignInput.LAYOUT),
+    OperationType.ROI_POOLING: _Images(RoiPoolingInput.LAYOUT),
+    OperationType.SPACE_TO_BATCH_ND: _Images(SpaceToBatchInput.LAYOUT),
+    OperationType.SPACE_TO_DEPTH: _Images(DepthSpaceInput.LAYOUT),
+    OperationType.TRANSPOSE_CONV_2D: _Images(TRANSPOSE_CONV_2D_FORMS),
 }
 
 
@@ -86,8 +83,8 @@ def channels_last_parameters(op: OperationContext) -> Mapping[int, Array]:
     Filters are the same for both. Raises UnknownYet if the size of an output is no constant.
     """
     parameters = {_layout(op, _IMAGES[op.type]): np.array(False, np.uint8)}
-    if op.type == OperationType.TRANSPOSE_CONV_2D and transpose_conv_2d.FORMS.of(op) is transpose_conv_2d.Implicit:
-        shape = transpose_conv_2d.Implicit.OUTPUT_SHAPE
+    if op.type == OperationType.TRANSPOSE_CONV_2D and TRANSPOSE_CONV_2D_FORMS.of(op) is TransposeConv2dImplicit:
+        shape = TransposeConv2dImplicit.OUTPUT_SHAPE
         parameters[shape] = moved_images(op, TO_LAST, shape)
     return parameters
 

@@ -134,7 +134,7 @@ def _counts(names: type[IntEnum], layout_required: bool) -> tuple[int, ...]:
     return tuple(sorted({layout, layout + 1, len(names)}))
 
 
-def window_of(
+def window_by_forms(
     op: OperationContext, forms: Forms, size: tuple[int, int] | None = None, lengths: tuple[int, int] | None = None
 ) -> Window:
     """Return the window of an operation. Raises HalError and UnknownYet.

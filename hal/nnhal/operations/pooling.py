@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
-from nnhal.operations import _window
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
 from nnhal.operations._shape import require_input_quantization
 from nnhal.operations._types import F16, F32, Q8A, Q8AS, QUANT8
-from nnhal.operations._window import Axis, Forms, Images, Window, images_of, windows_along
+from nnhal.operations._window import Axis, Forms, Images, Window, images_of, window_by_forms, windows_along
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
 
@@ -54,7 +53,7 @@ FORMS = Forms(Implicit, Explicit)
 
 def window_of(op: OperationContext) -> Window:
     """Return the window of a pooling operation."""
-    return _window.window_of(op, FORMS)
+    return window_by_forms(op, FORMS)
 
 
 def _validator(types: dict[OperandType, int]) -> Callable[[Signature], None]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nnhal_client.explanation import Explanation
+from nnhal_client.explanation import EdgeStory, Explanation
 from nnhal_pages.facts import PlanFacts
-from nnhal_pages.graph.boxes import STRIP, GraphBox, fitting, moved, operation_box, step_lines, toggle
-from nnhal_pages.graph.lines import PlanLine, drawn_lines
-from nnhal_pages.graph.pills import ValuePill, pills_of
+from nnhal_pages.graph.boxes import STRIP, GraphBox, fitting, moved, operation_box, pill, step_lines, toggle
+from nnhal_pages.graph.lines import PlanLine, copy_word, drawn_lines, edge_words
 from nnhal_pages.graph.view import GraphView
 from nnhal_pages.layout import LayoutLink, NodeShape, layered
 from nnhal_pages.patterns import DeviceLane
-from nnhal_pages.svg import element, label
+from nnhal_pages.svg import element, label, width_of
 from nnhal_pages.units import size
 
 _HEAD = 160
@@ -39,7 +38,7 @@ def step_frame(
     """Draw an open step. Rows of operations that would be wider than ``limit`` become several."""
     members = facts.members.get(number, ())
     entering, leaving = pills_of(explanation, number, True), pills_of(explanation, number, False)
-    boxes = [*_operations(explanation, members, lane, view), *(pill.box() for pill in (*entering, *leaving))]
+    boxes = [*_operations(explanation, members, lane, view), *(each.box() for each in (*entering, *leaving))]
     first, last = range(len(members), len(members) + len(entering)), len(members) + len(entering)
     shapes = [NodeShape(box.width, box.height, at in first, at >= last) for at, box in enumerate(boxes)]
     lines = list(_lines(explanation, facts, members, entering, leaving))
@@ -59,8 +58,8 @@ def step_frame(
         GraphBox(
             width, height, element("g", content, id=f"{view.name}-step-{number}", class_=f"open-step {lane.class_}")
         ),
-        {edge: middles[at] for at, pill in zip(first, entering, strict=True) for edge in pill.edges},
-        {edge: middles[at] for at, pill in enumerate(leaving, last) for edge in pill.edges},
+        {edge: middles[at] for at, each in zip(first, entering, strict=True) for edge in each.edges},
+        {edge: middles[at] for at, each in enumerate(leaving, last) for edge in each.edges},
     )
 
 
@@ -93,7 +92,7 @@ def _lines(
 ) -> Iterator[PlanLine]:
     """Yield the lines between operations of the step, and those from and to its pills."""
     at = {member: position for position, member in enumerate(members)}
-    given = {value: number for number, pill in enumerate(entering, len(members)) for value in pill.values}
+    given = {value: number for number, each in enumerate(entering, len(members)) for value in each.values}
     for member in members:
         for value in dict.fromkeys(explanation.operations[member].inputs):
             writer = facts.writer(value, member)
@@ -101,8 +100,8 @@ def _lines(
             source = given.get(value) if source is None else source
             if source is not None:
                 yield _line(source, at[member], value, facts)
-    for number, pill in enumerate(leaving, len(members) + len(entering)):
-        for value in pill.values:
+    for number, each in enumerate(leaving, len(members) + len(entering)):
+        for value in each.values:
             writers = [writer for writer in facts.writers.get(value, ()) if writer in at]
             if writers:
                 yield _line(at[writers[-1]], number, value, facts)
@@ -111,3 +110,49 @@ def _lines(
 def _line(source: int, target: int, value: str, facts: PlanFacts) -> PlanLine:
     told = f"{value}, {size(facts.bytes[value])}" if value in facts.bytes else value
     return PlanLine(LayoutLink(source, target, value=value), (told,))
+
+
+_SINGLE = 8
+"""So many values on one side of a step have a pill each. More are put together by the step at their other end."""
+_WIDTH = 196
+_ENDS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePill:
+    """Values on one side of a step."""
+
+    edges: dict[int, EdgeStory]
+    """By their numbers in the explanation. A value may have several."""
+    entering: bool
+
+    @property
+    def values(self) -> dict[str, int]:
+        """The names of the values, with their bytes."""
+        return {edge.value: edge.bytes for edge in self.edges.values()}
+
+    def box(self) -> GraphBox:
+        """Draw it."""
+        how = copy_word(self.edges.values()) if self.entering else ""
+        amount = f", {size(sum(self.values.values()))}{how and f', {how}'}"
+        name, *more = self.values
+        if more:
+            name = f"{len(self.values)} values"
+        words = fitting(name, _WIDTH - _ENDS - width_of(amount)) + amount
+        told = [edge_words(edge) for edge in self.edges.values()]
+        return pill(words, told, _WIDTH, "copied" if how else "")
+
+
+def pills_of(explanation: Explanation, step: int, entering: bool) -> list[ValuePill]:
+    """Return the pills of one side of a step."""
+    edges = {
+        number: edge
+        for number, edge in enumerate(explanation.edges)
+        if (edge.destination_step if entering else edge.source_step) == step
+    }
+    single = len({edge.value for edge in edges.values()}) <= _SINGLE
+    groups: dict[str | int, dict[int, EdgeStory]] = {}
+    for number, edge in edges.items():
+        other = edge.source_step if entering else edge.destination_step
+        groups.setdefault(edge.value if single else other, {})[number] = edge
+    return [ValuePill(members, entering) for members in groups.values()]

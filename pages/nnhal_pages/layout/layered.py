@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from nnhal_pages.layout.cycles import reversed_links
-from nnhal_pages.layout.lines import RankedPlaces
+from nnhal_pages.layout.cycles import Pair, reversed_links, topological
 from nnhal_pages.layout.ordering import orders_of
 from nnhal_pages.layout.placing import middles_of
-from nnhal_pages.layout.ranks import ranks_of
-from nnhal_pages.layout.shapes import GraphLayout, LayoutLink, NodeShape
-from nnhal_pages.layout.trunks import Stretch, Ways, ways_of
+from nnhal_pages.layout.shapes import GraphLayout, LayoutLink, LineBundle, NodeShape, Point, Segment
+from nnhal_pages.layout.trunks import Stretch, Trunk, Ways, ways_of
 
 _GAPS = (18.0, 12.0)
 """Between two nodes of a rank, and beside a line."""
@@ -77,3 +76,82 @@ def _tops(heights: Sequence[float], ways: Ways, stretches: Sequence[Stretch], mi
         tops.append(top)
         top += height + min(_LEAST_RISE + reach * _SLOPE, _MOST_RISE)
     return tops
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPlaces:
+    """Where nodes and bends lie. The numbers of bends follow those of nodes."""
+
+    shapes: Sequence[NodeShape]
+    ranks: Sequence[int]
+    middles: Sequence[float]
+    tops: Sequence[float]
+    """Of ranks."""
+    heights: Sequence[float]
+    """Of ranks."""
+
+    def bundle(self, trunk: Trunk, links: Sequence[LayoutLink], upwards: bool) -> LineBundle:
+        """Return the lines of a way. ``links`` are its members as they are laid out, from a rank to a higher one."""
+        segments = [segment for each in trunk.stretches for segment in self._segments(each)]
+        if upwards:
+            ends = [self._leaving(link.source, link.source_x) for link in links]
+        else:
+            ends = [(self.middles[link.target] + link.target_x, self._top(link.target)) for link in links]
+        return LineBundle(trunk.links, tuple(dict.fromkeys(segments)), tuple(dict.fromkeys(ends)), upwards)
+
+    def _segments(self, stretch: Stretch) -> Iterator[Segment]:
+        """Yield the line to the end of the upper rank, straight down, and the one from there to the lower rank."""
+        start = self._leaving(stretch.upper, stretch.upper_x)
+        bottom = self._bottom(stretch.upper)
+        if bottom > start[1]:
+            yield start, (start[0], bottom)
+        end = self.middles[stretch.lower] + stretch.lower_x, self._top(stretch.lower)
+        yield (start[0], bottom), end
+
+    def _leaving(self, node: int, x: float) -> Point:
+        """Return where a line leaves a node, at its lower side, or a bend, at the top of its rank."""
+        height = self.shapes[node].height if node < len(self.shapes) else 0.0
+        return self.middles[node] + x, self._top(node) + height
+
+    def _top(self, node: int) -> float:
+        return self.tops[self.ranks[node]]
+
+    def _bottom(self, node: int) -> float:
+        return self._top(node) + self.heights[self.ranks[node]]
+
+
+def ranks_of(shapes: Sequence[NodeShape], pairs: Sequence[Pair], limit: float, gap: float) -> list[int]:
+    """Return the rank of each node, from 0 on. The pairs have no cycle.
+
+    First each node is as high as it can be, in the order of their numbers, so that a rank that is full is followed by
+    another. Then those from which more links go than come in are lowered, to be near what reads them. Nodes that are
+    first lie in rank 0 and those that are last in the last rank, however many there are.
+    """
+    before: list[list[int]] = [[] for _ in shapes]
+    after: list[list[int]] = [[] for _ in shapes]
+    for source, target in pairs:
+        after[source].append(target)
+        before[target].append(source)
+    order = topological(len(shapes), pairs)
+    used: defaultdict[int, float] = defaultdict(float)
+    ranks = [0] * len(shapes)
+    lowest = int(any(shape.first for shape in shapes))
+    for node in order:
+        if not shapes[node].first:
+            rank = max((ranks[other] + 1 for other in before[node]), default=lowest)
+            room = limit - shapes[node].width
+            while used[rank] > room and used[rank] > 0:
+                rank += 1
+            ranks[node] = rank
+            used[rank] += shapes[node].width + gap
+    for node in reversed(order):
+        if shapes[node].first or len(after[node]) <= len(before[node]):
+            continue
+        wanted = min(ranks[other] for other in after[node]) - 1
+        room = limit - shapes[node].width
+        rank = next((rank for rank in range(wanted, ranks[node], -1) if used[rank] <= room), ranks[node])
+        used[ranks[node]] -= shapes[node].width + gap
+        used[rank] += shapes[node].width + gap
+        ranks[node] = rank
+    inner = max((rank for rank, shape in zip(ranks, shapes, strict=True) if not shape.last), default=-1)
+    return [inner + 1 if shape.last else rank for rank, shape in zip(ranks, shapes, strict=True)]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from nnhal.operations import conv_2d, depthwise_conv_2d, pooling
 from nnhal.operations._window import Forms
+from nnhal.operations.convolution import CONV_2D_FORMS, DEPTHWISE_CONV_2D_FORMS
+from nnhal.operations.pooling import FORMS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, Operation, OperationType
 
@@ -21,11 +22,11 @@ _LAYOUT_AND_DILATION: _Defaults = ((0,), (1, 1))
 _LAST_AXIS: _Defaults = ((-1,),)
 
 _WINDOWS: Mapping[int, tuple[Forms, _Defaults]] = {
-    OperationType.AVERAGE_POOL_2D: (pooling.FORMS, _LAYOUT),
-    OperationType.L2_POOL_2D: (pooling.FORMS, _LAYOUT),
-    OperationType.MAX_POOL_2D: (pooling.FORMS, _LAYOUT),
-    OperationType.CONV_2D: (conv_2d.FORMS, _LAYOUT_AND_DILATION),
-    OperationType.DEPTHWISE_CONV_2D: (depthwise_conv_2d.FORMS, _LAYOUT_AND_DILATION),
+    OperationType.AVERAGE_POOL_2D: (FORMS, _LAYOUT),
+    OperationType.L2_POOL_2D: (FORMS, _LAYOUT),
+    OperationType.MAX_POOL_2D: (FORMS, _LAYOUT),
+    OperationType.CONV_2D: (CONV_2D_FORMS, _LAYOUT_AND_DILATION),
+    OperationType.DEPTHWISE_CONV_2D: (DEPTHWISE_CONV_2D_FORMS, _LAYOUT_AND_DILATION),
 }
 """Operations whose optional arguments begin with the layout, wherever their form has it."""
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from benchmarks.cascade.chains import chain, planning_seconds
-from nnhal_devices.ethos_u.cascader.geometry.box import whole
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
+from nnhal_cascade.geometry.box import whole
+from nnhal_cascade.hardware.memory_file import system_for
 
 
 @pytest.mark.parametrize("parts", [1, 2, 7])

@@ -9,12 +9,26 @@ import pytest
 from benchmarks.cascade.chains import chain
 from benchmarks.cascade.loading import LoadedNetwork
 from benchmarks.cascade.networks import BIG, FAST_ACCELERATOR, NETWORKS, MeasuredNetwork
-from benchmarks.cascade.peaks import PlannedNetwork, frontier_table, peak_aims, peak_table, planned, run_table
+from benchmarks.cascade.peaks import (
+    PlannedNetwork,
+    budget_faults,
+    budgets_between,
+    drained_cycles,
+    frontier_table,
+    peak_aims,
+    peak_table,
+    planned,
+    repetition,
+    run_table,
+)
 from benchmarks.cascade.runs import MachineRun
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, Subgraph
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_cascade.compiler import CompilerOptions, compile_graph, frontier
+from nnhal_cascade.geometry.box import Interval, whole
+from nnhal_cascade.hardware.memory_file import system_for
+from nnhal_cascade.plans.plan import Plan, Proposal, WeightsIn
+from nnhal_cascade.schedule.schedule import Schedule
 
 SYSTEM = system_for(FAST_ACCELERATOR)
 
@@ -67,3 +81,61 @@ def test_tables_have_a_row_for_each(found: PlannedNetwork) -> None:
 
 def test_the_aims_are_below_what_others_reach() -> None:
     assert all(network.peak_aim < min(other.peak for other in network.published) for network in NETWORKS)
+
+
+def test_budgets_go_from_the_least_to_the_most() -> None:
+    found = budgets_between(1_000, 64_000)
+    assert (found[0], found[-1]) == (1_000, 64_000)
+    assert found == sorted(set(found))
+
+
+def test_the_budgets_of_a_chain_are_kept() -> None:
+    graph, system = chain(3), system_for("u55-128")
+    points = frontier(graph, system)
+    assert budget_faults(graph, system, [each.peak for each in reversed(points)]) == []
+
+
+def test_a_budget_that_is_not_the_least_is_a_fault() -> None:
+    graph, system = chain(3), system_for("u55-128")
+    least = frontier(graph, system)[-1].peak
+    (fault,) = budget_faults(graph, system, [least + 1_000])
+    assert fault == f"{least + 999:,} bytes are enough, and not just {least + 1_000:,}"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_more_memory_that_is_slower_is_a_fault(order: int) -> None:
+    graph, system = chain(3), system_for("u55-128")
+    budgets = [each.peak for each in reversed(frontier(graph, system))][::order]
+    slower = [fault for fault in budget_faults(graph, system, budgets) if "slower" in fault]
+    assert bool(slower) == (order < 0)
+
+
+def test_only_schedules_with_several_stripes_of_a_part_pay() -> None:
+    graph, system = chain(4), system_for("u55-128")
+    for schedule in frontier(graph, system):
+        several = any(
+            stripe < graph.tensors[graph.parts[part].output].shape[plan.along] or len(plan.tiles) > 1
+            for plan in schedule.proposal.plans
+            for part, stripe in zip(plan.parts, plan.stripes, strict=True)
+        )
+        assert (drained_cycles(schedule) > schedule.cycles) == several
+
+
+def test_less_memory_costs_more_if_pipelines_drain() -> None:
+    graph, system = chain(4), system_for("u55-128")
+    fastest = compile_graph(graph, system, CompilerOptions())
+    least = frontier(graph, system)[-1]
+    assert drained_cycles(least) - least.cycles > drained_cycles(fastest) - fastest.cycles
+
+
+def test_schedules_that_may_not_recompute_do_not() -> None:
+    assert {repetition(each) for each in frontier(chain(4), system_for("u55-128"))} == {1.0}
+
+
+def test_tiles_repeat_what_they_share() -> None:
+    graph = chain(2)
+    output = whole(graph.tensors[-1].shape)
+    tiles = tuple(output._replace(rows=Interval(start, start + 24)) for start in (0, 24))
+    plan = Plan((0, 1), (24, 24), (WeightsIn.STREAMED,) * 2, tiles)
+    schedule = Schedule(graph, system_for("u55-128"), Proposal((plan,), 0, 0), (False,), (), (), 0)
+    assert repetition(schedule) == pytest.approx((25 + 25 + 48) / 96)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.cascade import planning
-from benchmarks.cascade.planning import OWN, OWN_LEAST, chain_aims, process_aims
-from benchmarks.cascade.processes import ProcessCost
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
+from benchmarks.cascade.planning import (
+    OWN,
+    OWN_LEAST,
+    CommandFailedError,
+    ProcessCost,
+    chain_aims,
+    interleaved,
+    process_aims,
+    process_cost,
+)
+from nnhal_cascade.hardware.memory_file import system_for
 
 
 def test_own_processes_are_compared_with_the_fastest_other() -> None:
@@ -36,3 +45,22 @@ def test_chains_are_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.Monke
     assert aims[0].figure == points[-1][1]
     assert aims[1].figure == 1 - line.r_squared
     assert (tmp_path / "line.svg").read_text().startswith("<svg")
+
+
+def test_memory_is_that_of_the_command_and_not_of_the_tests() -> None:
+    small = process_cost([sys.executable, "-S", "-c", "pass"])
+    large = process_cost([sys.executable, "-S", "-c", "b'x' * (200 << 20)"])
+    assert small.mib < 40
+    assert 200 <= large.mib < 240
+
+
+def test_commands_take_turns() -> None:
+    command = [sys.executable, "-S", "-c", "pass"]
+    found = interleaved({"one": command, "two": command}, rounds=1)
+    assert list(found) == ["one", "two"]
+    assert all(each.cpu > 0 for each in found.values())
+
+
+def test_a_command_that_fails_says_why() -> None:
+    with pytest.raises(CommandFailedError, match="no such network"):
+        process_cost([sys.executable, "-S", "-c", "raise SystemExit('no such network')"])

@@ -11,7 +11,7 @@ from benchmarks.vela.comparison import Comparison, compared, comparison_table, s
 from benchmarks.vela.domination import Point
 from benchmarks.vela.program import Core, VelaRun, vela_command
 from benchmarks.vela.reports import VelaOperation, VelaSchedule, VelaSummary
-from nnhal_devices.ethos_u.cascader.geometry.box import Shape
+from nnhal_cascade.geometry.box import Shape
 
 FRONTIER = [Point(100_000, 5_000), Point(200_000, 4_000)]
 

@@ -6,9 +6,9 @@ import pytest
 
 from benchmarks.vela.plans import plans_of
 from benchmarks.vela.reports import VelaBuffer, VelaOperation, VelaSchedule
-from nnhal_devices.ethos_u.cascader.geometry.access import AffineRow
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
+from nnhal_cascade.geometry.access import AffineRow
+from nnhal_cascade.geometry.box import Axis, Interval, Shape
+from nnhal_cascade.graph.cascader_graph import (
     CascaderGraph,
     CascaderTensor,
     Part,
@@ -16,7 +16,7 @@ from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
     PartInput,
     PartKind,
 )
-from nnhal_devices.ethos_u.cascader.plans.plan import WeightsIn
+from nnhal_cascade.plans.plan import WeightsIn
 
 
 class _Same:

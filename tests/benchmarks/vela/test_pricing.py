@@ -7,12 +7,12 @@ import pytest
 from benchmarks.cascade.chains import chain
 from benchmarks.vela.plans import VelaPlan
 from benchmarks.vela.pricing import VelaPricer
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, whole
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
-from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
-from nnhal_devices.ethos_u.cascader.plans.homes import Homes
-from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
+from nnhal_cascade.geometry.box import Axis, Interval, whole
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.hardware.memory_file import system_for
+from nnhal_cascade.performance.stripe_pricer import StripePricer
+from nnhal_cascade.plans.homes import Homes
+from nnhal_cascade.plans.plan import Plan, WeightsIn
 
 SYSTEM = system_for("u55-128")
 

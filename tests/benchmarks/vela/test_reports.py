@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.vela.reports import VelaBuffer, parse_schedule, parse_summary
-from nnhal_devices.ethos_u.cascader.geometry.box import Shape
+from nnhal_cascade.geometry.box import Shape
 
 REGOR = """\
 Warning: No memory mode specified.

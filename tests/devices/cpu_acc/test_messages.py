@@ -9,6 +9,7 @@ from onnx import helper
 
 from nnhal.extensions.onnx import MESSAGE, NAME, OPERATION, PREFIX, operand_code
 from nnhal.resolved import ResolvedModel, inline_constants
+from nnhal.support import SUPPORTED, Unsupported
 from nnhal.types import (
     DataLocation,
     ExtensionNameAndPrefix,
@@ -23,7 +24,7 @@ from nnhal.types import (
 from nnhal_devices.cpu_acc.messages import MessageError, decode, opsets_of
 from nnhal_devices.cpu_acc.support import supported_operations
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import SUPPORTED, DriverOptions, Unsupported
+from nnhal_devices.driver import DriverOptions
 
 F32 = OperandType.TENSOR_FLOAT32
 

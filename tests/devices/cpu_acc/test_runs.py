@@ -11,6 +11,7 @@ from onnx import ModelProto, helper
 
 from nnhal.extensions.onnx import MESSAGE, NAME, OPERATION, PREFIX, operand_code
 from nnhal.resolved import ResolvedModel, inline_constants
+from nnhal.support import SUPPORTED, Unsupported
 from nnhal.types import (
     DataLocation,
     ExtensionNameAndPrefix,
@@ -25,7 +26,7 @@ from nnhal_devices.cpu_acc import runs
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.runs import supported
-from nnhal_devices.driver import SUPPORTED, DriverOptions, Unsupported
+from nnhal_devices.driver import DriverOptions
 from nnhal_devices.remembered import Remembered
 
 F32 = OperandType.TENSOR_FLOAT32

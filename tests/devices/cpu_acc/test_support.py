@@ -6,11 +6,11 @@ import pytest
 
 from nnhal.operations._types import F16, F32, I32, Q8A
 from nnhal.resolved import ResolvedModel, inline_constants
+from nnhal.support import SUPPORTED, Unsupported
 from nnhal.types import Model, Operand, OperandLifeTime, Operation, OperationType, Subgraph
 from nnhal_devices.cpu_acc.lowering import LOWERINGS
 from nnhal_devices.cpu_acc.rules import RULES
 from nnhal_devices.cpu_acc.support import supported_operations
-from nnhal_devices.driver import SUPPORTED, Unsupported
 from tests.support.agreement import like, single
 from tests.support.models import Recipe
 

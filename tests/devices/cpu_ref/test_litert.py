@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED, Unsupported
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import SUPPORTED, Unsupported
 from nnhal_frontends.tflite import import_tflite
 from tests.support.onnx_models import resolved
 from tests.support.tflite_files import TfliteFile, floats

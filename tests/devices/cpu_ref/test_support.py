@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED, Unsupported
 from nnhal.types import ExtensionNameAndPrefix, Operand, OperationType
 from nnhal_devices.cpu_ref.support import supported_operations
-from nnhal_devices.driver import SUPPORTED, Unsupported
 from tests.support.subgraphs import B8, I32, Program
 
 FOREIGN = (1 << 16) + 7

@@ -7,13 +7,14 @@ import pytest
 
 from nnhal.operations._types import Q8A
 from nnhal.resolved import ResolvedModel
+from nnhal.support import Supported
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.backend import MemoryKind
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions, Supported
+from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
 from nnhal_devices.ethos_n.costs import ROOFLINE, inference_ns
 from nnhal_devices.ethos_n.driver import EthosN
 from tests.support.agreement import QUANTIZATION, random, single

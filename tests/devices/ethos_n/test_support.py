@@ -4,8 +4,8 @@ import pytest
 
 from nnhal.operations._types import F32, Q8A
 from nnhal.resolved import ResolvedModel, inline_constants
+from nnhal.support import SUPPORTED, Unsupported
 from nnhal.types import Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph
-from nnhal_devices.driver import SUPPORTED, Unsupported
 from nnhal_devices.ethos_n.support import supported_operations
 from tests.support.agreement import like, single
 from tests.support.models import Recipe

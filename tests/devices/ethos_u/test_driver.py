@@ -10,17 +10,17 @@ from nnhal.errors import HalError
 from nnhal.operations._types import Q8A
 from nnhal.resolved import ResolvedModel
 from nnhal.types import ErrorStatus, OperandType
+from nnhal_cascade.compiler import CompilerOptions, compile_graph
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.machine.errors import StreamError
+from nnhal_cascade.machine.part_program import PartProgram
+from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_devices.backend import MemoryKind, tensor_handles_of
 from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
-from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, compile_graph
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
-from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.driver import EthosU
-from nnhal_devices.ethos_u.machine.errors import StreamError
-from nnhal_devices.ethos_u.machine.part_program import PartProgram
 from tests.support.agreement import random
 from tests.support.ethos_u import examples, needs_networks, network, padded_convolution
 from tests.support.models import memory_of, run_on

@@ -5,9 +5,10 @@ from onnx import helper
 
 from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS, Q8C
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import ChannelQuant, OperandType, OperationType
 from nnhal_devices.cpu_acc.driver import CpuAcc
-from nnhal_devices.driver import SUPPORTED, DriverOptions, Support, Unsupported
+from nnhal_devices.driver import DriverOptions
 from nnhal_devices.gpu_acc.support import supported_operations
 from nnhal_frontends.onnx import import_onnx
 from tests.support.agreement import like, single

@@ -9,9 +9,10 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import ErrorStatus
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import SUPPORTED, Driver, DriverOptions, PrepareOptions, Support, Unsupported, Workload
+from nnhal_devices.driver import Driver, DriverOptions, PrepareOptions, Workload
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.models import ValidModel
 from nnhal_devices.host.settings import DeviceSettings

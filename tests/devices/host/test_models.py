@@ -16,12 +16,13 @@ from nnhal.codec import model_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.memory import create_ashmem, create_read_only, map_file, mapped_regions, open_pool
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED, Support, Supported, Unsupported
 from nnhal.types import Ashmem, DataLocation, Memory, Model, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.v1 import model_pb2
 from nnhal.validation import validate_model
 from nnhal_devices.backend import Backend
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import SUPPORTED, DriverOptions, PrepareOptions, Support, Supported, Unsupported, Workload
+from nnhal_devices.driver import DriverOptions, PrepareOptions, Workload
 from nnhal_devices.host import models
 from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from nnhal_devices.mlip.flow.flow_partition import FlowOptions
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.partition.partitioning import partition
+from nnhal_mlip.flow.flow_partition import FlowOptions
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.reference import evaluate
+from nnhal_mlip.flow.partition.partitioning import partition
 from tests.support.flow_graphs import GraphOf, random_inputs
 from tests.support.mlip_runs import distance, layer_by_layer, ranges_of, run_steps
 

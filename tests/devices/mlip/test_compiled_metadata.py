@@ -10,8 +10,8 @@ import pytest
 
 from nnhal.operations._types import F16, F32, Q8A, Q8AS
 from nnhal.types import OperandType
-from nnhal_devices.mlip.model_compiler import ModelCompiler
-from nnhal_devices.mlip.options import read_options
+from nnhal_mlip.model_compiler import ModelCompiler
+from nnhal_mlip.options import read_options
 from tests.support.mlip_hal import ZERO_POINTS, mlip_examples
 
 INT8, FP16, FP32 = 1, 7, 8

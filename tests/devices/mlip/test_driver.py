@@ -8,22 +8,23 @@ import pytest
 from nnhal.errors import HalError
 from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED
+from nnhal.support.parts import part_of
 from nnhal.types import ErrorStatus, ExecutionPreference, Operand, OperandType, OperationType
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import SUPPORTED, Argument, CompiledWorkload, Control, DriverOptions, Outcome, PrepareOptions
-from nnhal_devices.mlip.compiler.errors import MisfitOfTilesError
+from nnhal_devices.driver import Argument, CompiledWorkload, Control, DriverOptions, Outcome, PrepareOptions
 from nnhal_devices.mlip.driver import Mlip
-from nnhal_devices.mlip.simulator.errors import SimulatorInputError
-from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.workload import SimulatedWorkload
-from nnhal_devices.npu_support.parts import part_of
+from nnhal_mlip.compiler.errors import MisfitOfTilesError
+from nnhal_mlip.simulator.errors import SimulatorInputError
+from nnhal_mlip.simulator.simulator import Simulator
 from tests.support.agreement import single
 from tests.support.mlip_hal import EACH_EXAMPLE, SCALE, TYPES, MlipRecipe, is_taken, mlip_examples, random_inputs
 from tests.support.models import memory_of, run_on
 from tests.support.npu import SAME
 
 CHECKED = Mlip(DriverOptions(extra={"checked": "true"}))
-COMPILER = "nnhal_devices.mlip.compilation.compile_files"
+COMPILER = "nnhal_mlip.compilation.compile_files"
 
 
 def mlip(**options: str) -> Mlip:

@@ -10,10 +10,10 @@ from nnhal_devices.driver import DriverOptions, PrepareOptions, ShownWorkload
 from nnhal_devices.figures import WorkloadFigures
 from nnhal_devices.mlip.driver import Mlip
 from nnhal_devices.mlip.figures import network_figures
-from nnhal_devices.mlip.model_compiler import ModelCompiler
-from nnhal_devices.mlip.options import read_options
-from nnhal_devices.mlip.program.program import OCM_BYTES
 from nnhal_devices.mlip.workload import SimulatedWorkload
+from nnhal_mlip.model_compiler import ModelCompiler
+from nnhal_mlip.options import read_options
+from nnhal_mlip.program.program import OCM_BYTES
 from tests.devices.mlip.test_driver import residual_network, separate_parts
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.flow.flow_partition import FlowOptions, FlowPartition
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.partition.partitioning import partition
-from nnhal_devices.mlip.program.program import OCM_BYTES
+from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.reference import evaluate
+from nnhal_mlip.flow.partition.partitioning import partition
+from nnhal_mlip.program.program import OCM_BYTES
 from tests.support.flow_graphs import GraphOf, random_inputs
 from tests.support.flow_networks import inception_block, mlp, mobilenet_v1, resnet18, resnet50, ssd_head
 from tests.support.mlip_runs import (

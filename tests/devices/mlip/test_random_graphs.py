@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from nnhal_devices.mlip.compiler.compiled import CompiledSubgraph
-from nnhal_devices.mlip.compiler.errors import MisfitOfTilesError
-from nnhal_devices.mlip.flow.flow_partition import FlowOptions, FlowPartition
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.partition.partitioning import partition
-from nnhal_devices.mlip.program.program import OCM_BYTES
-from nnhal_devices.mlip.timing.bounds import program_bound
+from nnhal_mlip.compiler.compiled import CompiledSubgraph
+from nnhal_mlip.compiler.errors import MisfitOfTilesError
+from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_mlip.flow.graph.reference import evaluate
+from nnhal_mlip.flow.partition.partitioning import partition
+from nnhal_mlip.program.program import OCM_BYTES
+from nnhal_mlip.simulator.report import program_bound
 from tests.support.flow_graphs import random_inputs
 from tests.support.mlip_runs import (
     PROFILE,

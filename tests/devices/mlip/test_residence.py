@@ -9,8 +9,8 @@ from nnhal.operations._types import F16
 from nnhal.types import ErrorStatus
 from nnhal_devices.driver import DriverOptions, PrepareOptions
 from nnhal_devices.mlip.driver import Mlip
-from nnhal_devices.mlip.program.binary import MlipBinary
 from nnhal_devices.mlip.residence import OcmResidence
+from nnhal_mlip.program.binary import MlipBinary
 from tests.support.mlip_hal import mlip_examples
 
 MANY = 8 * 64

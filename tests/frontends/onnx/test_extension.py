@@ -12,10 +12,11 @@ from onnx.reference import ReferenceEvaluator
 
 from nnhal.errors import HalError
 from nnhal.extensions.onnx import OPERATION, operand_code
+from nnhal.support import SUPPORTED
 from nnhal.types import OperationType
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import SUPPORTED, Driver, DriverOptions
+from nnhal_devices.driver import Driver, DriverOptions
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.onnx import import_onnx
 from tests.support.extended import messages, run_extended

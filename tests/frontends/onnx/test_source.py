@@ -14,10 +14,11 @@ from onnx import TensorProto, helper
 
 from nnhal.arrays import Array
 from nnhal.resolved import propagate_dimensions
+from nnhal.support import SUPPORTED
 from nnhal.types import Model, OperationType
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_acc.session import session_options
-from nnhal_devices.driver import SUPPORTED, DriverOptions
+from nnhal_devices.driver import DriverOptions
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.onnx import import_onnx
 from nnhal_service.partition import Step

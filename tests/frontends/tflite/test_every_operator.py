@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tflite
 
+from nnhal.support import Unsupported
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import Unsupported
 from nnhal_frontends.tflite import import_tflite
 from nnhal_frontends.tflite.ops import CONVERTERS
 from tests.support.drawn_values import random

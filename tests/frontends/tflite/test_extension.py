@@ -10,9 +10,9 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal.extensions.tflite import number_of
+from nnhal.support import Unsupported
 from nnhal.types import OperandType
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import Unsupported
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.tflite import import_tflite

@@ -11,10 +11,11 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
+from nnhal.support import SUPPORTED
 from nnhal.types import OperandLifeTime, Operation, OperationType, Subgraph
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import SUPPORTED, DriverOptions
+from nnhal_devices.driver import DriverOptions
 from nnhal_frontends.tflite import import_tflite
 from tests.support.models import run_on
 from tests.support.onnx_models import resolved

@@ -20,23 +20,23 @@ from nnhal.recording.file_form import MAGIC, RECORD, RecordKind
 from nnhal.recording.models import recorded_model, restored_model
 from nnhal.types import NO_DEADLINE
 from nnhal.v1 import device_pb2, recording_pb2
+from nnhal_cascade.graph.matchers import build_graph
+from nnhal_cascade.hardware.memory_file import system_for
+from nnhal_cascade.stream.binary import from_bytes, to_bytes
+from nnhal_cascade.stream.digest import DIGEST_BYTES
+from nnhal_cascade.stream.disassembler import disassemble
+from nnhal_cascade.stream.emit import emit
 from nnhal_devices.cpu_acc.artifact import read_artifact
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import DriverOptions, PrepareOptions
-from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
-from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
-from nnhal_devices.ethos_u.cascader.stream.binary import from_bytes, to_bytes
-from nnhal_devices.ethos_u.cascader.stream.digest import DIGEST_BYTES
-from nnhal_devices.ethos_u.cascader.stream.disassembler import disassemble
-from nnhal_devices.ethos_u.cascader.stream.emit import emit
 from nnhal_devices.host import cache as entries
 from nnhal_devices.host.cache import CacheFiles, EntryLengths
 from nnhal_devices.host.models import ValidModel, resolve
-from nnhal_devices.mlip.program.binary import read_binary, write_binary
-from nnhal_devices.mlip.program.errors import BinaryError
-from nnhal_devices.mlip.program.metadata import METADATA_BYTES, sealed
-from nnhal_devices.mlip.program.program import TensorType
 from nnhal_hosting.faults import FaultDocumentError, read_document
+from nnhal_mlip.program.binary import read_binary, write_binary
+from nnhal_mlip.program.errors import BinaryError
+from nnhal_mlip.program.metadata import METADATA_BYTES, sealed
+from nnhal_mlip.program.program import TensorType
 from tests.fuzz.mutators.messages import MessageMutator
 from tests.fuzz.mutators.octets import mutate_octets, mutate_words
 from tests.fuzz.mutators.texts import mutate_text

@@ -4,9 +4,10 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal.operations._types import F16, F32
-from nnhal.operations.rnn import Input
+from nnhal.operations.rnn import RnnInput
 from nnhal.types import OperandType, OperationType
-from tests.support.operations import Given, dimensions_of, integers, level_of, open_tensor, output
+from nnhal.types.layout import Dimensions
+from tests.support.operations import Given, absent, dimensions_of, integers, level_of, open_tensor, output
 
 RNN, SEQUENCE = OperationType.RNN, OperationType.UNIDIRECTIONAL_SEQUENCE_RNN
 BATCH, INPUT, UNITS, TIME = 2, 3, 4, 5
@@ -25,7 +26,7 @@ def test_state_and_output(code: OperandType, level: int) -> None:
 
 def test_recurrent_weights_are_square() -> None:
     inputs = [open_tensor(F32, (BATCH, INPUT)), *cell(), *integers(1)]
-    inputs[Input.RECURRENT_WEIGHTS] = open_tensor(F32, (UNITS, UNITS + 1))
+    inputs[RnnInput.RECURRENT_WEIGHTS] = open_tensor(F32, (UNITS, UNITS + 1))
     with pytest.raises(HalError, match="the output size 5, expected 4"):
         dimensions_of(RNN, inputs, output(F32), output(F32))
 
@@ -49,3 +50,39 @@ def test_other_activations_and_orders_are_refused(activation: int, time_major: i
     inputs = [open_tensor(F32, (TIME, BATCH, INPUT)), *cell(), *integers(activation, time_major)]
     with pytest.raises(HalError, match="expected 0"):
         dimensions_of(SEQUENCE, inputs, output(F32))
+
+
+SVDF = OperationType.SVDF
+SVDF_BATCH, SVDF_INPUT, FILTERS, MEMORY = 2, 3, 6, 5
+
+
+def inputs_of(rank: int, bias: Dimensions = (), state: Dimensions = (SVDF_BATCH, MEMORY * FILTERS)) -> list[Given]:
+    return [
+        open_tensor(F32, (SVDF_BATCH, SVDF_INPUT)),
+        open_tensor(F32, (FILTERS, SVDF_INPUT)),
+        open_tensor(F32, (FILTERS, MEMORY)),
+        open_tensor(F32, bias) if bias else absent(F32),
+        open_tensor(F32, state),
+        *integers(rank, 0),
+    ]
+
+
+@pytest.mark.parametrize("bias", [(), (3,)])
+def test_svdf_state_and_output(bias: Dimensions) -> None:
+    inputs = inputs_of(2, bias)
+    assert level_of(SVDF, inputs, output(F32, (0, 0)), output(F32, (0, 0))) == 1
+    assert dimensions_of(SVDF, inputs, output(F32), output(F32)) == ((SVDF_BATCH, MEMORY * FILTERS), (SVDF_BATCH, 3))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (inputs_of(4), "got 6 filters, expected a multiple of 4"),
+        (inputs_of(0), "rank 0, expected 1 or more"),
+        (inputs_of(2, (6,)), "the units 6, expected 3"),
+        (inputs_of(2, (), (SVDF_BATCH, (MEMORY - 1) * FILTERS)), "the state size 30, expected 24"),
+    ],
+)
+def test_what_does_not_fit_is_refused(inputs: list[Given], message: str) -> None:
+    with pytest.raises(HalError, match=message):
+        dimensions_of(SVDF, inputs, output(F32), output(F32))

@@ -5,8 +5,9 @@ from itertools import product
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations import UnknownYet, pooling
+from nnhal.operations import UnknownYet
 from nnhal.operations._window import SAME, VALID, Axis, Window
+from nnhal.operations.pooling import window_of
 from nnhal.types import FusedActivation, OperandType, OperationType
 from tests.support.operations import Given, boolean, context, integers, open_tensor, output
 
@@ -14,7 +15,7 @@ F32 = OperandType.TENSOR_FLOAT32
 
 
 def window(inputs: list[Given]) -> Window:
-    return pooling.window_of(context(OperationType.MAX_POOL_2D, inputs, [output(F32)]))
+    return window_of(context(OperationType.MAX_POOL_2D, inputs, [output(F32)]))
 
 
 def test_implicit_and_explicit_form_are_told_apart_and_width_comes_first() -> None:

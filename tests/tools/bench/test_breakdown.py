@@ -9,12 +9,12 @@ from pathlib import Path
 import onnx
 import pytest
 
+from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.bench.processes import TracingRefusedError
 from nnhal_tools.bench.serve import Target, Transport
 from nnhal_tools.bench.serve.breakdown import Breakdown, break_down, tables
 from nnhal_tools.bench.serve.breakdown import measured as measured_module
 from nnhal_tools.bench.serve.server import SMALL, BenchServer, serving, small_model
-from nnhal_tools.terminal import output_console, show_table
 from tests.support.command import nnhal
 
 SECONDS = 0.1

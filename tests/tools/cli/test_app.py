@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,3 +17,51 @@ def test_the_list_says_what_the_command_itself_says(name: str) -> None:
     command = COMMANDS[name].load(name)
     (first, *_) = inspect.cleandoc(command.help).split("\n\n")
     assert (command.name, " ".join(first.split())) == (name, COMMANDS[name].help)
+
+
+def nnhal(packages: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command while a folder with other people's packages is installed."""
+    program = f"import sys; sys.path.append({str(packages)!r}); from nnhal_tools.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package that has a compiler with a command, and one whose command cannot be imported."""
+    folder = tmp_path_factory.mktemp("packages")
+    information = folder / "vendor-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: vendor\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(
+        "[nnhal.commands]\nvendor = vendor_compiler:compile_for\nlost = vendor_missing:app\nrun = vendor_compiler:lie\n"
+    )
+    (folder / "vendor_compiler.py").write_text(
+        'def compile_for(parts: int = 1) -> None:\n    """Compile for a vendor."""\n    print(f"{parts} parts")\n'
+    )
+    return folder
+
+
+def test_a_package_adds_a_command(packages: Path) -> None:
+    done = nnhal(packages, "vendor", "--parts", "3")
+    assert (done.returncode, done.stdout) == (0, "3 parts\n"), done.stderr
+
+
+def test_the_list_has_the_commands_of_packages(packages: Path) -> None:
+    done = nnhal(packages, "--help")
+    assert done.returncode == 0
+    assert "Compile for a vendor." in done.stdout
+    assert "Compile an 8-bit network for an Ethos-U" in done.stdout
+    assert "Cannot be imported: ModuleNotFoundError" in done.stdout
+
+
+def test_a_command_that_cannot_be_imported_says_so(packages: Path) -> None:
+    done = nnhal(packages, "lost", "--any", "thing")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "nnhal: command 'lost' of vendor_missing:app cannot be imported: "
+        "ModuleNotFoundError: No module named 'vendor_missing'\n"
+    )
+
+
+def test_a_package_does_not_take_the_name_of_our_command(packages: Path) -> None:
+    assert "Run one inference" in nnhal(packages, "run", "--help").stdout

@@ -1,13 +1,16 @@
 """The commands, with what they share: help, and errors of one line with a hint.
 
-A command's module is imported when the command runs, since the list of commands needs none of them.
+A command's module is imported when the command runs, since the list of commands needs none of them. Installed packages
+add commands by entry points of the group ``nnhal.commands``: a function with typer's annotations, or a ``typer.Typer``.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any
 
 import typer
@@ -30,14 +33,18 @@ class LazyCommand:
     def load(self, name: str) -> Any:
         """Import the command."""
         module, _, attribute = self.target.partition(":")
-        found = getattr(import_module(module), attribute)
-        if not isinstance(found, typer.Typer):
-            settings = {"allow_extra_args": True, "ignore_unknown_options": True} if self.passes_through else None
-            function, found = found, typer.Typer(add_completion=False)
-            found.command(name, context_settings=settings, add_help_option=not self.passes_through)(function)
-        command = typer.main.get_command(found)
-        command.name = name
-        return command
+        return command_of(name, getattr(import_module(module), attribute), self.passes_through)
+
+
+def command_of(name: str, found: Any, passes_through: bool = False) -> Any:
+    """Make a command of a function or of a group of commands."""
+    if not isinstance(found, typer.Typer):
+        settings = {"allow_extra_args": True, "ignore_unknown_options": True} if passes_through else None
+        function, found = found, typer.Typer(add_completion=False)
+        found.command(name, context_settings=settings, add_help_option=not passes_through)(function)
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
 
 
 COMMANDS = {
@@ -55,14 +62,6 @@ COMMANDS = {
     "diff": LazyCommand(
         "nnhal_tools.cli.diff:diff",
         "Compare MODEL on a device with a reference, layer by layer: where they part, by how much, and why.",
-    ),
-    "cascade": LazyCommand(
-        "nnhal_tools.cli.cascade:cascade",
-        "Compile an 8-bit network for an Ethos-U with a budget of bytes: its cascades, its buffers, what they cost.",
-    ),
-    "mlip": LazyCommand(
-        "nnhal_tools.cli.mlip:app",
-        "Compile a network for an MLIP: what it takes and why not the rest, files, binaries, modelled time.",
     ),
     "conformance": LazyCommand(
         "nnhal_tools.cli.conformance:conformance",
@@ -168,8 +167,41 @@ COMMANDS = {
 """In the order in which help lists them."""
 
 
+ENTRY_POINT_GROUP = "nnhal.commands"
+
+
+@cache
+def plug_ins() -> dict[str, EntryPoint]:
+    """Return the commands of installed packages by name, sorted. A name of ours stays ours."""
+    found = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in COMMANDS}
+    return dict(sorted(found.items()))
+
+
+def _plugged_in(point: EntryPoint) -> Any:
+    """Import a package's command; one that cannot be imported is a command that says so."""
+    try:
+        return command_of(point.name, point.load())
+    except Exception as error:  # whatever another package's module raises
+        reason = f"{type(error).__name__}: {error}"
+
+        def broken() -> None:
+            raise ValueError(f"command {point.name!r} of {point.value} cannot be imported: {reason}")
+
+        broken.__doc__ = f"Cannot be imported: {reason}"
+        return command_of(point.name, broken, passes_through=True)
+
+
 class _LazyGroup(TyperGroup):
     """Runs the commands in place of the placeholders that stand for them in the list."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *plug_ins()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is None and cmd_name in plug_ins():
+            return _plugged_in(plug_ins()[cmd_name])
+        return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.bench.alignment import AlignmentReport, measure_alignment
 from nnhal_tools.bench.chain import MOST_STEPS, ChainReport, measure_chain
 from nnhal_tools.bench.fallback import KIB, SIZES, FallbackReport, measure_fallback
@@ -18,7 +19,6 @@ from nnhal_tools.bench.hop import HopReport, measure_hop
 from nnhal_tools.bench.modes import measure_modes
 from nnhal_tools.bench.network import measure_networks
 from nnhal_tools.cli.bench_serve import serve
-from nnhal_tools.terminal import output_console, show_table
 
 app = typer.Typer(help="Measure, against a named floor, in one run.", no_args_is_help=True, add_completion=False)
 app.command("serve")(serve)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import onnx
 
+from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.bench.serve import Target, Transport
 from nnhal_tools.bench.serve.breakdown import break_down, tables
 from nnhal_tools.bench.serve.server import MOST_INSTANCES, SMALL, serving, small_model
-from nnhal_tools.terminal import output_console, show_table
 
 Targets = Callable[[Mapping[Transport, str], Mapping[Transport, str]], Iterable[Target]]
 """Makes the targets from the address of each transport, and the name of the model there."""

@@ -11,13 +11,13 @@ from typing import Annotated, TypeVar
 import typer
 
 from nnhal.types.layout import Dimensions
+from nnhal_frontends.input_shapes import parse_lengths, parse_shapes
 from nnhal_tools.bench.serve import FLOORS, Measurement, Settings, Target, Transport, measure
 from nnhal_tools.bench.serve.report import as_json, measurement_lines, settings_lines, summary_lines, write_csv
 from nnhal_tools.bench.serve.server import MOST_INSTANCES, SMALL, BenchServer, serving, small_model
 from nnhal_tools.cli.bench_breakdown import show_breakdowns
 from nnhal_tools.cli.model_options import Lengths, Shapes
 from nnhal_tools.given_model import read_model
-from nnhal_tools.input_shapes import parse_lengths, parse_shapes
 
 _SHARED = {"none": (False,), "system": (True,), "both": (False, True)}
 T = TypeVar("T")

@@ -17,6 +17,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from nnhal_pages.explanation.marks import counted
+from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, TestResult, Verdict
 from nnhal_tools.conformance.shrinking import REFERENCE, Reducer, reduction_words
@@ -25,7 +26,6 @@ from nnhal_tools.conformance.vectors import Vector, read_vectors
 from nnhal_tools.conformance.written import vector_line
 from nnhal_tools.given_model import require_writable
 from nnhal_tools.shrink import MOST_TRIES
-from nnhal_tools.terminal import output_console, show_table
 from nnhal_tools.up import RenewableDevice
 
 _CLIENT = "nnhal-conformance"

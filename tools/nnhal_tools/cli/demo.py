@@ -16,9 +16,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from nnhal.arrays import Array
+from nnhal_pages.terminal import Name, output_console, show_table
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.demo.digits import HEAD_PINS, MODELS, Classification, Digits, classify, classify_alone, held_out
-from nnhal_tools.terminal import Name, output_console, show_table
 from nnhal_tools.up import DEFAULT_TOPOLOGY
 
 _SHADES = " ░▒▓█"

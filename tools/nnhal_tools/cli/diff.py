@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.model_options import Lengths, Shapes, SignatureName
 from nnhal_tools.diff import DiffRequest, Limits, diff_model
 from nnhal_tools.diff.page import diff_page
 from nnhal_tools.diff.tables import show_report
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.input_files import read_samples
-from nnhal_tools.terminal import output_console
 
 
 def diff(

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from nnhal_pages.terminal import output_console
 from nnhal_tools.doctor import DoctorFinding, Status, examine
 from nnhal_tools.settings import ClientSettings
-from nnhal_tools.terminal import output_console
 
 _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
 

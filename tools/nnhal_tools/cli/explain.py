@@ -22,11 +22,11 @@ from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
 from nnhal_pages.explanation.page import page
+from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.model_options import Everything, Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.explain import show, with_unknown_times
 from nnhal_tools.given_model import GivenModel, read_model, require_writable
-from nnhal_tools.terminal import output_console
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Topology, read_topology
 from nnhal_tools.up.drivers import topology_of_drivers

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from nnhal.v1 import admin_pb2
 from nnhal_hosting.logs import LEVELS, levels_from
+from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, say
 from nnhal_tools.operate.operator_session import OperatorSession
 from nnhal_tools.operate.plain import plain
-from nnhal_tools.terminal import output_console
 
 _LOOK_SECONDS = 0.5
 _MOST_KEPT = 5000

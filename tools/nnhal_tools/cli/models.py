@@ -16,13 +16,13 @@ from nnhal.v1 import framework_admin_pb2, framework_pb2
 from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_hosting.recording_trace import recording_trace
 from nnhal_pages.explanation.page import page
+from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.model_options import Everything, pins_from
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, print_rows, say
 from nnhal_tools.explain import show, with_unknown_times
 from nnhal_tools.operate.holdings import MODEL_COLUMNS, model_rows
 from nnhal_tools.operate.operator_session import split_id
 from nnhal_tools.operate.plain import plain
-from nnhal_tools.terminal import output_console
 
 _LOOK_SECONDS = 0.2
 _MOST_RECORDED = 1000

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from nnhal_pages.terminal import output_console
 from nnhal_tools.fitted_rows import fitted_rows
 from nnhal_tools.operate.operator_session import OperatorSession
 from nnhal_tools.settings import ClientSettings
-from nnhal_tools.terminal import output_console
 
 DirectoryOption = Annotated[
     Path | None, typer.Option("--directory", help="Where the processes are; NNHAL_DIRECTORY or /run/nnhal by default.")

@@ -19,12 +19,12 @@ from nnhal.tensors import stored_inputs
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
+from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.explain import show_ledger
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.input_files import read_inputs
-from nnhal_tools.terminal import output_console, show_table
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DEFAULT_TOPOLOGY, read_topology
 

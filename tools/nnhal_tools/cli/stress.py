@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from nnhal_pages.terminal import output_console
 from nnhal_tools.given_model import require_writable
 from nnhal_tools.stress import StressReport, StressScript, draw_clients, reduce_script, run_script, run_stress
 from nnhal_tools.stress.script_file import read_script, write_script
 from nnhal_tools.stress.supervisor import Watch
 from nnhal_tools.stress.tables import show_reduced, show_report
-from nnhal_tools.terminal import output_console
 from nnhal_tools.up import opened_device
 
 _NAME = "nnhal-stress"

@@ -11,11 +11,11 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, printable_text
 from nnhal_tools.fitted_rows import fitted_rows
 from nnhal_tools.operate.rates import CounterSample, DeviceRates, ModelRates, device_rates, model_rates, take_sample
 from nnhal_tools.operate.words import in_bytes, lasting, request_time
-from nnhal_tools.terminal import output_console
 
 _DEVICE_COLUMNS = (
     "device",

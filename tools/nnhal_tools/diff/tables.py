@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nnhal_pages.explanation.marks import counted
+from nnhal_pages.terminal import Footnotes, Name, show_table
 from nnhal_tools.diff.report import DiffReport, LayerDiff
 from nnhal_tools.diff.words import (
     cosine_words,
@@ -19,7 +20,6 @@ from nnhal_tools.diff.words import (
     title_of,
     verdict,
 )
-from nnhal_tools.terminal import Footnotes, Name, show_table
 
 _NUMBERS = ("differ", "largest", "mean", "SQNR", "cosine", "growth", "alone")
 

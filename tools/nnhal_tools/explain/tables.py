@@ -10,10 +10,10 @@ from rich.table import Column, Table
 from nnhal.reports import LedgerEntry
 from nnhal_client.explanation import EdgeStory, Explanation
 from nnhal_pages.image_layouts import ADDED
+from nnhal_pages.terminal import Footnotes, Name, show_table
 from nnhal_pages.units import duration, place
 from nnhal_pages.wires import link_words, sent_words
 from nnhal_tools.explain.summary import bytes_of, show_summary, time_of
-from nnhal_tools.terminal import Footnotes, Name, show_table
 
 
 def show(explanation: Explanation, console: Console, notes: Sequence[str] = (), everything: bool = False) -> None:

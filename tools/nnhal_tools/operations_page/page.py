@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 
 from nnhal.operations import OperationDefinition
@@ -70,18 +71,25 @@ def _body(definition: OperationDefinition, forms: list[Form]) -> str:
     parts = [_summary(definition), ""]
     for form in forms:
         if len(forms) > 1:
-            parts += [f"The {form.names.__name__.lower()} form:" if form.names else "", ""]
+            parts += [
+                f"The {'implicit' if form.names.__name__.endswith('Implicit') else 'explicit'} form:"
+                if form.names
+                else "",
+                "",
+            ]
         parts += ["| input | name | types | what it is |", "|---|---|---|---|", *_inputs(definition, form), ""]
     parts += [f"Outputs: {_outputs(definition, forms[0])}", ""]
     return "\n".join(parts)
 
 
 def _summary(definition: OperationDefinition) -> str:
-    """The first line of the operation's module, without the names that are in the heading."""
+    """What the operation's module says of it: ``PAD and PAD_V2: a tensor with a border.`` begins a paragraph."""
     module = importlib.import_module(definition.validate.__module__)
-    line = next(text for text in (inspect.getdoc(module) or "").splitlines() if text)
-    _, _, rest = line.partition(": ")
-    return rest[:1].upper() + rest[1:] if rest else line
+    for line in (inspect.getdoc(module) or "").splitlines():
+        names, _, rest = line.partition(": ")
+        if definition.type.name in re.split(", | and ", names):
+            return rest[:1].upper() + rest[1:]
+    raise LookupError(f"{module.__name__} says nothing of {definition.type.name}")
 
 
 def _inputs(definition: OperationDefinition, form: Form) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -21,7 +22,6 @@ from nnhal_tools.replay.origin import origin_of
 from nnhal_tools.replay.outcomes import Found
 from nnhal_tools.replay.report import ReplayReport
 from nnhal_tools.replay.session import PLAYED, PlayedSession
-from nnhal_tools.replay.turns import Turns
 from nnhal_tools.up import opened_device
 
 _CLIENT = "nnhal-replay"
@@ -144,3 +144,42 @@ def _origins(
                     sides = (request.device, device), (name, reference)
                     origins[number] = origin_of(model, bound, execution, recording, *sides)
     return origins
+
+
+class Turns:
+    """The turns of calls of several sessions. Safe to use from several threads.
+
+    Calls that overlap in the recording may overlap again. As each waits for earlier ones only, none waits for ever.
+    """
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        by_end = sorted(range(len(records)), key=lambda number: records[number].ended_ns)
+        ends = [records[number].ended_ns for number in by_end]
+        self._places = {number: place for place, number in enumerate(by_end)}
+        self._before = [bisect_right(ends, record.started_ns) for record in records]
+        self._is_done = bytearray(len(records))
+        self._done = 0
+        self._has_failed = False
+        self._changed = threading.Condition()
+
+    def wait_for(self, number: int) -> bool:
+        """Wait until a call may begin; return False if the replay is over."""
+        with self._changed:
+            # A call of no length is among those that end at its own beginning.
+            needed = min(self._before[number], self._places[number])
+            self._changed.wait_for(lambda: self._done >= needed or self._has_failed)
+            return not self._has_failed
+
+    def end(self, number: int) -> None:
+        """Note that a call has ended, or was left out."""
+        with self._changed:
+            self._is_done[self._places[number]] = 1
+            while self._done < len(self._is_done) and self._is_done[self._done]:
+                self._done += 1
+            self._changed.notify_all()
+
+    def fail(self) -> None:
+        """Have all sessions end."""
+        with self._changed:
+            self._has_failed = True
+            self._changed.notify_all()

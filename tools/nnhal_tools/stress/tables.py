@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from nnhal_pages.explanation.marks import counted
+from nnhal_pages.terminal import show_table
 from nnhal_tools.stress.reduction import ReducedScript
 from nnhal_tools.stress.report import CLOSED, CUT_OFF, StressReport
-from nnhal_tools.terminal import show_table
 
 _COLUMNS = {
     "ok": ("NONE",),

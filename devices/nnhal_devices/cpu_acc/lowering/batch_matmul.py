@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from nnhal.operations.batch_matmul import Input
+from nnhal.operations.matrix import BatchMatmulInput
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 
 def batch_matmul(to: Emitter) -> None:
     """Matrices are transposed as asked before they are multiplied."""
-    first = _oriented(to, Input.FIRST, to.op.boolean(Input.TRANSPOSE_FIRST))
-    second = _oriented(to, Input.SECOND, to.op.boolean(Input.TRANSPOSE_SECOND))
+    first = _oriented(to, BatchMatmulInput.FIRST, to.op.boolean(BatchMatmulInput.TRANSPOSE_FIRST))
+    second = _oriented(to, BatchMatmulInput.SECOND, to.op.boolean(BatchMatmulInput.TRANSPOSE_SECOND))
     to.keep_real(to.graph.add("MatMul", first, second))
 
 

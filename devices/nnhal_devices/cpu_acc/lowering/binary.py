@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnhal.operations._window import activation_of
-from nnhal.operations.binary import Input
+from nnhal.operations.elementwise import BinaryInput
 from nnhal.types import OperationType
 from nnhal_devices.cpu_acc.elements import QUANTIZED, keep, quantization_of
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
@@ -27,14 +27,14 @@ _NODES = {
     OperationType.POW: "Pow",
     OperationType.SUB: "Sub",
 }
-_BOTH = (Input.FIRST, Input.SECOND)
+_BOTH = (BinaryInput.FIRST, BinaryInput.SECOND)
 
 
 def arithmetic(to: Emitter) -> None:
     """ADD, SUB, MUL and DIV, which have an activation."""
     layout = to.common_layout(_BOTH)
     result = to.graph.add(_NODES[to.op.type], *(to.real(position, layout) for position in _BOTH))
-    to.keep_real(result, layout, activation_of(to.op, Input.ACTIVATION))
+    to.keep_real(result, layout, activation_of(to.op, BinaryInput.ACTIVATION))
 
 
 def pairwise(to: Emitter) -> None:
@@ -49,9 +49,9 @@ def pairwise(to: Emitter) -> None:
 def prelu(to: Emitter) -> None:
     """PRELU. One constant slope makes a LeakyRelu, which ONNX Runtime fuses with what computes its input."""
     layout = to.common_layout(_BOTH)
-    values, slope = to.real(Input.FIRST, layout), _only_slope(to)
+    values, slope = to.real(BinaryInput.FIRST, layout), _only_slope(to)
     if slope is None:
-        result = to.graph.add("PRelu", values, to.real(Input.SECOND, layout))
+        result = to.graph.add("PRelu", values, to.real(BinaryInput.SECOND, layout))
     else:
         result = to.graph.add("LeakyRelu", values, alpha=slope)
     to.keep_real(result, layout)
@@ -59,12 +59,12 @@ def prelu(to: Emitter) -> None:
 
 def _only_slope(to: Emitter) -> float | None:
     """The slope of all elements, if it is a constant."""
-    if not to.graph.is_constant(to.inputs[Input.SECOND]):
+    if not to.graph.is_constant(to.inputs[BinaryInput.SECOND]):
         return None
-    slopes = to.op.value(Input.SECOND)
+    slopes = to.op.value(BinaryInput.SECOND)
     if not slopes.size or (slopes != slopes.flat[0]).any():
         return None
-    operand = to.op.inputs[Input.SECOND]
+    operand = to.op.inputs[BinaryInput.SECOND]
     if operand.type not in QUANTIZED:
         return float(slopes.flat[0])
     quantization = quantization_of(operand)

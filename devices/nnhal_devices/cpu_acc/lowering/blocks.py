@@ -9,9 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnhal.operations import batch_space as batch
-from nnhal.operations import depth_space as depth
 from nnhal.operations._window import Images, images_of
+from nnhal.operations.movement import (
+    BatchToSpaceInput,
+    DepthSpaceInput,
+    SpaceToBatchInput,
+    block_of,
+    paddings_of_batch_space,
+)
 from nnhal_devices.cpu_acc.elements import KEPT_TYPES, QUANTIZED, kept_zero_point
 from nnhal_devices.cpu_acc.layout import Layout
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
@@ -21,9 +26,9 @@ _INPUT = 0
 
 def depth_to_space(to: Emitter) -> None:
     """[n, b, b, c, h, w] becomes [n, c, h, b, w, b]."""
-    layout, images = _images(to, to.op.boolean(depth.Input.LAYOUT))
+    layout, images = _images(to, to.op.boolean(DepthSpaceInput.LAYOUT))
     n, h, w, c = images.batch, images.height, images.width, images.channels
-    b = to.op.integer(depth.Input.BLOCK_SIZE)
+    b = to.op.integer(DepthSpaceInput.BLOCK_SIZE)
     c //= b * b
     to.keep(
         _rearrange(to, to.kept(_INPUT, layout), (n, b, b, c, h, w), (0, 3, 4, 1, 5, 2), (n, c, h * b, w * b)), layout
@@ -32,9 +37,9 @@ def depth_to_space(to: Emitter) -> None:
 
 def space_to_depth(to: Emitter) -> None:
     """[n, c, h, b, w, b] becomes [n, b, b, c, h, w]."""
-    layout, images = _images(to, to.op.boolean(depth.Input.LAYOUT))
+    layout, images = _images(to, to.op.boolean(DepthSpaceInput.LAYOUT))
     n, h, w, c = images.batch, images.height, images.width, images.channels
-    b = to.op.integer(depth.Input.BLOCK_SIZE)
+    b = to.op.integer(DepthSpaceInput.BLOCK_SIZE)
     h, w = h // b, w // b
     to.keep(
         _rearrange(to, to.kept(_INPUT, layout), (n, c, h, b, w, b), (0, 3, 5, 1, 2, 4), (n, c * b * b, h, w)), layout
@@ -43,8 +48,8 @@ def space_to_depth(to: Emitter) -> None:
 
 def batch_to_space_nd(to: Emitter) -> None:
     """[y, x, n, c, h, w] becomes [n, c, h, y, w, x]."""
-    layout, images = _images(to, to.op.boolean(batch.BatchToSpaceInput.LAYOUT))
-    y, x = batch.block_of(to.op)
+    layout, images = _images(to, to.op.boolean(BatchToSpaceInput.LAYOUT))
+    y, x = block_of(to.op)
     n, h, w, c = images.batch // (y * x), images.height, images.width, images.channels
     to.keep(
         _rearrange(to, to.kept(_INPUT, layout), (y, x, n, c, h, w), (2, 3, 4, 0, 5, 1), (n, c, h * y, w * x)), layout
@@ -53,9 +58,9 @@ def batch_to_space_nd(to: Emitter) -> None:
 
 def space_to_batch_nd(to: Emitter) -> None:
     """[n, c, h, y, w, x], padded with the logical zero, becomes [y, x, n, c, h, w]."""
-    layout, images = _images(to, to.op.boolean(batch.SpaceToBatchInput.LAYOUT))
-    y, x = batch.block_of(to.op)
-    top, bottom, left, right = batch.paddings_of(to.op)
+    layout, images = _images(to, to.op.boolean(SpaceToBatchInput.LAYOUT))
+    y, x = block_of(to.op)
+    top, bottom, left, right = paddings_of_batch_space(to.op)
     n, c = images.batch, images.channels
     h, w = (images.height + top + bottom) // y, (images.width + left + right) // x
     tensor = to.kept(_INPUT, layout)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from nnhal.operations import pack as packing
-from nnhal.operations import tile as tiling
-from nnhal.operations.concatenation import axis_input
+from nnhal.operations.joining import PackInput, axis_input
+from nnhal.operations.movement import TileInput
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 
@@ -22,13 +21,13 @@ def concatenation(to: Emitter) -> None:
 
 def pack(to: Emitter) -> None:
     """Each tensor gets the new axis; there they are joined."""
-    axis = to.op.integer(packing.Input.AXIS)
+    axis = to.op.integer(PackInput.AXIS)
     axes = to.graph.integers([axis])
-    tensors = range(packing.Input.FIRST, len(to.inputs))
+    tensors = range(PackInput.FIRST, len(to.inputs))
     to.keep(to.graph.add("Concat", *(to.graph.add("Unsqueeze", to.kept(p), axes) for p in tensors), axis=axis))
 
 
 def tile(to: Emitter) -> None:
     """A tensor joined with itself along each axis."""
-    multiples = to.graph.integers(to.op.integers(tiling.Input.MULTIPLES))
-    to.keep(to.graph.add("Tile", to.kept(tiling.Input.INPUT), multiples))
+    multiples = to.graph.integers(to.op.integers(TileInput.MULTIPLES))
+    to.keep(to.graph.add("Tile", to.kept(TileInput.INPUT), multiples))

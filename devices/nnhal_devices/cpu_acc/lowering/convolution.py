@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from nnhal.operations import conv_2d as conv
-from nnhal.operations import depthwise_conv_2d as depthwise
-from nnhal.operations import grouped_conv_2d as grouped
-from nnhal.operations import transpose_conv_2d as transposed
 from nnhal.operations._convolution import BIAS, FILTER, INPUT
 from nnhal.operations._window import Axis, Window, images_of
+from nnhal.operations.convolution import (
+    images_out,
+    window_of_conv_2d,
+    window_of_depthwise_conv_2d,
+    window_of_grouped_conv_2d,
+    window_of_transpose_conv_2d,
+)
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 from nnhal_devices.cpu_acc.lowering._folded_width import convolve_folded, fold_of
 from nnhal_devices.cpu_acc.lowering._weights import bias_of, filter_of
@@ -19,7 +22,7 @@ _LAST_FIRST = (3, 0, 1, 2)
 
 def conv_2d(to: Emitter) -> None:
     """[output channels, height, width, input channels] becomes [output, input, height, width]."""
-    window = conv.window_of(to.op)
+    window = window_of_conv_2d(to.op)
     fold = fold_of(to, window)
     if fold is not None:
         convolve_folded(to, window, fold)
@@ -29,13 +32,13 @@ def conv_2d(to: Emitter) -> None:
 
 def grouped_conv_2d(to: Emitter) -> None:
     """Like ``conv_2d``, but the filter has the input channels of one group."""
-    window = grouped.window_of(to.op)
+    window = window_of_grouped_conv_2d(to.op)
     _convolve(to, window, filter_of(to, FILTER, _CHANNELS_SECOND), window.groups)
 
 
 def depthwise_conv_2d(to: Emitter) -> None:
     """[1, height, width, output channels] becomes [output channels, 1, height, width]: one group per input channel."""
-    window = depthwise.window_of(to.op)
+    window = window_of_depthwise_conv_2d(to.op)
     channels = to.op.dimensions(FILTER)[3]
     _convolve(to, window, filter_of(to, FILTER, _LAST_FIRST), channels // window.multiplier)
 
@@ -45,8 +48,11 @@ def transpose_conv_2d(to: Emitter) -> None:
 
     ONNX takes the size of the output as paddings and an output padding.
     """
-    window, given = transposed.window_of(to.op), images_of(to.op, transposed.window_of(to.op).channels_first)
-    asked, layout = transposed.images_out(to.op), image_layout(window)
+    window, given = (
+        window_of_transpose_conv_2d(to.op),
+        images_of(to.op, window_of_transpose_conv_2d(to.op).channels_first),
+    )
+    asked, layout = images_out(to.op), image_layout(window)
     height, width = (
         _surplus(axis, length, result)
         for axis, length, result in (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnhal.operations._window import activation_of
-from nnhal.operations.fully_connected import Input
+from nnhal.operations.matrix import FullyConnectedInput
 from nnhal_devices.cpu_acc.elements import QUANTIZED, quantization_of
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 from nnhal_devices.cpu_acc.lowering._weights import bias_of, filter_of
@@ -11,17 +11,17 @@ from nnhal_devices.cpu_acc.lowering._weights import bias_of, filter_of
 
 def fully_connected(to: Emitter) -> None:
     """The input is reshaped to rows as long as those of the weights."""
-    bias = bias_of(to, Input.BIAS, Input.INPUT, Input.WEIGHTS)
-    weights = filter_of(to, Input.WEIGHTS, (0, 1))
+    bias = bias_of(to, FullyConnectedInput.BIAS, FullyConnectedInput.INPUT, FullyConnectedInput.WEIGHTS)
+    weights = filter_of(to, FullyConnectedInput.WEIGHTS, (0, 1))
     result = to.graph.add("Gemm", _rows(to), weights, bias, transB=1)
-    to.keep_real(result, activation=activation_of(to.op, Input.ACTIVATION))
+    to.keep_real(result, activation=activation_of(to.op, FullyConnectedInput.ACTIVATION))
 
 
 def _rows(to: Emitter) -> str:
-    dimensions, size = to.op.dimensions(Input.INPUT), to.op.dimensions(Input.WEIGHTS)[1]
+    dimensions, size = to.op.dimensions(FullyConnectedInput.INPUT), to.op.dimensions(FullyConnectedInput.WEIGHTS)[1]
     if len(dimensions) == 2 and dimensions[1] == size:
-        return to.real(Input.INPUT)
-    rows = to.graph.add("Reshape", to.kept(Input.INPUT), to.graph.integers([-1, size]))
+        return to.real(FullyConnectedInput.INPUT)
+    rows = to.graph.add("Reshape", to.kept(FullyConnectedInput.INPUT), to.graph.integers([-1, size]))
     if to.op.main_type() in QUANTIZED:
-        return to.graph.dequantize(rows, quantization_of(to.op.inputs[Input.INPUT]))
+        return to.graph.dequantize(rows, quantization_of(to.op.inputs[FullyConnectedInput.INPUT]))
     return rows

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from nnhal.operations import arg_extremum, mean, reduce
 from nnhal.operations._shape import axis_of
+from nnhal.operations.reduction import ArgExtremumInput, MeanInput, ReduceInput, axes_of_mean, axes_of_reduce
 from nnhal.types import OperandType, OperationType
 from nnhal_devices.cpu_acc.layout import RANK, Layout
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
@@ -29,8 +29,8 @@ _NODES = {
 
 def mean_of(to: Emitter) -> None:
     """The mean. That of whole images becomes a global pooling, for which ONNX Runtime has faster kernels."""
-    axes, rank = mean.axes_of(to.op), len(to.op.ranked(_INPUT))
-    keep = to.op.integer(mean.Input.KEEP) > 0
+    axes, rank = axes_of_mean(to.op), len(to.op.ranked(_INPUT))
+    keep = to.op.integer(MeanInput.KEEP) > 0
     layout = to.common_layout((_INPUT,))
     if rank == RANK and tuple(sorted(layout.axis(axis) for axis in axes)) == _SPATIAL:
         to.keep_real(to.graph.add("GlobalAveragePool", to.real(_INPUT, layout)), layout)
@@ -66,13 +66,13 @@ def sums(to: Emitter) -> None:
 def arg_extremes(to: Emitter) -> None:
     """The first of equal elements, as in ONNX. The axis is dropped, unless it is the only one."""
     rank = len(to.op.ranked(_INPUT))
-    axis = axis_of(to.op, to.op.integer(arg_extremum.Input.AXIS), rank)
+    axis = axis_of(to.op, to.op.integer(ArgExtremumInput.AXIS), rank)
     found = to.graph.add(_NODES[to.op.type], to.kept(_INPUT), axis=axis, keepdims=int(rank == 1))
     to.keep(to.graph.add("Cast", found, to=TensorProto.INT32))
 
 
 def _parameters(to: Emitter) -> tuple[tuple[int, ...], bool, Layout]:
-    axes, keep = reduce.axes_of(to.op), to.op.boolean(reduce.Input.KEEP_DIMS)
+    axes, keep = axes_of_reduce(to.op), to.op.boolean(ReduceInput.KEEP_DIMS)
     return axes, keep, to.common_layout((_INPUT,)) if keep or not axes else Layout.GIVEN
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnhal.operations import OperationContext
-from nnhal.operations._resize import ResizeInput, prepare_resize, spatial_axes
+from nnhal.operations.resize import ResizeInput, prepare_resize, spatial_axes
 from nnhal_devices.cpu_acc.layout import Layout
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnhal.operations import gather as gathering
-from nnhal.operations import reverse as reversal
-from nnhal.operations import slicing, strided_slice
-from nnhal.operations import split as splitting
 from nnhal.operations._shape import axis_of, reduced
+from nnhal.operations.joining import SlicingInput, SplitInput, StridedSliceInput, prepare_slicing, strided_ranges
+from nnhal.operations.lookup import GatherInput
+from nnhal.operations.movement import ReverseInput, axis_of_reversal
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 _TO_THE_START = np.iinfo(np.int64).min
@@ -19,17 +18,17 @@ _TO_THE_START = np.iinfo(np.int64).min
 
 def slice_box(to: Emitter) -> None:
     """A begin and a size for each axis."""
-    begins = to.op.integers(slicing.Input.BEGIN)
-    lengths = slicing.prepare(to.op)[0]
+    begins = to.op.integers(SlicingInput.BEGIN)
+    lengths = prepare_slicing(to.op)[0]
     kept = [range(begin, begin + length) for begin, length in zip(begins, lengths, strict=True)]
-    to.keep(_slice(to, to.kept(slicing.Input.INPUT), kept))
+    to.keep(_slice(to, to.kept(SlicingInput.INPUT), kept))
 
 
 def strided(to: Emitter) -> None:
     """Slice, then drop the axes that are shrunk."""
-    kept = strided_slice.ranges(to.op)
-    tensor = _slice(to, to.kept(strided_slice.Input.INPUT), kept)
-    mask = to.op.integer(strided_slice.Input.SHRINK_MASK)
+    kept = strided_ranges(to.op)
+    tensor = _slice(to, to.kept(StridedSliceInput.INPUT), kept)
+    mask = to.op.integer(StridedSliceInput.SHRINK_MASK)
     shrunk = [axis for axis in range(len(kept)) if mask >> axis & 1]
     if shrunk:
         lengths = reduced(tuple(len(indices) for indices in kept), shrunk, keep=False)
@@ -39,18 +38,18 @@ def strided(to: Emitter) -> None:
 
 def reverse(to: Emitter) -> None:
     """A slice with stride -1."""
-    axis = reversal.axis_of_reversal(to.op)
+    axis = axis_of_reversal(to.op)
     bounds = (to.graph.integers([value]) for value in (-1, _TO_THE_START, axis, -1))
-    to.keep(to.graph.add("Slice", to.kept(reversal.Input.INPUT), *bounds))
+    to.keep(to.graph.add("Slice", to.kept(ReverseInput.INPUT), *bounds))
 
 
 def split(to: Emitter) -> None:
     """One output for each part."""
-    layout = to.common_layout((splitting.Input.INPUT,))
-    axis = axis_of(to.op, to.op.integer(splitting.Input.AXIS), len(to.op.ranked(splitting.Input.INPUT)))
+    layout = to.common_layout((SplitInput.INPUT,))
+    axis = axis_of(to.op, to.op.integer(SplitInput.AXIS), len(to.op.ranked(SplitInput.INPUT)))
     count = len(to.outputs)
     parts = to.graph.add_many(
-        "Split", [to.kept(splitting.Input.INPUT, layout)], count, axis=layout.axis(axis), num_outputs=count
+        "Split", [to.kept(SplitInput.INPUT, layout)], count, axis=layout.axis(axis), num_outputs=count
     )
     for output, part in enumerate(parts):
         to.keep(part, layout, output)
@@ -58,9 +57,9 @@ def split(to: Emitter) -> None:
 
 def gather(to: Emitter) -> None:
     """Indices are constants within the axis."""
-    axis = axis_of(to.op, to.op.integer(gathering.Input.AXIS), len(to.op.ranked(gathering.Input.INPUT)))
-    indices = to.graph.constant(to.op.value(gathering.Input.INDICES))
-    to.keep(to.graph.add("Gather", to.kept(gathering.Input.INPUT), indices, axis=axis))
+    axis = axis_of(to.op, to.op.integer(GatherInput.AXIS), len(to.op.ranked(GatherInput.INPUT)))
+    indices = to.graph.constant(to.op.value(GatherInput.INDICES))
+    to.keep(to.graph.add("Gather", to.kept(GatherInput.INPUT), indices, axis=axis))
 
 
 def _slice(to: Emitter, tensor: str, kept: Sequence[range]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal.operations import elu as elu_operation
+from nnhal.operations.activation import EluInput
 from nnhal.types import FusedActivation, OperationType
 from nnhal_devices.cpu_acc.elements import QUANTIZED
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
@@ -52,5 +52,5 @@ def rsqrt(to: Emitter) -> None:
 def elu(to: Emitter) -> None:
     """Negative values approach -alpha."""
     layout = to.common_layout((0,))
-    alpha = to.op.real(elu_operation.Input.ALPHA)
+    alpha = to.op.real(EluInput.ALPHA)
     to.keep_real(to.graph.add("Elu", to.real(0, layout), alpha=alpha), layout)

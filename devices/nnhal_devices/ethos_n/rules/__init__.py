@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nnhal.operations import reshape
+from nnhal.operations.shape import ReshapeInput
+from nnhal.support.npu import NpuRule
 from nnhal.types import OperationType
 from nnhal_devices.ethos_n.rules import convolution, elementwise, images, movement, pooling
-from nnhal_devices.npu_support.rules import NpuRule
 
 __all__ = ["RULES", "NpuRule"]
 
@@ -24,7 +24,7 @@ RULES: dict[OperationType, NpuRule] = {
     OperationType.RELU: NpuRule(),
     OperationType.RELU1: NpuRule(),
     OperationType.RELU6: NpuRule(),
-    OperationType.RESHAPE: NpuRule(constants=(reshape.Input.SHAPE,)),
+    OperationType.RESHAPE: NpuRule(constants=(ReshapeInput.SHAPE,)),
     OperationType.RESIZE_BILINEAR: images.RESIZE,
     OperationType.RESIZE_NEAREST_NEIGHBOR: images.RESIZE,
     OperationType.SPLIT: movement.SPLIT,

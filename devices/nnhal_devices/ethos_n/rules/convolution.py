@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from nnhal.operations import (
-    OperationContext,
-    conv_2d,
-    depthwise_conv_2d,
-    fully_connected,
-    transpose_conv_2d,
-)
+from nnhal.operations import OperationContext
 from nnhal.operations._context import channel_quant
 from nnhal.operations._convolution import BIAS, FILTER, INPUT
 from nnhal.operations._types import Q8C
 from nnhal.operations._window import Window
+from nnhal.operations.convolution import (
+    TransposeConv2dImplicit,
+    window_of_conv_2d,
+    window_of_depthwise_conv_2d,
+    window_of_transpose_conv_2d,
+)
+from nnhal.operations.matrix import prepare_fully_connected
+from nnhal.support import SUPPORTED, Support, Unsupported
+from nnhal.support.npu import Check, NpuRule, channels_last, first_objection, listed
 from nnhal.types.layout import describe
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import KERNELS, LARGEST_STRIDED_KERNEL, LEAST_MULTIPLIER, MAX_DEPTH, STRIDES
 from nnhal_devices.ethos_n.rules.windows import is_whole
-from nnhal_devices.npu_support.rules import Check, NpuRule, channels_last, first_objection, listed
 
 _WEIGHTS = (FILTER, BIAS)
 
@@ -105,7 +106,7 @@ def _strides(window: Window) -> Support:
 
 
 def _depthwise(op: OperationContext) -> Support:
-    return first_objection(_depthwise_objections(op, depthwise_conv_2d.window_of(op)))
+    return first_objection(_depthwise_objections(op, window_of_depthwise_conv_2d(op)))
 
 
 def _multiplied(window: Window, channels: int) -> Support:
@@ -120,7 +121,7 @@ def _fully_connected(op: OperationContext) -> Support:
 
 
 def _rows(op: OperationContext) -> Support:
-    rows, size = fully_connected.prepare(op)[0][0], op.dimensions(FILTER)[-1]
+    rows, size = prepare_fully_connected(op)[0][0], op.dimensions(FILTER)[-1]
     given = describe(op.dimensions(INPUT))
     if rows != 1:
         hint = "run its rows one after the other, or make it a 1 x 1 convolution"
@@ -131,9 +132,9 @@ def _rows(op: OperationContext) -> Support:
     return SUPPORTED
 
 
-CONV_2D = NpuRule(_WEIGHTS, _convolution(conv_2d.window_of))
+CONV_2D = NpuRule(_WEIGHTS, _convolution(window_of_conv_2d))
 DEPTHWISE_CONV_2D = NpuRule(_WEIGHTS, _depthwise)
 FULLY_CONNECTED = NpuRule(_WEIGHTS, _fully_connected)
 TRANSPOSE_CONV_2D = NpuRule(
-    (*_WEIGHTS, transpose_conv_2d.Implicit.OUTPUT_SHAPE), _convolution(transpose_conv_2d.window_of)
+    (*_WEIGHTS, TransposeConv2dImplicit.OUTPUT_SHAPE), _convolution(window_of_transpose_conv_2d)
 )

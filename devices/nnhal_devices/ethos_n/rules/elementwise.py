@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from nnhal.operations import OperationContext
-from nnhal.operations.binary import Input
+from nnhal.operations.elementwise import BinaryInput
+from nnhal.support import SUPPORTED, Support, Unsupported
+from nnhal.support.npu import NpuRule, as_images, first_objection
 from nnhal.types.layout import describe
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.rules.convolution import multiplier
 from nnhal_devices.ethos_n.rules.rescaling import rescaled
-from nnhal_devices.npu_support.rules import NpuRule, as_images, first_objection
 
 _CONSTANT = "a constant of one value, or of one for each channel"
 
 
 def _both(_: OperationContext) -> tuple[int, int]:
-    return Input.FIRST, Input.SECOND
+    return BinaryInput.FIRST, BinaryInput.SECOND
 
 
 def _has_constant(op: OperationContext) -> bool:
@@ -42,7 +42,7 @@ def _add(op: OperationContext) -> Support:
 
 def _mul(op: OperationContext) -> Support:
     """Check MUL as the depthwise convolution with filters of 1 x 1 that it becomes."""
-    return first_objection((_one_constant(op), multiplier(op, Input.SECOND)))
+    return first_objection((_one_constant(op), multiplier(op, BinaryInput.SECOND)))
 
 
 def _one_constant(op: OperationContext) -> Support:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from nnhal.operations import OperationContext, depth_space
-from nnhal.operations._resize import ResizeInput, prepare_resize
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
-from nnhal_devices.npu_support.rules import NpuRule, channels_last, first_objection
+from nnhal.operations import OperationContext
+from nnhal.operations.movement import DepthSpaceInput
+from nnhal.operations.resize import ResizeInput, prepare_resize
+from nnhal.support import SUPPORTED, Support, Unsupported
+from nnhal.support.npu import NpuRule, channels_last, first_objection
 
 _FACTOR = 2
 
 
 def _depth_to_space(op: OperationContext) -> Support:
-    return first_objection((channels_last(op.boolean(depth_space.Input.LAYOUT)), _block(op)))
+    return first_objection((channels_last(op.boolean(DepthSpaceInput.LAYOUT)), _block(op)))
 
 
 def _block(op: OperationContext) -> Support:
-    block = op.integer(depth_space.Input.BLOCK_SIZE)
+    block = op.integer(DepthSpaceInput.BLOCK_SIZE)
     if block == _FACTOR:
         return SUPPORTED
     hint = "use two blocks of 2 for one of 4, and reorder the channels before them"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nnhal.operations import OperationContext, mean, pooling
+from nnhal.operations import OperationContext
 from nnhal.operations._window import Axis, Window
+from nnhal.operations.pooling import Implicit, window_of
+from nnhal.operations.reduction import MeanInput, axes_of_mean
+from nnhal.support import SUPPORTED, Support, Unsupported
+from nnhal.support.npu import NpuRule, channels_last, first_objection
 from nnhal.types import FusedActivation
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import LARGEST_MEAN
 from nnhal_devices.ethos_n.rules.windows import is_whole
-from nnhal_devices.npu_support.rules import NpuRule, channels_last, first_objection
 
 _HEIGHT_AND_WIDTH = (1, 2)
 _MAXIMUM = {2: 2, 3: 2}
@@ -19,12 +21,12 @@ _AVERAGE = {3: 1}
 
 
 def _maximum(op: OperationContext) -> Support:
-    window = pooling.window_of(op)
+    window = window_of(op)
     return first_objection((channels_last(window.channels_first), _wired(window, _MAXIMUM, "2 x 2 or 3 x 3")))
 
 
 def _average(op: OperationContext) -> Support:
-    return first_objection(_average_objections(pooling.window_of(op), op))
+    return first_objection(_average_objections(window_of(op), op))
 
 
 def _average_objections(window: Window, op: OperationContext) -> Iterator[Support]:
@@ -32,7 +34,7 @@ def _average_objections(window: Window, op: OperationContext) -> Iterator[Suppor
     if window.activation != FusedActivation.NONE:
         hint = "make the activation an operation of its own after it: the clamp comes before the pooling"
         yield Unsupported("ACTIVATION", window.activation.name, FusedActivation.NONE.name, hint)
-    sides = op.dimensions(pooling.Implicit.INPUT)[1:3]
+    sides = op.dimensions(Implicit.INPUT)[1:3]
     if not is_whole(window, sides):
         yield _wired(window, _AVERAGE, f"3 x 3, or the whole of an image of up to {LARGEST_MEAN} x {LARGEST_MEAN}")
         yield _same(window)
@@ -62,7 +64,7 @@ def _same(window: Window) -> Support:
 
 
 def _mean(op: OperationContext) -> Support:
-    given, axes = op.dimensions(mean.Input.INPUT), mean.axes_of(op)
+    given, axes = op.dimensions(MeanInput.INPUT), axes_of_mean(op)
     if len(given) != 4 or axes != _HEIGHT_AND_WIDTH:
         got = f"axes {list(axes)} of {len(given)}"
         hint = "reduce height and width together, and other axes on a CPU device"
@@ -76,4 +78,4 @@ def _mean(op: OperationContext) -> Support:
 
 AVERAGE_POOL_2D = NpuRule(check=_average)
 MAX_POOL_2D = NpuRule(check=_maximum)
-MEAN = NpuRule((mean.Input.AXES,), _mean)
+MEAN = NpuRule((MeanInput.AXES,), _mean)

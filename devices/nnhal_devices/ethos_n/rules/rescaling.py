@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnhal.operations import OperationContext
-from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import LARGEST_RESCALING
 
 

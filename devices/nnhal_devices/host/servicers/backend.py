@@ -6,11 +6,11 @@ import grpc
 
 from nnhal.errors import invalid_argument
 from nnhal.memory import mapped_regions
+from nnhal.support import Support, Supported
 from nnhal.types import TensorHandleFactory
 from nnhal.v1 import backend_pb2 as wire
 from nnhal.v1 import backend_pb2_grpc, chain_pb2
 from nnhal_devices.backend import MemoryKind, tensor_handles_of, untouched
-from nnhal_devices.driver import Support, Supported
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.client_session import ClientSessions
 from nnhal_devices.host.device_memory import DeviceBuffer

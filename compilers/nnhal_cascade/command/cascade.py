@@ -1,0 +1,134 @@
+"""``nnhal cascade``: compile a network for an NPU with little memory, and tell of the schedule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from nnhal_cascade.command.network import Network
+    from nnhal_cascade.command.story import CascadeStory, RunFigures
+    from nnhal_cascade.schedule.replay import PlanReplay
+    from nnhal_cascade.schedule.schedule import Schedule
+
+
+def cascade(
+    model: Annotated[Path, typer.Argument(help="An 8-bit TFLite or ONNX model.")],
+    device: Annotated[
+        str, typer.Option(help="The accelerator: u55-32, -64, -128, -256, u65-256, -512, or a system by name.")
+    ] = "",
+    sram: Annotated[
+        str | None,
+        typer.Option(help="The budget of working memory, such as 240KiB; all of it by default.", metavar="SIZE"),
+    ] = None,
+    memory: Annotated[Path | None, typer.Option(help="A file of memories (TOML) instead of the device's own.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Change a value of the system: sram.bandwidth=4, clock_hz=400_000_000.", metavar="KEY=VALUE"
+        ),
+    ] = None,
+    frontier: Annotated[
+        bool, typer.Option("--frontier", help="Show all the best compromises between memory and cycles.")
+    ] = False,
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="Allow values to be computed twice, which takes less memory still.")
+    ] = False,
+    max_parts: Annotated[
+        int | None, typer.Option(help="The most parts of one cascade; 1 for no cascades.", min=1)
+    ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="Run the schedule on the emulated device, and compare with the plan.")
+    ] = False,
+    checked: Annotated[
+        bool, typer.Option("--checked", help="Run it, and check of every byte that is read who wrote it.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page with pictures to FILE.", metavar="FILE")] = None,
+    pictures: Annotated[
+        Path | None, typer.Option(help="Write the pictures as SVG files into DIRECTORY.", metavar="DIRECTORY")
+    ] = None,
+    disassemble: Annotated[
+        Path | None, typer.Option(help="Write the command stream as text to FILE.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Compile an 8-bit network for an Ethos-U with a budget of bytes: its cascades, its buffers, what they cost.
+
+    If the budget is too small, the least size is told, and the exit status is 1.
+    """
+    from nnhal_cascade.command.compiling import (
+        CascadeRequest,
+        MisfitError,
+        chosen_budget,
+        chosen_system,
+        compile_network,
+    )
+    from nnhal_cascade.command.network import read_network
+    from nnhal_cascade.command.telling import tell
+    from nnhal_cascade.schedule.replay import replay
+
+    system = chosen_system(device, memory, settings or [])
+    request = CascadeRequest(system, chosen_budget(sram, system), recompute, max_parts)
+    network = read_network(model)
+    try:
+        compiled = compile_network(network, request, frontier or html is not None or pictures is not None)
+    except MisfitError as error:
+        if as_json:
+            print(json.dumps(asdict(error.story)))
+        raise
+    measured = _measured(network, compiled.schedule, checked) if run or checked else None
+    replays = replay(compiled.schedule)
+    story = tell(network.name, request.budget, compiled.schedule, replays, compiled.frontier, measured)
+    if disassemble is not None:
+        disassemble.write_text(_listing(compiled.schedule))
+    if html is not None:
+        html.write_text(_page(compiled.schedule, replays, story))
+    if pictures is not None:
+        _write_pictures(compiled.schedule, replays, story, pictures)
+    if as_json:
+        print(json.dumps(asdict(story)))
+    else:
+        _show(story)
+    if measured not in (None, story.planned):
+        raise typer.Exit(1)
+
+
+def _measured(network: Network, schedule: Schedule, checked: bool) -> RunFigures:
+    from nnhal_cascade.command.running import measure
+
+    return measure(network, schedule, checked)
+
+
+def _listing(schedule: Schedule) -> str:
+    from nnhal_cascade.stream.disassembler import disassemble
+    from nnhal_cascade.stream.emit import emit
+
+    return disassemble(emit(schedule))
+
+
+def _page(schedule: Schedule, replays: Sequence[PlanReplay], story: CascadeStory) -> str:
+    from nnhal_cascade.command.page import page
+    from nnhal_cascade.schedule.lives import lives
+
+    return page(story, replays, lives(schedule, replays))
+
+
+def _write_pictures(schedule: Schedule, replays: Sequence[PlanReplay], story: CascadeStory, directory: Path) -> None:
+    from nnhal_cascade.command.pictures.drawings import drawings
+    from nnhal_cascade.schedule.lives import lives
+
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, drawing in drawings(story, replays, lives(schedule, replays)).items():
+        (directory / f"{name}.svg").write_text(drawing.document())
+
+
+def _show(story: CascadeStory) -> None:
+    from nnhal_cascade.command.tables import show
+    from nnhal_pages.terminal import output_console
+
+    show(story, output_console())

@@ -1,0 +1,167 @@
+"""From what a user asks for to schedules, in this process."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nnhal_cascade.command import words
+from nnhal_cascade.command.network import Network
+from nnhal_cascade.command.story import MisfitStory
+from nnhal_cascade.command.telling import system_story, tell
+from nnhal_cascade.compiler import (
+    CompilerOptions,
+    DoesNotFitError,
+    compile_graph,
+    frontier,
+    least_memory,
+)
+from nnhal_cascade.hardware.accelerators import accelerator
+from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.hardware.memory_file import read_system, system_for, system_from
+from nnhal_cascade.hardware.sizes import parse_size
+from nnhal_cascade.schedule.replay import replay
+from nnhal_cascade.schedule.schedule import Schedule
+
+DEFAULT_DEVICE = "u55-128"
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeRequest:
+    """What is asked for."""
+
+    system: System
+    budget: int
+    """Bytes of the working memory, at most the size of its region."""
+    recompute: bool
+    """Whether values may be computed twice."""
+    max_parts: int | None
+    """The most parts of a cascade, None for the compiler's own limit."""
+
+    @property
+    def options(self) -> CompilerOptions:
+        """What the compiler is told."""
+        options = CompilerOptions(budget=self.budget, recompute=self.recompute)
+        return options if self.max_parts is None else replace(options, max_plan_parts=self.max_parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What the compiler has found."""
+
+    schedule: Schedule
+    """The fastest that fits the budget."""
+    frontier: tuple[Schedule, ...]
+    """The best schedules whatever the budget, from most memory to least; none if they were not asked for."""
+
+
+class MisfitError(ValueError):
+    """A network does not fit. The message says what would."""
+
+    def __init__(self, story: MisfitStory) -> None:
+        less = (
+            f"; --recompute reaches {words.size(story.least_with_recompute)}"
+            if story.least_with_recompute < story.least
+            else ""
+        )
+        super().__init__(
+            f"{story.model} does not fit {words.size(story.budget)} of {story.system.working}: "
+            f"the least is {words.size(story.least)}, in {story.where}{less}"
+        )
+        self.story = story
+
+
+def chosen_system(device: str, memory: Path | None, settings: Sequence[str] = ()) -> System:
+    """Return the system of a device by name, or that of a file of memories, around the device if both are given.
+
+    ``settings`` change single values of it.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: the device is unknown, the file does not describe a system, or a setting is wrong.
+    """
+    if memory is None:
+        return changed(system_for(device or DEFAULT_DEVICE), settings)
+    system = read_system(memory)
+    return changed(replace(system, accelerator=accelerator(device)) if device else system, settings)
+
+
+def chosen_budget(size: str | None, system: System) -> int:
+    """Return the bytes of a size such as ``240KiB``, at most the working memory's. Raises ValueError if it is none."""
+    return min(parse_size(size), system.working.size) if size is not None else system.working.size
+
+
+def compile_network(network: Network, request: CascadeRequest, with_frontier: bool) -> Compilation:
+    """Compile a network. Raises MisfitError if nothing fits the budget."""
+    every = frontier(network.graph, request.system, replace(request.options, budget=None)) if with_frontier else ()
+    chosen = next((each for each in every if each.peak <= request.budget), None)
+    return Compilation(chosen or _fastest(network, request), every)
+
+
+def _fastest(network: Network, request: CascadeRequest) -> Schedule:
+    try:
+        return compile_graph(network.graph, request.system, request.options)
+    except DoesNotFitError as error:
+        raise MisfitError(_misfit(network, request, error.smallest)) from error
+
+
+def _misfit(network: Network, request: CascadeRequest, smallest: Schedule) -> MisfitStory:
+    """Tell what is the least, and where; also with recomputing, if that was not asked for."""
+    least = smallest.peak
+    peak = tell(network.name, least, smallest, replay(smallest)).peak_plan
+    system = system_story(request.system)
+    recomputing = least if request.recompute else _least(network, request)
+    where = words.place(peak)
+    return MisfitStory(network.name, system, False, request.budget, least, where, min(least, recomputing))
+
+
+def _least(network: Network, request: CascadeRequest) -> int:
+    return least_memory(network.graph, request.system, replace(request.options, budget=None, recompute=True))
+
+
+_OPTION = "--set"
+
+
+def changed(system: System, settings: Sequence[str]) -> System:
+    """Return a system with other values: ``clock_hz=400_000_000``, or ``sram.bandwidth=4`` for a key of a region.
+
+    Raises:
+        ValueError: a setting is not KEY=VALUE, there is no such region or key, or the value is not allowed.
+    """
+    if not settings:
+        return system
+    table: dict[str, object] = {"accelerator": system.accelerator.name, "clock_hz": system.clock_hz}
+    regions = {region.name: _keys(system, region.name) for region in system.regions}
+    for setting in settings:
+        key, separator, text = setting.partition("=")
+        if not separator:
+            raise ValueError(f"{_OPTION} {setting!r}: expected KEY=VALUE or REGION.KEY=VALUE")
+        name, dot, key_of_region = key.rpartition(".")
+        if dot and name not in regions:
+            raise ValueError(f"{_OPTION} {setting!r}: got region {name!r}, expected one of {', '.join(regions)}")
+        target = regions[name] if dot else table
+        target[key_of_region] = _value(text)
+    return system_from({**table, "region": list(regions.values())}, _OPTION, system.name)
+
+
+def _keys(system: System, name: str) -> dict[str, object]:
+    region = system.region(name)
+    return {
+        "name": region.name,
+        "size": region.size,
+        "bandwidth": region.bandwidth,
+        "read_latency": region.read_latency,
+        "write_latency": region.write_latency,
+        "burst": region.burst,
+        "holds": sorted(region.holds),
+    }
+
+
+def _value(text: str) -> object:
+    """A value of TOML, or a text without its quotation marks."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

@@ -1,0 +1,112 @@
+"""A cascade drawn: its parts as boxes, what lies between them as buffers of rows, and the edges that skip parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nnhal_cascade.command import words
+from nnhal_cascade.command.story import BufferStory, CascadeStory, PartStory, PlanStory
+from nnhal_pages.names import shortened
+from nnhal_pages.svg import Drawing, element, label, lanes, rounded, title
+
+_WIDTH = 372
+_LEFT, _RIGHT = 58, 364
+_BOX, _GAP = 58, 62
+_TOP = 12
+_SLOTS = 24
+"""Rows of a buffer that are drawn at most."""
+_NAME = 30
+"""Characters of a name."""
+_ARC = 12
+"""How much farther to the left each edge bows that skips one part more."""
+
+
+def cascade_drawing(story: CascadeStory, plan: PlanStory) -> Drawing:
+    """Draw one cascade from its first part to its last, downwards."""
+    buffers = {each.name: each for each in story.buffers_of(plan.plan) if each.kind != "weights"}
+    lane = lanes(story.tensors)
+    entry = plan.parts[0].inputs[0]
+    sources = {entry: -1} | {part.output: position for position, part in enumerate(plan.parts)}
+    parts = [_buffer(-1, buffers.get(entry), lane[entry])]
+    for position, part in enumerate(plan.parts):
+        parts.append(_part(position, part, plan, sources))
+        parts.append(_buffer(position, buffers.get(part.output), lane[part.output]))
+        parts += _arrows(position, part, sources)
+    height = _y(len(plan.parts)) + 4
+    summary = f"The cascade of parts {words.numbers(plan)}: {', '.join(part.name for part in plan.parts)}"
+    return Drawing(_WIDTH, height, summary, "".join(parts))
+
+
+def _y(position: int) -> int:
+    """The top of the box of a part."""
+    return _TOP + _GAP + position * (_BOX + _GAP)
+
+
+def _part(position: int, part: PartStory, plan: PlanStory, sources: dict[str, int]) -> str:
+    y = _y(position)
+    outside = [shortened(words.brief(name), _NAME // 2) for name in part.inputs if name not in sources]
+    weights = f"weights {part.weights}, {part.weight_bytes:,} bytes" if part.weight_bytes else "no weights"
+    lines = [
+        label(_LEFT + 12, y + 19, f"{part.part}  {part.operation}", "strong"),
+        label(_LEFT + 12, y + 34, words.cut(part, plan), "muted"),
+        label(_LEFT + 12, y + 48, weights + (f"; reads {', '.join(outside)} too" if outside else ""), "muted"),
+    ]
+    box = element("rect", class_="box", x=_LEFT, y=y, width=_RIGHT - _LEFT, height=_BOX, rx=6)
+    return element("g", title(part.name) + box + "".join(lines))
+
+
+def _buffer(position: int, buffer: BufferStory | None, colour: str) -> str:
+    """What lies below the box of a part: as many bars as the buffer has rows."""
+    if buffer is None:
+        return ""
+    y = _y(position) + _BOX + 12
+    x = _LEFT + 34
+    rows = buffer.extents[0] if buffer.extents[0] < buffer.shape[0] else 1
+    drawn = min(rows, _SLOTS)
+    height = 24 / drawn
+    bars = "".join(
+        element(
+            "rect",
+            class_="buffer",
+            x=x,
+            y=y + 2 + slot * height,
+            width=40,
+            height=height,
+            stroke_width=min(1, height / 4),
+        )
+        for slot in range(drawn)
+    )
+    held, size = words.extent(buffer), f"{buffer.bytes:,} bytes"
+    texts = [held, size] if "," in held else [f"{held}, {size}"]
+    lines = label(x + 50, y + 11, shortened(words.brief(buffer.name), _NAME))
+    lines += "".join(label(x + 50, y + 26 + 14 * number, text, "muted") for number, text in enumerate(texts))
+    told = f"{buffer.name}, {words.shape(buffer.shape)}, at {buffer.address:#x}"
+    return element("g", title(told) + bars + lines, class_=colour)
+
+
+def _arrows(position: int, part: PartStory, sources: dict[str, int]) -> Iterator[str]:
+    """Yield an arrow from the part above, and an arc from each that is farther up."""
+    for name in dict.fromkeys(part.inputs):
+        source = sources.get(name)
+        if source is None:
+            continue
+        start, end = _y(source) + _BOX, _y(position)
+        if source == position - 1:
+            x = _LEFT + 18
+            yield element("path", class_="arrow", d=f"M{x} {start if source >= 0 else start + 10}V{end - 7}")
+            yield element("path", class_="head", d=f"M{x - 4} {end - 8}h8l-4 7z")
+        else:
+            yield _arc(name, source, position)
+
+
+def _arc(name: str, source: int, position: int) -> str:
+    """A tensor that is read again farther down. The cascade's input has no box that it could start from."""
+    bow = max(4, _LEFT - 16 - _ARC * (position - source - 1))
+    high = _y(source) + (_BOX / 2 if source >= 0 else _BOX + 26)
+    low = _y(position) + _BOX / 2
+    line = (
+        f"M{_LEFT if source >= 0 else _LEFT + 30} {rounded(high)}H{bow + 10}Q{bow} {rounded(high)} {bow} "
+        f"{rounded(high + 10)}V{rounded(low - 10)}Q{bow} {rounded(low)} {bow + 10} {rounded(low)}H{_LEFT - 7}"
+    )
+    head = element("path", class_="arc-head", d=f"M{_LEFT - 8} {rounded(low - 4)}v8l7 -4z")
+    return element("path", title(f"{name} is read again"), class_="arc", d=line) + head

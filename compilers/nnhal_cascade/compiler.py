@@ -1,0 +1,269 @@
+"""The compiler: from a graph and a budget to a schedule that fits, or to the least that would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, log2
+
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.hardware.memory import MemoryRegion, System
+from nnhal_cascade.performance.stripe_pricer import StripePricer
+from nnhal_cascade.plans.candidates import PlanCandidate, PlanSpace
+from nnhal_cascade.plans.homes import Homes
+from nnhal_cascade.plans.part_costs import PartCosts
+from nnhal_cascade.plans.proposals import ProposalSearch, Selection
+from nnhal_cascade.schedule.lowering import Lowering
+from nnhal_cascade.schedule.schedule import Schedule
+
+_RUNGS = 16
+"""How many limits of memory are tried between one and its double."""
+
+_ALTERNATIVES = 1_200
+"""How many further proposals are looked at, times the number of parts: planning takes a time that is linear in it."""
+
+_TRIALS = 1200
+"""How many plans are replaced at most to find addresses, times the number of parts; see ``_LEAST_TRIALS``, too."""
+
+_LEAST_TRIALS, _MOST_TRIALS = 4, 24
+"""How many they are at least and at most."""
+
+_ROOM = (1, 1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2)
+"""How much memory is tried for the smallest schedule, as multiples of the smallest proposal's."""
+
+_SPILL_CHOICES = 8
+"""How many sizes from which on tensors are spilled are tried at most."""
+
+_VAIN_CHOICES = 2
+"""After how many of them in a row that make nothing faster the others are left out."""
+
+
+class DoesNotFitError(ValueError):
+    """No plan fits the budget."""
+
+    def __init__(self, budget: int, smallest: Schedule) -> None:
+        self.budget, self.least, self.smallest = budget, smallest.peak, smallest
+        super().__init__(
+            f"the network does not fit into {budget:,} bytes of working memory: the least is {self.least:,} bytes"
+        )
+
+
+class ConstantsDoNotFitError(ValueError):
+    """The region in which constants lie at rest is too small for those of a network."""
+
+    def __init__(self, needed: int, region: MemoryRegion) -> None:
+        super().__init__(f"the constants take {needed:,} bytes, {region.name} has {region.size:,}")
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerOptions:
+    """What a user may ask of the compiler."""
+
+    budget: int | None = None
+    """Bytes of the working memory that a schedule may take; None for the size of the region."""
+    max_plan_parts: int = 10
+    """The most parts of one cascade; 1 for no cascades."""
+    recompute: bool = False
+    """Whether values may be computed twice to save memory."""
+
+
+def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> Schedule:
+    """Return the fastest schedule within the budget.
+
+    Raises:
+        DoesNotFitError: there is none.
+        ConstantsDoNotFitError: the region of constants at rest is too small.
+    """
+    options = options or CompilerOptions()
+    budget = _limit(system, options)
+    best: Schedule | None = None
+    vain = 0
+    for space in _spaces(graph, system, options):
+        found = space.fastest(budget)
+        if found is not None and (best is None or found.cycles < best.cycles):
+            best, vain = found, 0
+        elif best is not None:
+            # Each space spills more than the one before. Beyond what the budget asks for, that costs cycles.
+            vain += 1
+            if vain == _VAIN_CHOICES:
+                break
+    if best is not None:
+        return best
+    smallest = _smallest(graph, system, options)
+    if smallest.peak > budget:
+        raise DoesNotFitError(budget, smallest)
+    return smallest
+
+
+def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> tuple[Schedule, ...]:
+    """Return the Pareto efficient schedules, the fastest first: each takes less memory and more cycles than the last.
+
+    The budget is an upper limit. Raises ConstantsDoNotFitError if the region of constants at rest is too small.
+    """
+    options = options or CompilerOptions()
+    limit = _limit(system, options)
+    every = [each for space in _spaces(graph, system, options) for each in space.all(limit)]
+    found: list[Schedule] = []
+    for each in sorted(every, key=lambda each: (each.cycles, each.peak)):
+        if not found or each.peak < found[-1].peak:
+            found.append(each)
+    return tuple(found)
+
+
+def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> int:
+    """Return the bytes of the smallest schedule.
+
+    Raises ConstantsDoNotFitError if the region of constants at rest is too small.
+    """
+    return _smallest(graph, system, options or CompilerOptions()).peak
+
+
+def _smallest(graph: CascaderGraph, system: System, options: CompilerOptions) -> Schedule:
+    """The schedule of least memory. There is one if nothing is spilled."""
+    found = [space.least() for space in _spaces(graph, system, options)]
+    return min(filter(None, found), key=lambda each: each.peak)
+
+
+def _limit(system: System, options: CompilerOptions) -> int:
+    """The bytes of the working memory that a schedule may take."""
+    return system.working.size if options.budget is None else min(options.budget, system.working.size)
+
+
+def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
+    """The homes that tensors may have: all in the working memory, or those from some size on in the spill region.
+
+    First those that spill nothing, then those that spill the largest, and so on.
+    """
+    constants = sum(graph.constants_bytes)
+    if constants > system.constants.size:
+        raise ConstantsDoNotFitError(constants, system.constants)
+    homes, pricer = Homes(graph, system), StripePricer(graph, system)
+    costs = PartCosts(homes, pricer)
+    yield _Space(homes, costs, pricer, options)
+    if system.spill is None:
+        return
+    sizes = sorted({tensor.bytes for tensor in graph.tensors}, reverse=True)
+    step = -(-len(sizes) // _SPILL_CHOICES)
+    for size in sizes[::step]:
+        spilled = frozenset(each.index for each in graph.tensors if each.bytes >= size)
+        yield _Space(Homes(graph, system, spilled), costs, pricer, options)
+
+
+def _rung_below(size: int) -> int:
+    """The largest power of the sixteenth root of 2, rounded down, that is less than a size."""
+    power = ceil(_RUNGS * log2(size)) if size > 1 else 0
+    while power and int(2 ** (power / _RUNGS)) >= size:
+        power -= 1
+    return int(2 ** (power / _RUNGS)) if power else 0
+
+
+class _Space:
+    """The schedules of a graph with the homes of its tensors given."""
+
+    def __init__(self, homes: Homes, costs: PartCosts, pricer: StripePricer, options: CompilerOptions) -> None:
+        self._homes, self._costs, self._options = homes, costs, options
+        self._lowering = Lowering(homes, pricer)
+        parts = max(1, len(homes.graph.parts))
+        self._alternatives = _ALTERNATIVES // parts
+        self._trials = min(max(_TRIALS // parts, _LEAST_TRIALS), _MOST_TRIALS)
+
+    def fastest(self, limit: int) -> Schedule | None:
+        """Return the fastest schedule within a limit, None if no proposal within it has addresses."""
+        return self._best(self._searches(limit), limit)
+
+    def _searches(self, limit: int | None) -> list[ProposalSearch]:
+        """The proposals of plans that take at most ``limit`` bytes.
+
+        Plans that compute nothing twice, and those of one part, are searched for themselves as well: what an estimate
+        prefers to them may turn out to be slower.
+        """
+        options, graph = self._options, self._homes.graph
+        found = PlanSpace(self._homes, self._costs, options.max_plan_parts, options.recompute, limit).all()
+        kinds = [found]
+        if options.recompute:
+            kinds.append([[each for each in ending if not each.recomputes] for ending in found])
+        if options.max_plan_parts > 1:
+            kinds.append([[each for each in ending if each.stop == each.first + 1] for ending in found])
+        return [ProposalSearch(graph, kind, self._homes.spilled) for kind in kinds]
+
+    def _best(self, searches: Sequence[ProposalSearch], limit: int) -> Schedule | None:
+        """The fastest schedule.
+
+        A proposal can be slower than estimated, since addresses decide how long it waits for its constants. So smaller
+        limits are tried as long as they could be faster: always the same ones, so that a budget finds what a smaller
+        budget finds.
+        """
+        best: Schedule | None = None
+        left = self._alternatives
+        for search in searches:
+            within = most = limit
+            while (selection := search.fastest(most)) is not None:
+                if best is not None and selection.proposal.cycles >= best.cycles:
+                    break
+                found = self._placed(search, selection, within)
+                best = min(filter(None, (best, found)), key=lambda each: (each.cycles, each.peak), default=None)
+                if not selection.proposal.memory or (best is not None and left <= 0):
+                    break
+                left -= 1
+                if found is None:
+                    # A smaller proposal may have addresses in the same memory.
+                    most = selection.proposal.memory - 1
+                else:
+                    within = most = _rung_below(selection.proposal.memory)
+        return best
+
+    def all(self, limit: int) -> Iterator[Schedule]:
+        """Yield schedules within a limit, from the fastest proposal to the smallest."""
+        searches = self._searches(limit)
+        yield from self._efficient(searches, limit)
+        least = self._smallest(searches)
+        if least is not None and least.peak <= limit:
+            yield least
+
+    def _efficient(self, searches: Sequence[ProposalSearch], limit: int | None) -> Iterator[Schedule]:
+        """Each efficient proposal in its own memory, and in more if it waits for its constants there."""
+        for search in searches:
+            for selection in search.efficient(limit):
+                found = self._placed(search, selection, selection.proposal.memory)
+                if found is not None:
+                    yield found
+                if limit is not None and (found is None or found.cycles > selection.proposal.cycles):
+                    wider = self._placed(search, selection, limit)
+                    if wider is not None:
+                        yield wider
+
+    def least(self) -> Schedule | None:
+        """Return the smallest schedule, None if what it spills does not fit."""
+        return self._smallest(self._searches(None))
+
+    def _smallest(self, searches: Sequence[ProposalSearch]) -> Schedule | None:
+        least = min(search.least() for search in searches)
+        found = None
+        for room in _ROOM:
+            limit = int(least * room)
+            found = self._best(searches, limit)
+            if found is not None:
+                break
+        if found is None:
+            # What the smallest proposals spill may be more than the spill region holds.
+            found = min(self._efficient(searches, None), key=lambda each: each.peak, default=None)
+        if found is None:
+            return None
+        while (smaller := self._best(searches, found.peak - 1)) is not None:
+            found = smaller
+        return found
+
+    def _placed(self, search: ProposalSearch, selection: Selection, limit: int) -> Schedule | None:
+        """Find addresses for a proposal. If there are none, plans that are in the way are replaced by others."""
+        banned: set[PlanCandidate] = set()
+        trial: Selection | None = selection
+        for _ in range(self._trials):
+            if trial is None:
+                return None
+            found = self._lowering.schedule(trial.proposal, limit)
+            if isinstance(found, Schedule):
+                return found
+            near = trial.candidates[max(0, found.plan - 1) : found.plan + 1]
+            banned.add(max(near, key=lambda each: each.memory))
+            trial = search.fastest(limit, banned)
+        return None

@@ -1,0 +1,258 @@
+"""A HAL model as a graph of parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from nnhal.errors import HalError
+from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
+from nnhal.operations.matrix import FullyConnectedInput
+from nnhal.resolved import ResolvedModel, describe_operation, propagate_dimensions
+from nnhal.types import Operation, OperationType, Subgraph
+from nnhal.types.layout import is_extension
+from nnhal_cascade.geometry.accesses import Everything, OneToOne
+from nnhal_cascade.geometry.box import Shape
+from nnhal_cascade.graph.cascader_graph import (
+    Activation,
+    CascaderGraph,
+    CascaderTensor,
+    Kernel,
+    Part,
+    PartInput,
+    PartKind,
+)
+from nnhal_cascade.graph.matchers import convolution, elementwise, movement, pooling, resize
+from nnhal_cascade.graph.matchers.match import Match, Matcher, Reading, as_shape, shape_of
+
+_EXPECTED = "expected an input that is computed or fed"
+
+
+def build_graph(model: ResolvedModel) -> CascaderGraph:
+    """Return the parts of a model's main subgraph, without operations whose results nobody reads.
+
+    A convolution with its bias and its activation is one part, and an activation that alone reads another part's output
+    belongs to that part. A RESHAPE is no part: its output shares the memory of its input.
+
+    Raises ValueError that says which operation the cascader does not take, and why.
+    """
+    try:
+        return _GraphBuilder(model).build()
+    except HalError as error:
+        raise ValueError(error.message) from error
+    except UnknownYet as error:
+        raise ValueError(f"{error}: got a value that is computed or fed at run time, expected a constant") from error
+
+
+class _GraphBuilder:
+    """Parts and tensors as far as they have been found."""
+
+    def __init__(self, model: ResolvedModel) -> None:
+        self._model = model
+        self._graph = model.model.main
+        self._dimensions = propagate_dimensions(model)
+        self._live = _live_operations(self._graph.operations, self._graph.output_indexes)
+        self._uses = Counter(index for number in self._live for index in self._graph.operations[number].inputs)
+        self._tensors: list[CascaderTensor] = []
+        self._parts: list[Part] = []
+        self._tensor_of: dict[int, int] = {}
+        self._producers: dict[int, int] = {}
+        """The part that writes an operand, without operands that share its memory."""
+        self._unnamed = _words_of_operands(self._graph)
+
+    def build(self) -> CascaderGraph:
+        """Return the whole graph."""
+        for number in self._live:
+            self._add_operation(number)
+        for operand in self._graph.output_indexes:
+            tensor = self._tensor_of[operand]
+            self._tensors[tensor] = replace(self._tensors[tensor], is_output=True)
+        return CascaderGraph(tuple(self._parts), tuple(self._tensors), dict(self._tensor_of))
+
+    def _add_operation(self, number: int) -> None:
+        operation = self._graph.operations[number]
+        place = describe_operation(self._model.model, number)
+        if is_extension(operation.type) or operation.type not in {*MATCHERS, *VIEWS}:
+            raise ValueError(f"{place}: got an operation that the cascader has no part for, expected one of its README")
+        op, kind = self._model.context(0, number, self._dimensions), OperationType(operation.type)
+        DEFINITIONS[kind].prepare(op)
+        if kind in VIEWS:
+            self._add_view(op, operation, number)
+        elif not (kind in ACTIVATIONS and self._fuse(operation, number)):
+            outputs = [as_shape(self._dimensions[operand], place) for operand in operation.outputs]
+            matches = MATCHERS[kind](op, outputs)
+            for operand, match in zip(operation.outputs, matches, strict=True):
+                if self._is_read(operand):
+                    self._add_part(op, number, operand, match)
+
+    def _add_part(self, op: OperationContext, number: int, operand: int, match: Match) -> None:
+        operation = self._graph.operations[number]
+        inputs = tuple(self._part_input(op, operation, reading) for reading in match.readings)
+        if not inputs:
+            raise ValueError(f"{op.place}: got only constants, {_EXPECTED}")
+        self._producers[operand] = len(self._parts)
+        output = self._add_tensor(operand)
+        kernel = match.kernel
+        if match.kind == PartKind.VECTOR_PRODUCT and self._is_one_row(op, inputs[0]):
+            given = self._tensors[inputs[0].tensor].shape
+            kernel = Kernel(given.rows, given.columns)
+        self._parts.append(
+            Part(
+                index=len(self._parts),
+                name=self._part_name(operand, op.type),
+                kind=match.kind,
+                operations=(number,),
+                inputs=inputs,
+                output=output,
+                kernel=kernel,
+                constants=match.constants,
+                activation=match.activation,
+                operation=op.type.name,
+                passes=match.passes,
+            )
+        )
+
+    def _is_one_row(self, op: OperationContext, given: PartInput) -> bool:
+        """Whether a product takes a tensor as one row: it has a weight for each element, as a convolution has."""
+        return op.dimensions(FullyConnectedInput.WEIGHTS)[1] == self._tensors[given.tensor].shape.elements
+
+    def _part_input(self, op: OperationContext, operation: Operation, reading: Reading) -> PartInput:
+        """The input of a part. A tensor that the operation sees in another shape is read as a whole."""
+        tensor = self._tensor_read(op, operation, reading.position)
+        shape = self._tensors[tensor].shape
+        if shape_of(op, reading.position) == shape:
+            return PartInput(tensor, reading.rows, reading.columns, reading.channels)
+        return _everything(tensor, shape)
+
+    def _tensor_read(self, op: OperationContext, operation: Operation, position: int) -> int:
+        """The tensor of an input. Those of the network's inputs begin with their first reader."""
+        operand = operation.inputs[position]
+        if operand not in self._tensor_of and operand in self._graph.input_indexes:
+            return self._add_tensor(operand, is_input=True)
+        if operand not in self._tensor_of:
+            raise ValueError(f"{op.input_name(position)}: got a constant, {_EXPECTED}")
+        return self._tensor_of[operand]
+
+    def _add_view(self, op: OperationContext, operation: Operation, number: int) -> None:
+        """Let the output share the input's tensor. An output of the network needs memory other than the inputs'."""
+        made = operation.outputs[0]
+        tensor = self._tensors[self._tensor_read(op, operation, 0)]
+        if made not in self._graph.output_indexes or not tensor.is_input:
+            self._tensor_of[made] = tensor.index
+            return
+        self._add_part(op, number, made, _copy(shape_of(op, 0), as_shape(self._dimensions[made], op.place)))
+
+    def _fuse(self, operation: Operation, number: int) -> bool:
+        """Make an activation part of what produces its input, if nothing else reads that."""
+        given, made = operation.inputs[0], operation.outputs[0]
+        producer = self._producers.get(given)
+        if producer is None or self._uses[given] > 1 or given in self._graph.output_indexes:
+            return False
+        produced = self._parts[producer]
+        if produced.kind == PartKind.COPY or produced.passes > 1:
+            return False
+        tensor = self._tensors[produced.output]
+        self._unnamed[made] = self._unnamed[given]
+        self._tensors[tensor.index] = replace(tensor, operand=made, name=self._name(made))
+        self._tensor_of[made] = tensor.index
+        self._producers[made] = producer
+        del self._tensor_of[given]
+        added = ACTIVATIONS[OperationType(operation.type)]
+        self._parts[produced.index] = replace(
+            produced,
+            name=self._part_name(made, OperationType[produced.operation]),
+            operations=(*produced.operations, number),
+            activation=Activation.TABLE if Activation.TABLE in (added, produced.activation) else added,
+        )
+        return True
+
+    def _is_read(self, operand: int) -> bool:
+        return self._uses[operand] > 0 or operand in self._graph.output_indexes
+
+    def _add_tensor(self, operand: int, is_input: bool = False) -> int:
+        name, index = self._name(operand), len(self._tensors)
+        shape = as_shape(self._dimensions[operand], name)
+        self._tensors.append(CascaderTensor(index, name, shape, operand, is_input))
+        self._tensor_of[operand] = index
+        return index
+
+    def _name(self, operand: int) -> str:
+        """The name in the model. Converters join the names of operators that they fuse; the first one is enough.
+
+        Without a name, the operation that computes it names it, or its place among the inputs.
+        """
+        return self._model.names.get(operand, "").partition(";")[0] or self._unnamed[operand]
+
+    def _part_name(self, operand: int, kind: OperationType) -> str:
+        return f"{self._name(operand)} ({kind.name})"
+
+
+def _words_of_operands(graph: Subgraph) -> dict[int, str]:
+    """Return ``input 0`` or ``operation 3`` for each operand that is fed or computed."""
+    words = {operand: f"input {position}" for position, operand in enumerate(graph.input_indexes)}
+    for number, operation in enumerate(graph.operations):
+        for position, operand in enumerate(operation.outputs):
+            words[operand] = f"operation {number}" + (f", output {position}" if position else "")
+    return words
+
+
+def _live_operations(operations: Sequence[Operation], outputs: Sequence[int]) -> list[int]:
+    """The numbers of the operations on which the outputs depend, in order."""
+    needed, live = set(outputs), []
+    for number, operation in reversed(list(enumerate(operations))):
+        if not needed.isdisjoint(operation.outputs):
+            needed.update(operation.inputs)
+            live.append(number)
+    return live[::-1]
+
+
+def _everything(tensor: int, shape: Shape) -> PartInput:
+    return PartInput(tensor, *(Everything(extent) for extent in shape))
+
+
+def _copy(given: Shape, made: Shape) -> Match:
+    accesses = (OneToOne(extent) if given == made else Everything(extent) for extent in given)
+    return Match(PartKind.COPY, (Reading(0, *accesses),))
+
+
+ACTIVATIONS: Mapping[OperationType, Activation] = {
+    OperationType.HARD_SWISH: Activation.TABLE,
+    OperationType.LOGISTIC: Activation.TABLE,
+    OperationType.RELU: Activation.CLAMP,
+    OperationType.RELU1: Activation.CLAMP,
+    OperationType.RELU6: Activation.CLAMP,
+    OperationType.RSQRT: Activation.TABLE,
+    OperationType.TANH: Activation.TABLE,
+}
+"""Functions of one element, which the NPU applies to the output of another operation if there is one."""
+
+VIEWS = frozenset({OperationType.EXPAND_DIMS, OperationType.RESHAPE, OperationType.SQUEEZE})
+"""Operations whose output has the bytes of the input."""
+
+MATCHERS: Mapping[OperationType, Matcher] = {
+    OperationType.ADD: elementwise.match_arithmetic,
+    OperationType.AVERAGE_POOL_2D: pooling.match_pooling,
+    OperationType.CONCATENATION: movement.match_concatenation,
+    OperationType.CONV_2D: convolution.match_conv_2d,
+    OperationType.DEPTHWISE_CONV_2D: convolution.match_depthwise_conv_2d,
+    OperationType.FULLY_CONNECTED: convolution.match_fully_connected,
+    OperationType.MAXIMUM: elementwise.match_pair,
+    OperationType.MAX_POOL_2D: pooling.match_pooling,
+    OperationType.MEAN: pooling.match_mean,
+    OperationType.MINIMUM: elementwise.match_pair,
+    OperationType.MUL: elementwise.match_arithmetic,
+    OperationType.PAD: movement.match_pad,
+    OperationType.PAD_V2: movement.match_pad,
+    OperationType.PRELU: elementwise.match_prelu,
+    OperationType.RESIZE_BILINEAR: resize.match_bilinear,
+    OperationType.RESIZE_NEAREST_NEIGHBOR: resize.match_nearest,
+    OperationType.SLICE: movement.match_slice,
+    OperationType.SOFTMAX: elementwise.match_softmax,
+    OperationType.SPLIT: movement.match_split,
+    OperationType.STRIDED_SLICE: movement.match_strided_slice,
+    OperationType.SUB: elementwise.match_arithmetic,
+    OperationType.TRANSPOSE_CONV_2D: convolution.match_transpose_conv_2d,
+    **{kind: elementwise.match_activation(activation) for kind, activation in ACTIVATIONS.items()},
+}
+"""All operations that become parts. Those of ``VIEWS`` become none."""

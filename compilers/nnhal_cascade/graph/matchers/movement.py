@@ -1,0 +1,93 @@
+"""CONCATENATION, SPLIT, SLICE, STRIDED_SLICE, PAD and PAD_V2: elements move along the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnhal.operations import OperationContext
+from nnhal.operations._shape import axis_of
+from nnhal.operations.joining import SlicingInput, SplitInput, StridedSliceInput, axis_input, strided_ranges
+from nnhal.operations.movement import PadInput, paddings_of_pad
+from nnhal_cascade.geometry.access import AxisAccess
+from nnhal_cascade.geometry.accesses import Everything, OneToOne, Shifted
+from nnhal_cascade.geometry.box import Axis, Shape
+from nnhal_cascade.graph.cascader_graph import PartKind
+from nnhal_cascade.graph.matchers.match import (
+    MAX_RANK,
+    Match,
+    Reading,
+    as_shape,
+    constant_operands,
+    shape_of,
+)
+
+
+def match_concatenation(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match CONCATENATION: each input is a range of the output."""
+    count = axis_input(op)
+    along = _axis(op.integer(count), len(op.dimensions(0)))
+    readings, start = [], 0
+    for position in range(count):
+        given = shape_of(op, position)
+        if not op.is_known(position):
+            readings.append(_shifted(op, position, tuple(start if axis == along else 0 for axis in Axis), outputs[0]))
+        start += given[along]
+    return (Match(PartKind.COPY, tuple(readings), constants=constant_operands(op, range(count), outputs[0])),)
+
+
+def match_split(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match SPLIT: each output is a range of the input."""
+    rank = len(op.dimensions(SplitInput.INPUT))
+    along = _axis(axis_of(op, op.integer(SplitInput.AXIS), rank), rank)
+    starts = range(0, shape_of(op, SplitInput.INPUT)[along], outputs[0][along])
+    return tuple(
+        Match(
+            PartKind.COPY,
+            (_shifted(op, SplitInput.INPUT, tuple(-start if a == along else 0 for a in Axis), made),),
+        )
+        for start, made in zip(starts, outputs, strict=True)
+    )
+
+
+def match_slice(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match SLICE: the output is a range of each axis of the input."""
+    offsets = _of_image(tuple(-begin for begin in op.integers(SlicingInput.BEGIN)))
+    return (Match(PartKind.COPY, (_shifted(op, SlicingInput.INPUT, offsets, outputs[0]),)),)
+
+
+def match_strided_slice(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match STRIDED_SLICE with strides of 1. Dropped axes may turn the others into other axes: then all is read."""
+    ranges = strided_ranges(op)
+    if any(each.step != 1 for each in ranges):
+        strides = [each.step for each in ranges]
+        raise ValueError(f"{op.place}: got strides {strides}, expected 1 on each axis")
+    kept = as_shape(tuple(len(each) for each in ranges), op.place)
+    if kept == outputs[0]:
+        offsets = _of_image(tuple(-each.start for each in ranges))
+        return (Match(PartKind.COPY, (_shifted(op, StridedSliceInput.INPUT, offsets, outputs[0]),)),)
+    given = shape_of(op, StridedSliceInput.INPUT)
+    return (Match(PartKind.COPY, (Reading(StridedSliceInput.INPUT, *map(Everything, given)),)),)
+
+
+def match_pad(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match PAD and PAD_V2: the input is a range of each axis of the output."""
+    offsets = _of_image(tuple(before for before, _ in paddings_of_pad(op)))
+    return (Match(PartKind.COPY, (_shifted(op, PadInput.INPUT, offsets, outputs[0]),)),)
+
+
+def _axis(axis: int, rank: int) -> Axis:
+    return Axis(axis + MAX_RANK - rank - 1)
+
+
+def _of_image(offsets: Sequence[int]) -> tuple[int, ...]:
+    """Return a value for each of rows, columns and channels; missing axes have 0."""
+    return ((0,) * (MAX_RANK - len(offsets)) + tuple(offsets))[1:]
+
+
+def _shifted(op: OperationContext, position: int, offsets: Sequence[int], output: Shape) -> Reading:
+    """Return the reading of an input whose element at 0 is the output's element at ``offsets``."""
+    accesses: list[AxisAccess] = [
+        OneToOne(length) if length == made else Shifted(length, offset)
+        for length, offset, made in zip(shape_of(op, position), offsets, output, strict=True)
+    ]
+    return Reading(position, *accesses)

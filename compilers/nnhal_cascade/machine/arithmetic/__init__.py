@@ -1,0 +1,61 @@
+"""The arithmetic of a stripe: every operation, for any box of its output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from nnhal.lazy_table import LazyTable
+from nnhal.types import OperationType
+from nnhal_cascade.machine.arithmetic.kernel import NoStripesError, OperationCall, StripeKernel
+from nnhal_cascade.machine.arithmetic.whole import Whole
+
+STRIPE_KERNELS: Mapping[OperationType, Callable[[OperationCall], StripeKernel]] = LazyTable(
+    __name__,
+    {
+        OperationType.ABS: "tables:UnaryTable",
+        OperationType.ADD: "tables:PairTable",
+        OperationType.AVERAGE_POOL_2D: "pooling:Pooling",
+        OperationType.CONCATENATION: "movement:Concatenation",
+        OperationType.CONV_2D: "convolution:Convolution",
+        OperationType.DEPTHWISE_CONV_2D: "depthwise:Depthwise",
+        OperationType.ELU: "tables:UnaryTable",
+        OperationType.EXPAND_DIMS: "movement:Same",
+        OperationType.FULLY_CONNECTED: "fully_connected:FullyConnected",
+        OperationType.HARD_SWISH: "tables:UnaryTable",
+        OperationType.LOGISTIC: "tables:UnaryTable",
+        OperationType.MAXIMUM: "tables:PairTable",
+        OperationType.MAX_POOL_2D: "pooling:Pooling",
+        OperationType.MEAN: "along_axes:Mean",
+        OperationType.MINIMUM: "tables:PairTable",
+        OperationType.MUL: "tables:PairTable",
+        OperationType.PAD: "movement:Padding",
+        OperationType.PAD_V2: "movement:Padding",
+        OperationType.PRELU: "tables:PairTable",
+        OperationType.QUANTIZE: "tables:UnaryTable",
+        OperationType.RELU: "tables:UnaryTable",
+        OperationType.RELU1: "tables:UnaryTable",
+        OperationType.RELU6: "tables:UnaryTable",
+        OperationType.RESHAPE: "movement:Same",
+        OperationType.RESIZE_BILINEAR: "resize:Bilinear",
+        OperationType.RESIZE_NEAREST_NEIGHBOR: "resize:NearestNeighbour",
+        OperationType.RSQRT: "tables:UnaryTable",
+        OperationType.SLICE: "movement:RangeSelection",
+        OperationType.SOFTMAX: "along_axes:Softmax",
+        OperationType.SPLIT: "movement:RangeSelection",
+        OperationType.SQUEEZE: "movement:Same",
+        OperationType.STRIDED_SLICE: "movement:RangeSelection",
+        OperationType.SUB: "tables:PairTable",
+        OperationType.TANH: "tables:UnaryTable",
+        OperationType.TRANSPOSE_CONV_2D: "transpose_convolution:TransposeConvolution",
+    },
+)
+
+
+def stripe_kernel(call: OperationCall) -> StripeKernel:
+    """Return the kernel of an operation. One that has no form for stripes is always computed as a whole."""
+    if call.op.type not in STRIPE_KERNELS:
+        return Whole(call)
+    try:
+        return STRIPE_KERNELS[call.op.type](call)
+    except NoStripesError:
+        return Whole(call)

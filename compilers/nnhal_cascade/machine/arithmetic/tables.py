@@ -1,0 +1,94 @@
+"""Element by element, by tables of what cpu_ref's kernel makes of every code, or of every pair of codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.kernels import KERNELS
+from nnhal.kernels._quantization import as_output
+from nnhal.operations import OperationContext
+from nnhal.types import Operand
+from nnhal.types.layout import ELEMENT_TYPES
+from nnhal_cascade.geometry.box import Box, Interval, Shape
+from nnhal_cascade.machine.arithmetic.kernel import OperationCall, executing
+
+_CODES = 256
+_FIRST, _SECOND = 0, 1
+
+
+def codes_of(operand: Operand) -> Array:
+    """Return all codes of an 8-bit type, in the order of their bytes."""
+    element = ELEMENT_TYPES[operand.type]
+    if element.itemsize != 1:
+        raise ValueError(f"elements of {element}, expected 8 bits")
+    return np.arange(_CODES, dtype=np.uint8).view(element)
+
+
+def requantization_table(op: OperationContext, index: int) -> Array | None:
+    """Return what an input's codes are in the output's quantisation, None if that is the same."""
+    source, target = op.inputs[index], op.outputs[0]
+    if (source.type, source.scale, source.zero_point) == (target.type, target.scale, target.zero_point):
+        return None
+    return as_output(executing(op, {index: codes_of(source)}), index)
+
+
+class UnaryTable:
+    """An operation of one input: activations, and changes of the quantisation."""
+
+    def __init__(self, call: OperationCall) -> None:
+        self.inputs = (call.shape(_FIRST),)
+        codes = codes_of(call.op.inputs[_FIRST])
+        with np.errstate(all="ignore"):
+            (self._table,) = KERNELS[call.op.type](executing(call.op, {_FIRST: codes}))
+
+    def reads(self, output: Box) -> tuple[Box, ...]:
+        """The same elements."""
+        return (output,)
+
+    def compute(self, output: Box, values: Sequence[Array]) -> Array:
+        """Look up."""
+        return self._table[values[0].view(np.uint8)]
+
+
+class PairTable:
+    """An operation of two inputs that broadcast, one of which may be a constant."""
+
+    def __init__(self, call: OperationCall) -> None:
+        op = call.op
+        self.inputs = tuple(call.shape(index) for index in call.activations)
+        self._constants = {
+            index: op.value(index).reshape(call.shape(index))
+            for index in (_FIRST, _SECOND)
+            if index not in call.activations
+        }
+        # A column and a row, which the kernel broadcasts to all pairs.
+        column, row = codes_of(op.inputs[_FIRST])[:, np.newaxis], codes_of(op.inputs[_SECOND])[np.newaxis]
+        with np.errstate(all="ignore"):
+            (table,) = KERNELS[op.type](executing(op, {_FIRST: column, _SECOND: row}))
+        self._table = table.reshape(-1)
+
+    def reads(self, output: Box) -> tuple[Box, ...]:
+        """The same elements, or the only one of an axis along which the input is broadcast."""
+        return tuple(_broadcast(shape, output) for shape in self.inputs)
+
+    def compute(self, output: Box, values: Sequence[Array]) -> Array:
+        """Look up pairs."""
+        given = iter(values)
+        first, second = (
+            self._constant(index, output) if index in self._constants else next(given) for index in (_FIRST, _SECOND)
+        )
+        pairs = first.view(np.uint8).astype(np.uint16) << 8 | second.view(np.uint8)
+        result: Array = self._table[pairs]
+        return result
+
+    def _constant(self, index: int, output: Box) -> Array:
+        values = self._constants[index]
+        part = values[tuple(slice(*interval) for interval in _broadcast(Shape(*values.shape), output))]
+        return np.ascontiguousarray(part)
+
+
+def _broadcast(shape: Shape, output: Box) -> Box:
+    return Box(*(Interval(0, 1) if length == 1 else wanted for length, wanted in zip(shape, output, strict=True)))

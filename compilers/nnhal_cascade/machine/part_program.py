@@ -1,0 +1,148 @@
+"""A part as the machine runs it: its operations in order, for any box of its output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.resolved import ResolvedModel, propagate_dimensions
+from nnhal.types import Operation
+from nnhal.types.layout import is_scalar
+from nnhal_cascade.geometry.box import Box, Interval, Shape, whole
+from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part, PartInput
+from nnhal_cascade.machine.arithmetic import stripe_kernel
+from nnhal_cascade.machine.arithmetic.kernel import OperationCall, StripeKernel, shape_of
+from nnhal_cascade.machine.errors import StreamError
+
+
+class Given(NamedTuple):
+    """A box of a part's input, and its values."""
+
+    box: Box
+    values: Array
+
+
+class _Source(NamedTuple):
+    """Where an activation of an operation comes from: an earlier operation of the part, or an input of the part."""
+
+    made: bool
+    """Whether an operation of the part makes it."""
+    number: int
+    """Of the operation or of the input."""
+    shape: Shape
+    """The shape that it is made in, which may be another view of the same bytes than the reader's."""
+
+
+class _Step(NamedTuple):
+    """An operation of a part."""
+
+    kernel: StripeKernel
+    sources: tuple[_Source, ...]
+
+
+class Programs:
+    """Builds the programs of a model's parts."""
+
+    def __init__(self, graph: CascaderGraph, model: ResolvedModel) -> None:
+        self._graph, self._model = graph, model
+        self._dimensions = propagate_dimensions(model)
+
+    def dimensions(self, operand: int) -> tuple[int, ...]:
+        """Return an operand's dimensions."""
+        return self._dimensions[operand]
+
+    def constants(self, part: Part) -> list[Array]:
+        """Return the constant tensors that a part's operations read."""
+        main, values = self._model.model.main, self._model.constants[0]
+        used = dict.fromkeys(index for number in part.operations for index in main.operations[number].inputs)
+        return [values[index] for index in used if index in values and not is_scalar(main.operands[index].type)]
+
+    def program(self, part: Part) -> PartProgram:
+        """Build a part's program. Raises ValueError for operations that do not make the part."""
+        made: dict[int, int] = {}
+        steps: list[_Step] = []
+        unread = dict(enumerate(part.inputs))
+        for number in part.operations:
+            operation = self._model.model.main.operations[number]
+            output, position = self._output(part, operation)
+            call = OperationCall(
+                self._model.context(0, number, self._dimensions), shape_of(self._dimensions[output]), position
+            )
+            kernel = stripe_kernel(call)
+            operands = [operation.inputs[index] for index in call.activations]
+            steps.append(_Step(kernel, tuple(self._source(part, made, unread, operand) for operand in operands)))
+            made[output] = len(steps) - 1
+        return PartProgram(part.name, tuple(steps))
+
+    def _output(self, part: Part, operation: Operation) -> tuple[int, int]:
+        """The output that the part is about, and its position. Only a part's last operation may have several."""
+        wanted = self._graph.tensors[part.output].operand
+        position = operation.outputs.index(wanted) if wanted in operation.outputs else 0
+        return operation.outputs[position], position
+
+    def _source(self, part: Part, made: Mapping[int, int], unread: dict[int, PartInput], operand: int) -> _Source:
+        """Where an activation comes from. An operation that reads a tensor twice has an input of the part for each."""
+        if operand in made:
+            return _Source(True, made[operand], shape_of(self._dimensions[operand]))
+        for position, each in unread.items():
+            if each.tensor == self._graph.tensor_of.get(operand):
+                del unread[position]
+                return _Source(False, position, self._graph.tensors[each.tensor].shape)
+        raise ValueError(f"{part.name} reads operand {operand}, which is none of its inputs")
+
+
+class PartProgram:
+    """The operations of a part. It holds no state between runs."""
+
+    def __init__(self, name: str, steps: tuple[_Step, ...]) -> None:
+        self._name, self._steps = name, steps
+
+    def run(self, output: Box, given: Sequence[Given]) -> Array:
+        """Compute a box of the part's output. Raises StreamError if it needs more than is given."""
+        return self._made(len(self._steps) - 1, output, given)
+
+    def _made(self, number: int, output: Box, given: Sequence[Given]) -> Array:
+        kernel, sources = self._steps[number]
+        return kernel.compute(
+            output,
+            [
+                self._viewed(source, view, box, given)
+                for source, view, box in zip(sources, kernel.inputs, kernel.reads(output), strict=True)
+            ],
+        )
+
+    def _viewed(self, source: _Source, view: Shape, box: Box, given: Sequence[Given]) -> Array:
+        """A box of an activation in the reader's view: if that is not how it is made, all of it is needed."""
+        if source.shape == view:
+            return self._fetched(source, box, given)
+        everything = self._fetched(source, whole(source.shape), given)
+        return np.ascontiguousarray(everything).reshape(view)[tuple(slice(*interval) for interval in box)]
+
+    def _fetched(self, source: _Source, box: Box, given: Sequence[Given]) -> Array:
+        if source.made:
+            return self._made(source.number, box, given)
+        have, values = given[source.number]
+        if box == have:
+            return values
+        if 0 in box.shape:
+            return np.empty(box.shape, values.dtype)
+        if any(need.start < had.start or need.stop > had.stop for need, had in zip(box, have, strict=True)):
+            raise StreamError(
+                f"a stripe of {self._name} needs {_described(box)} of its input {source.number}, it is given "
+                f"{_described(have)}"
+            )
+        return values[
+            tuple(slice(need.start - had.start, need.stop - had.start) for need, had in zip(box, have, strict=True))
+        ]
+
+
+def _described(box: Box) -> str:
+    rows, columns, channels = map(_span, box)
+    return f"rows {rows}, columns {columns} and channels {channels}"
+
+
+def _span(interval: Interval) -> str:
+    return f"{interval.start}..{interval.stop - 1}" if interval.length else "none"

@@ -1,0 +1,245 @@
+"""The plans that are tried for each group of consecutive parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from nnhal_cascade.geometry.box import Axis, cut_evenly, whole
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.hardware.memory import Content
+from nnhal_cascade.plans.demand import halvings
+from nnhal_cascade.plans.growth import Growth
+from nnhal_cascade.plans.homes import Homes
+from nnhal_cascade.plans.part_costs import PartCosts
+from nnhal_cascade.plans.plan import Plan, WeightsIn
+from nnhal_cascade.plans.working_set import WorkingSet
+
+_DEPTH = 16
+"""Stripes of channels are multiples of this, as the NPU's blocks are."""
+
+_BOUNDLESS = 1 << 62
+"""More bytes than there are."""
+
+
+class PlanCandidate(NamedTuple):
+    """A plan that is tried: its group, its price, and how it is cut."""
+
+    first: int
+    stop: int
+    memory: int
+    busy: int
+    """Cycles if it never waits for constants."""
+    waits: int
+    """An estimate of the cycles for which it waits for constants, if none is copied before it starts."""
+    along: Axis
+    band: int
+    """Rows of its tiles, 0 for one tile."""
+    stripes: tuple[int, ...]
+    copied: frozenset[int]
+    """Parts whose constants are copied to the working memory."""
+    copied_bytes: int = 0
+    """The bytes that it takes for them."""
+
+    def plan(self, graph: CascaderGraph) -> Plan:
+        """Return it as a plan."""
+        parts = tuple(range(self.first, self.stop))
+        copied = _copied_to(self.along)
+        weights = tuple(
+            WeightsIn.NONE
+            if graph.parts[part].constants is None
+            else (copied if part in self.copied else WeightsIn.STREAMED)
+            for part in parts
+        )
+        output = whole(graph.tensors[graph.parts[parts[-1]].output].shape)
+        tiles = tuple(output.along(Axis.ROWS, rows) for rows in cut_evenly(output.rows, self.band or output.rows.stop))
+        return Plan(parts, self.stripes, weights, tiles, self.along, self.memory, self.cycles, self.busy)
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether it computes values twice."""
+        return self.band > 0 and self.stop > self.first + 1
+
+    @property
+    def cycles(self) -> int:
+        """An estimate of its cycles."""
+        return self.busy + self.waits
+
+
+class PlanSpace:
+    """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades.
+
+    With ``recompute`` there are plans that compute values twice, too. Plans of more than ``limit`` bytes are left out,
+    and do not cost the time to price them.
+    """
+
+    def __init__(
+        self, homes: Homes, costs: PartCosts, max_parts: int, recompute: bool = False, limit: int | None = None
+    ) -> None:
+        self._recompute, self._limit = recompute, _BOUNDLESS if limit is None else limit
+        self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
+        self._held = WorkingSet(homes)
+        self._may_copy = Content.CONSTANTS in homes.system.working.holds
+        self._fastest: list[int] = []
+        self._scaling = {
+            along: [
+                any(each.along(along).affine().coefficient != 1 for each in part.inputs) for part in self._graph.parts
+            ]
+            for along in Axis
+        }
+
+    def all(self) -> list[list[PlanCandidate]]:
+        """Return for each part the plans that end with it: of each group those that are Pareto efficient."""
+        return [self._ending_at(stop) for stop in range(1, len(self._graph.parts) + 1)]
+
+    def _ending_at(self, stop: int) -> list[PlanCandidate]:
+        shape = self._graph.tensors[self._graph.parts[stop - 1].output].shape
+        depths = sorted({-(-each // _DEPTH) * _DEPTH for each in halvings(shape.channels)[1:]} - {shape.channels})
+        uncut = list(self._alone(stop, Axis.ROWS, shape.rows))
+        for depth in depths:
+            uncut += self._alone(stop, Axis.CHANNELS, depth)
+        self._fastest.append(min(uncut, key=lambda each: (each.busy, each.memory)).memory)
+        found = [each for each in uncut if each.memory <= self._limit]
+        if self._may_copy and self._reduces(stop - 1):
+            for band in _bands(shape.rows):
+                found += self._banded(stop, depths, band)
+        for along in (Axis.ROWS, Axis.COLUMNS, Axis.CHANNELS):
+            if along == Axis.COLUMNS and shape.columns <= shape.rows:
+                continue
+            for extent in halvings(shape[along])[1:]:
+                if along == Axis.CHANNELS and extent % _DEPTH:
+                    continue
+                for scaled in (True, False) if self._scales(stop, along) else (False,):
+                    found += self._grown(stop, along, extent, scaled)
+        if self._recompute:
+            columns = halvings(shape.columns)
+            for band, extent in product(
+                halvings(shape.rows)[1:], dict.fromkeys((columns[0], *columns[2:4], *columns[-3:]))
+            ):
+                for scaled in (True, False) if self._scales(stop, Axis.COLUMNS) else (False,):
+                    found += self._grown(stop, Axis.COLUMNS, extent, scaled, band)
+        return _efficient(found)
+
+    def _scales(self, stop: int, along: Axis) -> bool:
+        """Return whether some part of the groups needs more or fewer elements than it computes."""
+        return any(self._scaling[along][max(0, stop - self._max_parts) : stop])
+
+    def _reduces(self, part: int) -> bool:
+        """Return whether each channel of a part's output needs all of its input's, and constants of its own."""
+        node = self._graph.parts[part]
+        return node.constants is not None and not any(each.channels.affine().coefficient for each in node.inputs)
+
+    def _alone(self, stop: int, along: Axis, extent: int) -> Iterator[PlanCandidate]:
+        """The plans of the last part alone, in one tile."""
+        growth = Growth(self._held, stop, along, extent)
+        growth.grow()
+        yield from self._weighed(growth, _BOUNDLESS)
+
+    def _banded(self, stop: int, depths: Sequence[int], band: int) -> Iterator[PlanCandidate]:
+        """The last part alone, in bands of rows, each of them in stripes of channels with double-buffered constants."""
+        part, along, doubled = stop - 1, Axis.CHANNELS, WeightsIn.DOUBLE_BUFFERED
+        growth = Growth(self._held, stop, along, max(depths, default=1), band=band)
+        growth.grow()
+        places, bands = self._homes.places(part, doubled), growth.bands[part]
+        activations, limit = growth.memory, self._useful(self._fastest[part])
+        for depth in depths:
+            memory = activations + self._homes.constants_bytes(part, along, depth)
+            if memory < limit:
+                busy = self._costs.cycles(part, along, depth, doubled, places, bands)
+                waits = self._costs.first_copy(part, along, depth)
+                size, copied = memory - activations, frozenset({part})
+                yield PlanCandidate(part, stop, memory, busy, waits, along, band, (depth,), copied, size)
+
+    def _grown(self, stop: int, along: Axis, extent: int, scaled: bool, band: int = 0) -> Iterator[PlanCandidate]:
+        """The plans of all groups that end with a part, for one choice of stripes.
+
+        A cascade is of no use if each of its parts runs at its fastest, uncut, in the same memory.
+        """
+        growth = Growth(self._held, stop, along, extent, scaled, band)
+        limit, differs = 0, not scaled
+        for first in range(stop - 1, max(-1, stop - 1 - self._max_parts), -1):
+            if not growth.grow():
+                return
+            differs = differs or growth.stripes[first] != extent
+            limit = max(limit, self._fastest[first])
+            if differs:
+                yield from self._weighed(growth, self._useful(limit))
+
+    def _useful(self, uncut: int) -> int:
+        """The bytes from which on a plan is of no use if its parts run at their fastest in ``uncut`` bytes.
+
+        If tensors are spilled, it may be of use all the same, since it spares them the way to the spill region.
+        """
+        return self._limit + 1 if self._homes.spilled else min(uncut, self._limit + 1)
+
+    def _weighed(self, growth: Growth, limit: int) -> Iterator[PlanCandidate]:
+        """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on.
+
+        What takes ``limit`` bytes or more is left out.
+        """
+        memory = growth.memory
+        if memory >= limit:
+            return
+        stripes = dict(reversed(growth.stripes.items()))
+        first, along, interior, band = min(stripes), growth.along, growth.interior, growth.band
+        times: dict[int, int] = {}
+        gains: list[tuple[float, int, int, int, int]] = []
+        for part, extent in stripes.items():
+            constants = self._graph.parts[part].constants
+            where = WeightsIn.NONE if constants is None else WeightsIn.STREAMED
+            bands = growth.bands.get(part, ())
+            places = self._homes.places(part, where, interior)
+            times[part] = self._costs.cycles(part, along, extent, where, places, bands)
+            size = self._homes.constants_bytes(part, along, extent)
+            if constants is not None and self._may_copy and memory + size < limit:
+                where = _copied_to(along)
+                places = self._homes.places(part, where, interior)
+                copied = self._costs.cycles(part, along, extent, where, places, bands)
+                if copied < times[part]:
+                    ready = copied
+                    if len(stripes) > 1 and where == WeightsIn.DOUBLE_BUFFERED:
+                        # The stripes of other parts, between this one's, may leave the copies all the time they take.
+                        ready = self._costs.cycles(part, along, extent, WeightsIn.RESIDENT, places, bands)
+                    gains.append((size / (times[part] - copied), part, size, copied, copied - ready))
+        extents, chosen = tuple(stripes.values()), frozenset[int]()
+        busy, hidden = sum(times.values()), 0
+        yield PlanCandidate(first, growth.stop, memory, busy, 0, along, band, extents, chosen)
+        for _, part, size, copied, waited in sorted(gains):
+            memory, chosen = memory + size, chosen | {part}
+            if memory >= limit:
+                return
+            busy, hidden, times[part] = busy - times[part] + copied, hidden + waited, copied
+            waits, room = self._waits(growth, times, chosen) + hidden, memory - growth.memory
+            yield PlanCandidate(first, growth.stop, memory, busy - hidden, waits, along, band, extents, chosen, room)
+
+    def _waits(self, growth: Growth, times: Mapping[int, int], copied: frozenset[int]) -> int:
+        """An estimate of the cycles for which a plan waits for constants that are copied as it starts."""
+        waited = issued = begun = 0
+        for part, extent in reversed(growth.stripes.items()):
+            if part in copied:
+                issued += self._costs.first_copy(part, growth.along, extent)
+                waited = max(waited, issued - begun)
+            begun += int(times[part] * growth.begun(part))
+        return waited
+
+
+def _bands(rows: int) -> list[int]:
+    """The heights of bands that are tried: for 2 to 8 bands, and for as many as halving leads to."""
+    return sorted({-(-rows // count) for count in range(2, 9)} | set(halvings(rows)[1:]))
+
+
+def _copied_to(along: Axis) -> WeightsIn:
+    return WeightsIn.DOUBLE_BUFFERED if along == Axis.CHANNELS else WeightsIn.RESIDENT
+
+
+def _efficient(candidates: list[PlanCandidate]) -> list[PlanCandidate]:
+    """The candidates that no other one of their group beats in memory and in cycles, with and without waits."""
+    found: list[PlanCandidate] = []
+    best: dict[int, tuple[int, int]] = {}
+    for each in sorted(candidates, key=lambda each: (each.memory, each.cycles, each.busy, each.first)):
+        cycles, busy = best.get(each.first, (_BOUNDLESS, _BOUNDLESS))
+        if each.cycles < cycles or each.busy < busy:
+            best[each.first] = min(each.cycles, cycles), min(each.busy, busy)
+            found.append(each)
+    return found

@@ -1,0 +1,59 @@
+"""In which region tensors and constants lie."""
+
+from __future__ import annotations
+
+from nnhal_cascade.geometry.box import Axis, Interval
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.performance.copying import copy_cycles
+from nnhal_cascade.performance.price import StripePlaces
+from nnhal_cascade.plans.plan import WeightsIn
+
+
+class Homes:
+    """The regions of a graph's tensors and constants on a system."""
+
+    def __init__(self, graph: CascaderGraph, system: System, spilled: frozenset[int] = frozenset()) -> None:
+        self.graph, self.system = graph, system
+        self.spilled = spilled if system.spill else frozenset()
+        """Tensors whose home is the spill region."""
+        self.sizes = [0 if each.index in self.spilled else each.bytes for each in graph.tensors]
+        """The bytes of each tensor in the working memory, if it is kept as a whole."""
+        self._working, self._rest = system.working.name, system.constants.name
+        self._spill = system.spill.name if system.spill else self._working
+        self._places: dict[tuple[int, WeightsIn, frozenset[int]], StripePlaces] = {}
+
+    def places(self, part: int, weights: WeightsIn, interior: frozenset[int] = frozenset()) -> StripePlaces:
+        """Return where a part finds its data. ``interior`` tensors lie between parts of a plan, in working memory."""
+        node = self.graph.parts[part]
+        touched = self.spilled & {node.output, *(each.tensor for each in node.inputs)} if self.spilled else self.spilled
+        key = part, weights, touched - interior
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = self._found(*key)
+        return found
+
+    def _found(self, part: int, weights: WeightsIn, away: frozenset[int]) -> StripePlaces:
+        node = self.graph.parts[part]
+        inputs = tuple(self._spill if each.tensor in away else self._working for each in node.inputs)
+        output = self._spill if node.output in away else self._working
+        if weights == WeightsIn.NONE:
+            return StripePlaces(inputs, output, "")
+        return StripePlaces(inputs, output, self._rest if weights == WeightsIn.STREAMED else self._working)
+
+    def constants_bytes(self, part: int, along: Axis, extent: int) -> int:
+        """Return the working memory for a part's constants: one buffer, or two for stripes of channels."""
+        node = self.graph.parts[part]
+        if node.constants is None:
+            return 0
+        if along == Axis.CHANNELS:
+            return 2 * node.constants.bytes_of(Interval(0, extent))
+        return node.constants.bytes_of(Interval(0, self.graph.tensors[node.output].shape.channels))
+
+    def constants_copy(self, part: int, channels: Interval | None = None) -> int:
+        """Return the cycles of copying a part's constants, or those of some channels, to the working memory."""
+        node = self.graph.parts[part]
+        if node.constants is None:
+            return 0
+        channels = channels or Interval(0, self.graph.tensors[node.output].shape.channels)
+        return copy_cycles(self.system, self._rest, self._working, node.constants.bytes_of(channels))

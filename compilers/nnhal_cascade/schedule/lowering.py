@@ -1,0 +1,236 @@
+"""From a proposal to a schedule: walk its plans, place its buffers, count its cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nnhal_cascade.geometry.box import Shape
+from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.performance.stripe_pricer import StripePricer
+from nnhal_cascade.performance.timeline import Timeline
+from nnhal_cascade.plans.homes import Homes
+from nnhal_cascade.plans.lifetimes import Lifetimes
+from nnhal_cascade.plans.plan import Plan, Proposal, WeightsIn
+from nnhal_cascade.schedule.placement import PlacedPlan, Placer, PlanNeeds
+from nnhal_cascade.schedule.profile import PlanProfile, advances_by_rows, profile
+from nnhal_cascade.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
+from nnhal_cascade.schedule.steps import ConstantsCopy, PlanStart, steps
+from nnhal_cascade.schedule.stripe_run import StripeRun
+from nnhal_cascade.schedule.walk import walk
+
+_ROOM = (0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1)
+"""How much more than the least memory is tried if the search for addresses finds none: shares of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scratch:
+    """A buffer that one plan alone uses: a rolling buffer, or a part's constants."""
+
+    tensor: int | None
+    part: int | None
+    sizes: tuple[int, int]
+    """Bytes, forwards and backwards."""
+    slots: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """No addresses were found for a proposal."""
+
+    plan: int
+    """The first plan of the proposal that could not be placed, whatever the plans before it did."""
+
+
+class Lowering:
+    """Makes schedules of the proposals of one graph. What it finds out about a plan is kept."""
+
+    def __init__(self, homes: Homes, pricer: StripePricer) -> None:
+        self._homes, self._graph, self._pricer = homes, homes.graph, pricer
+        self._lifetimes = Lifetimes(homes.graph)
+        self._spill_room = _spill_room(homes)
+        self._walks: dict[tuple[Plan, bool], list[StripeRun]] = {}
+        self._profiles: dict[Plan, tuple[PlanProfile, PlanProfile]] = {}
+
+    def schedule(self, proposal: Proposal, limit: int | None = None) -> Schedule | Unplaced:
+        """Return the proposal with addresses within ``limit`` bytes, or where no placement is found.
+
+        If the tensors that it spills do not fit into their region, that is at its first plan.
+        """
+        scratch = [self._scratch(plan) for plan in proposal.plans]
+        needs = [self._inputs(), *map(self._needs, proposal.plans, scratch)]
+        placer = Placer([tensor.bytes for tensor in self._graph.tensors], needs)
+        least = placer.least()
+        for room in (int(least * (1 + room)) for room in _ROOM):
+            if limit is not None and room > limit:
+                break
+            placed = placer.place(room)
+            if placed is not None:
+                found = self._made(proposal, scratch, placed)
+                wide = placer.ample()
+                if limit is not None and room < wide <= limit and (placed := placer.place(wide)) is not None:
+                    # With more room constants can be copied earlier.
+                    found = min(found, self._made(proposal, scratch, placed), key=lambda each: each.cycles)
+                return found if found.spill_peak <= self._spill_room else Unplaced(0)
+        return Unplaced(max(0, placer.deepest - 1))
+
+    def _inputs(self) -> PlanNeeds:
+        """The network's inputs, which are there before the first plan."""
+        inputs = [each.index for each in self._graph.tensors if each.is_input and each.index not in self._homes.spilled]
+        unread = frozenset(each for each in inputs if self._lifetimes.last[each] < 0)
+        nothing = PlanProfile()
+        return PlanNeeds(tuple(inputs), unread, ((), ()), (nothing, nothing))
+
+    def _needs(self, plan: Plan, scratch: Sequence[_Scratch]) -> PlanNeeds:
+        first, stop = plan.parts[0], plan.parts[-1] + 1
+        output = self._graph.parts[stop - 1].output
+        written = (*self._lifetimes.escaping(first, stop), output)
+        unread = frozenset({output} if self._lifetimes.last[output] < stop else ())
+        return PlanNeeds(
+            tuple(each for each in written if each not in self._homes.spilled),
+            unread.union(self._lifetimes.dying(first, stop)),
+            (tuple(each.sizes[0] for each in scratch), tuple(each.sizes[1] for each in scratch)),
+            self._profile(plan),
+            frozenset(index for index, each in enumerate(scratch) if each.part is not None),
+        )
+
+    def _profile(self, plan: Plan) -> tuple[PlanProfile, PlanProfile]:
+        found = self._profiles.get(plan)
+        if found is None:
+            forwards = profile(self._graph, plan, self._walked(self._graph, plan, False))
+            backwards = forwards
+            if advances_by_rows(self._graph, plan):
+                backwards = profile(self._graph, plan, self._walked(self._graph, plan, True))
+            found = self._profiles[plan] = forwards, backwards
+        return found
+
+    def _walked(self, graph: CascaderGraph, plan: Plan, backwards: bool) -> list[StripeRun]:
+        found = self._walks.get((plan, backwards))
+        if found is None:
+            found = self._walks[plan, backwards] = list(walk(graph, plan, backwards))
+        return found
+
+    def _scratch(self, plan: Plan) -> list[_Scratch]:
+        forwards, backwards = self._profile(plan)
+        found = [
+            _Scratch(tensor, None, (self._bytes(tensor, extents), self._bytes(tensor, backwards.extents[tensor])))
+            for tensor, extents in forwards.extents.items()
+        ]
+        for part, stripe, weights in zip(plan.parts, plan.stripes, plan.weights, strict=True):
+            if weights in (WeightsIn.RESIDENT, WeightsIn.DOUBLE_BUFFERED):
+                size = self._homes.constants_bytes(part, plan.along, stripe)
+                slots = 2 if weights == WeightsIn.DOUBLE_BUFFERED else 1
+                found.append(_Scratch(None, part, (size, size), slots))
+        return found
+
+    def _bytes(self, tensor: int, extents: Shape) -> int:
+        return extents.elements * self._graph.tensors[tensor].element_bytes
+
+    def _made(
+        self, proposal: Proposal, scratch: Sequence[Sequence[_Scratch]], placed: Sequence[PlacedPlan]
+    ) -> Schedule:
+        working = self._homes.system.working.name
+        tensors: list[TensorBuffer] = []
+        constants: list[ConstantsBuffer] = []
+        plan_of = {part: number for number, plan in enumerate(proposal.plans) for part in plan.parts}
+        ends = [plan_of.get(max(last, 0), len(proposal.plans) - 1) for last in self._lifetimes.last]
+        for number, where in enumerate(placed, -1):
+            for tensor, address in where.arriving.items():
+                node = self._graph.tensors[tensor]
+                tensors.append(
+                    TensorBuffer(tensor, working, address, node.shape, node.element_bytes, max(0, number), ends[tensor])
+                )
+            if number < 0:
+                continue
+            profiles = self._profile(proposal.plans[number])[where.backwards]
+            for each, address in zip(scratch[number], where.scratch, strict=True):
+                if each.tensor is not None:
+                    size = self._graph.tensors[each.tensor].element_bytes
+                    extents = profiles.extents[each.tensor]
+                    tensors.append(TensorBuffer(each.tensor, working, address, extents, size, number, number))
+                elif each.part is not None:
+                    early = self._early(number, address, each.sizes[0], tensors, constants)
+                    slot = each.sizes[0] // each.slots
+                    constants.append(
+                        ConstantsBuffer(each.part, working, address, slot, each.slots, number, number - early)
+                    )
+        interior = frozenset(each.tensor for plan in scratch for each in plan if each.tensor is not None)
+        starts = [0 if producer is None else plan_of[producer] for producer in self._graph.producers]
+        spilled, spill_peak = place_spilled(self._homes, interior, starts, ends)
+        peak = max(
+            [each.address + each.bytes for each in tensors]
+            + [each.address + each.bytes * each.slots for each in constants],
+            default=0,
+        )
+        found = Schedule(
+            self._graph,
+            self._homes.system,
+            proposal,
+            tuple(each.backwards for each in placed[1:]),
+            (*tensors, *spilled),
+            tuple(constants),
+            peak,
+            spill_peak,
+        )
+        return replace(found, cycles=self._cycles(found))
+
+    def _early(
+        self, plan: int, address: int, size: int, tensors: Sequence[TensorBuffer], constants: Sequence[ConstantsBuffer]
+    ) -> bool:
+        """Return whether a buffer of a plan is free in the plan before as well."""
+        taken = [(each.address, each.bytes) for each in tensors if each.first < plan <= each.last + 1]
+        taken += [
+            (each.address, each.bytes * each.slots) for each in constants if plan - 1 in (each.plan, each.copied_in)
+        ]
+        return plan > 0 and all(address + size <= other or other + length <= address for other, length in taken)
+
+    def _cycles(self, schedule: Schedule) -> int:
+        """The cycles of a schedule, step by step."""
+        timeline, homes = Timeline(), self._homes
+        ready: dict[tuple[int, int], int] = {}
+        for step in steps(schedule, self._walked):
+            if isinstance(step, PlanStart):
+                timeline.begin_plan()
+                plan = schedule.proposal.plans[step.plan]
+                interior = frozenset(self._profile(plan)[0].extents)
+            elif isinstance(step, ConstantsCopy):
+                ready[step.part, step.slot] = timeline.copy(homes.constants_copy(step.part, step.channels))
+            else:
+                shapes = tuple(box.shape for box in step.run.inputs)
+                places = homes.places(step.part, step.weights, interior)
+                price = self._pricer.price(step.part, step.run.output.shape, shapes, places)
+                timeline.run(step.part, price, ready.get((step.part, step.slot), 0))
+        return timeline.end
+
+
+def _spill_room(homes: Homes) -> int:
+    """The bytes of the spill region for tensors: without the constants, if they lie there at rest."""
+    spill = homes.system.spill
+    if spill is None:
+        return 0
+    return spill.size - (sum(homes.graph.constants_bytes) if spill == homes.system.constants else 0)
+
+
+def place_spilled(
+    homes: Homes, interior: frozenset[int], first: Sequence[int], last: Sequence[int]
+) -> tuple[list[TensorBuffer], int]:
+    """Return the buffers of spilled tensors, the largest first at the lowest free address, and their peak in bytes.
+
+    ``interior`` tensors lie between the parts of a plan and are not spilled. ``first`` and ``last`` are the plans in
+    which each tensor is alive.
+    """
+    spill = homes.system.spill
+    if spill is None:
+        return [], 0
+    found: list[TensorBuffer] = []
+    for index in sorted(homes.spilled - interior, key=lambda each: -homes.graph.tensors[each].bytes):
+        tensor = homes.graph.tensors[index]
+        address = 0
+        for other in sorted(found, key=lambda each: each.address):
+            apart = other.last < first[index] or last[index] < other.first
+            if not apart and other.address < address + tensor.bytes:
+                address = max(address, other.address + other.bytes)
+        found.append(
+            TensorBuffer(index, spill.name, address, tensor.shape, tensor.element_bytes, first[index], last[index])
+        )
+    return found, max((each.address + each.bytes for each in found), default=0)

@@ -1,0 +1,265 @@
+"""``nnhal mlip``: share a network with Marvell's accelerator, compile it, simulate it, and tell where its time goes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+app = typer.Typer(
+    help="Compile a network for an MLIP: what it takes and why not the rest, files, binaries, modelled time.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+ModelFile = Annotated[Path, typer.Argument(help="An ONNX or TFLite model.", metavar="MODEL")]
+Public = Annotated[bool, typer.Option("--public", help="Take only what the public flow (TVM 0.19) takes.")]
+ByCost = Annotated[bool, typer.Option("--by-cost", help="Give back every subgraph that the host computes faster.")]
+NoRevert = Annotated[bool, typer.Option("--no-revert", help="Give no subgraph back to the host.")]
+Keep = Annotated[
+    int | None, typer.Option(help="Keep the first N layers and give the rest to the host.", min=0, metavar="N")
+]
+ToHost = Annotated[
+    list[str] | None, typer.Option(help="Give the node NAME to the host; may be repeated.", metavar="NAME")
+]
+Shape = Annotated[
+    list[str] | None,
+    typer.Option(help="Fix the dimensions of an input; may be repeated.", metavar="INPUT:1x3x224x224"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Profile = Annotated[str, typer.Option(help="The profile with the figures of the hardware: a name or a TOML file.")]
+
+
+class StrictCommand(TyperCommand):
+    """A command whose error of an unknown option lists the known ones."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # click's class, of which typer has a private copy
+            if hasattr(error, "option_name") and hasattr(error, "possibilities"):
+                error.possibilities = [
+                    name for parameter in self.params for name in parameter.opts if name.startswith("-")
+                ]
+            raise
+
+
+@app.callback()
+def _mlip() -> None:
+    """Compile a network for an MLIP: what it takes and why not the rest, files, binaries, modelled time."""
+
+
+@app.command("partition", cls=StrictCommand)
+def partition(
+    model: ModelFile,
+    explain: Annotated[bool, typer.Option("--explain", help="Show all layers, and why the rest is not taken.")] = False,
+    public: Public = False,
+    by_cost: ByCost = False,
+    no_revert: NoRevert = False,
+    keep: Keep = None,
+    to_host: ToHost = None,
+    shape: Shape = None,
+    profile: Profile = "cn106",
+    as_json: AsJson = False,
+) -> None:
+    """Show which layers of a network the accelerator takes, in which subgraphs, and why the rest stays on the host."""
+    from nnhal_frontends.input_shapes import parse_shapes
+    from nnhal_mlip.command.model_file import read_flow_model
+    from nnhal_mlip.command.partition_story import tell_partition
+    from nnhal_mlip.command.sharing import share, sharing_choices
+    from nnhal_mlip.timing.profile import read_profile
+
+    choices = sharing_choices(public, by_cost, no_revert, keep, to_host or ())
+    figures = read_profile(profile)
+    found = read_flow_model(model, parse_shapes(shape or ()))
+    story = tell_partition(found, share(found.graph, choices, figures, 8, False), choices)
+    if as_json:
+        print(json.dumps(asdict(story)))
+    else:
+        from nnhal_mlip.command.tables import show_partition
+        from nnhal_pages.terminal import output_console
+
+        show_partition(story, explain, output_console())
+
+
+@app.command("compile", cls=StrictCommand)
+def compile_(
+    model: ModelFile,
+    out: Annotated[Path, typer.Option(help="The folder to write into.", metavar="DIR")],
+    mattr: Annotated[
+        str,
+        typer.Option(
+            "--mattr",
+            "--target-mrvl-mattr",
+            help="Options in the public flow's form: '-quantize=fp16 -num_tiles=8 -wb_pin_ocm=0 sim', or with commas.",
+        ),
+    ] = "",
+    mcpu: Annotated[str, typer.Option("--mcpu", "--target-mrvl-mcpu", help="The part: cn10ka or cnf10kb.")] = "cn10ka",
+    num_tiles: Annotated[
+        int | None,
+        typer.Option("--num-tiles", "--target-mrvl-num_tiles", help="The most tiles: 1, 2, 4 or 8.", metavar="N"),
+    ] = None,
+    quantize: Annotated[
+        str | None, typer.Option(help="The arithmetic: fp16 or int8. 8-bit models are int8.", metavar="TYPE")
+    ] = None,
+    wb_pin_ocm: Annotated[
+        bool, typer.Option("--wb-pin-ocm", help="Put the weights into on-chip memory when a binary is loaded.")
+    ] = False,
+    calibrate: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Samples of the inputs for int8: an npz file, or a folder of them; may be repeated.", metavar="PATH"
+        ),
+    ] = None,
+    public: Public = False,
+    by_cost: ByCost = False,
+    no_revert: NoRevert = False,
+    keep: Keep = None,
+    to_host: ToHost = None,
+    shape: Shape = None,
+    profile: Profile = "cn106",
+    as_json: AsJson = False,
+) -> None:
+    """Compile a network into a folder: its plan, and for each subgraph two JSON files, a binary and a memory map.
+
+    What does not fit the tiles is refused with what would, and the exit status is 1. Nothing is written then.
+    """
+    from nnhal_frontends.input_shapes import parse_shapes
+    from nnhal_mlip.command.compilation_request import CompilationRequest, target_options
+    from nnhal_mlip.command.compiling import compile_model
+    from nnhal_mlip.command.sharing import sharing_choices
+    from nnhal_mlip.timing.profile import read_profile
+
+    request = CompilationRequest(
+        model,
+        target_options(mattr, mcpu, num_tiles, quantize, wb_pin_ocm),
+        read_profile(profile),
+        sharing_choices(public, by_cost, no_revert, keep, to_host or ()),
+        parse_shapes(shape or ()),
+        tuple(calibrate or ()),
+    )
+    result = compile_model(request, out)
+    if as_json:
+        told = {
+            **result.plan.model_dump(mode="json", by_alias=True),
+            "layer_errors": [asdict(e) for e in result.errors],
+        }
+        print(json.dumps(told))
+    else:
+        from nnhal_mlip.command.tables import show_compilation
+        from nnhal_pages.terminal import output_console
+
+        show_compilation(result, out, output_console())
+
+
+Folder = Annotated[Path, typer.Argument(help="The folder that 'nnhal mlip compile' has written.", metavar="DIR")]
+
+
+@app.command("simulate", cls=StrictCommand)
+def simulate(
+    folder: Folder,
+    given: Annotated[
+        Path, typer.Option("--input", help="An npz file with an array for each input.", metavar="FILE.npz")
+    ],
+    output: Annotated[Path | None, typer.Option(help="Save the outputs to FILE.npz.", metavar="FILE.npz")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a trace for Perfetto or Chrome to FILE.", metavar="FILE.json")
+    ] = None,
+    perf_debug: Annotated[
+        bool, typer.Option("--perf-debug", help="Show where the modelled time goes, by layer and tile.")
+    ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Say how far each layer is from the float network.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a compiled network: its binaries on the simulator in their own arithmetic, the rest by the reference."""
+    from nnhal_mlip.command.folder import open_folder
+    from nnhal_mlip.command.perf_story import tell_perf
+    from nnhal_mlip.command.samples import write_arrays
+    from nnhal_mlip.command.simulation import network_trace
+    from nnhal_mlip.command.simulation import simulate as run
+
+    opened = open_folder(folder)
+    result = run(opened, given, compare)
+    if output is not None:
+        write_arrays(output, result.outputs)
+    if trace is not None:
+        trace.write_text(json.dumps(network_trace(opened.plan, result.simulators)), encoding="utf-8")
+    perf = tell_perf(opened.plan, result.simulators) if perf_debug else None
+    if as_json:
+        told = {
+            "model": opened.plan.model_name,
+            "modelled": True,
+            "profile": opened.plan.profile["name"],
+            "outputs": {name: array.tolist() for name, array in result.outputs.items()},
+            "binaries": {
+                symbol: {
+                    "cycles": each.timeline.total,
+                    "hardware_ns": each.hardware_ns,
+                    "firmware_ns": each.firmware_ns,
+                    "counters": asdict(each.counters),
+                }
+                for symbol, each in result.runs.items()
+            },
+            "layer_errors": [asdict(error) for error in result.errors],
+            "perf": None if perf is None else asdict(perf),
+        }
+        print(json.dumps(told))
+        return
+    from nnhal_mlip.command.tables import show_perf, show_simulation
+    from nnhal_pages.terminal import output_console
+
+    console = output_console()
+    show_simulation(opened.plan, result, console)
+    if perf is not None:
+        show_perf(perf, console)
+    for written in (output, trace):
+        if written is not None:
+            console.print(f"saved to {written}", markup=False)
+
+
+@app.command("perf", cls=StrictCommand)
+def perf(
+    folder: Folder,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with a roofline, tiles and memory to FILE.", metavar="FILE")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell where the modelled time of a compiled network goes: by layer and tile, and what binds each."""
+    from nnhal_mlip.command.folder import open_folder
+    from nnhal_mlip.command.perf_story import tell_perf
+
+    opened = open_folder(folder)
+    simulators = opened.simulators()
+    found = tell_perf(opened.plan, simulators)
+    if html is not None:
+        from nnhal_mlip.command.page import perf_page
+
+        maps = {subgraph.symbol: opened.memory(subgraph) for subgraph in opened.plan.subgraphs}
+        html.write_text(perf_page(found, simulators, maps, opened.plan.profile), encoding="utf-8")
+    if as_json:
+        print(json.dumps(asdict(found)))
+    else:
+        from nnhal_mlip.command.tables import show_perf
+        from nnhal_pages.terminal import output_console
+
+        show_perf(found, output_console())
+
+
+@app.command("inspect", cls=StrictCommand)
+def inspect(
+    binary: Annotated[Path, typer.Argument(help="A binary of an MLIP.", metavar="BINARY")],
+) -> None:
+    """Check a binary, and show its metadata, its layers and its program as text."""
+    from nnhal_mlip.command.binary_listing import listing
+    from nnhal_mlip.program.binary import read_binary
+
+    for line in listing(read_binary(binary.read_bytes())):
+        print(line)

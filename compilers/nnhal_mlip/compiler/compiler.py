@@ -1,0 +1,34 @@
+"""From the files of a subgraph to a binary."""
+
+from __future__ import annotations
+
+from nnhal_mlip.compiler.compiled import CompiledSubgraph
+from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
+from nnhal_mlip.compiler.layers.homes import house
+from nnhal_mlip.compiler.layers.reading import read_layers
+from nnhal_mlip.compiler.memory_map import memory_map
+from nnhal_mlip.compiler.numbers.scales import int8_scales, unit_scales
+from nnhal_mlip.compiler.numbers.weights import weights_bytes
+from nnhal_mlip.compiler.search import best_program
+from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
+from nnhal_mlip.program.binary import write_binary
+from nnhal_mlip.program.program import TensorType
+
+
+def compile_files(files: SubgraphFiles, options: MlipCompilerOptions | None = None) -> CompiledSubgraph:
+    """Compile a subgraph. The same files and options give the same bytes.
+
+    Raises:
+        MlipCompileError: a layer is not one that tiles can compute, or int8 lacks a range.
+        MisfitOfTilesError: it does not fit into the tiles' memory. The error says what would do.
+    """
+    options = options or MlipCompilerOptions()
+    network = read_layers(files)
+    if options.quantize == "fp16":
+        housed, element_type = house(network, unit_scales(network)), TensorType.FP16
+    else:
+        housed, element_type = house(network, int8_scales(network, options.ranges)), TensorType.INT8
+    found = best_program(housed, element_type, options)
+    weights, errors = weights_bytes(housed, element_type, found.ddr)
+    binary = write_binary(found.program, weights)
+    return CompiledSubgraph(binary, found.program, found.cycles, memory_map(found.plan), errors)

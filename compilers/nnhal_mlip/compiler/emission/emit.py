@@ -1,0 +1,72 @@
+"""From a plan to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate
+
+from nnhal_mlip.compiler.emission.copies import TileKnowledge, tile_copies
+from nnhal_mlip.compiler.emission.ddr import DdrMap, map_ddr
+from nnhal_mlip.compiler.emission.records import layer_records
+from nnhal_mlip.compiler.emission.tasks import stage_tasks
+from nnhal_mlip.compiler.emission.transfers import OrderedTransfer, TransferRank, ordered_transfers
+from nnhal_mlip.compiler.planning.plans import TilePlan
+from nnhal_mlip.program.program import MlipProgram, ProgramStage
+
+
+def emit(plan: TilePlan, scales: Mapping[str, float]) -> tuple[MlipProgram, DdrMap]:
+    """Return the program of a plan that fits, and where its values lie in DDR.
+
+    Args:
+        plan: A plan that fits.
+        scales: The real value of 1 of every value; 1 in fp16.
+    """
+    setting = plan.setting
+    network = setting.housed.network
+    ddr = map_ddr(plan, scales)
+    transfers = ordered_transfers(plan, ddr)
+    waits = _waits(plan, transfers)
+    known = TileKnowledge(setting, plan.choices)
+    stages = []
+    for number, stage in enumerate(plan.buffers.stages):
+        begins = number == plan.buffers.first[stage.layer]
+        copies = tile_copies(plan, known.fetch(stage.layer)) if begins else ()
+        tasks = tuple(stage_tasks(plan, number, scales))
+        stages.append(ProgramStage(setting.layers[stage.layer].kernel, waits[number], copies, tasks))
+    program = MlipProgram(
+        name=network.name,
+        tiles=setting.tiles,
+        batch=network.batch,
+        type=setting.type,
+        pinned=setting.pinned,
+        layers=layer_records(plan),
+        transfers=tuple(one.transfer for one in transfers),
+        stages=tuple(stages),
+        inputs=ddr.inputs,
+        outputs=ddr.outputs,
+        scratch_bytes=ddr.scratch_bytes,
+        ocm_weights_bytes=plan.weights_end,
+        ocm_scratch_floor=plan.floor,
+    )
+    return program, ddr
+
+
+def _waits(plan: TilePlan, transfers: list[OrderedTransfer]) -> list[int]:
+    """Return how many transfers each stage waits for.
+
+    A stage waits for its loads. One that begins to write a buffer also waits for the stores from all buffers whose time
+    is over, since one of them may have lain there. The addresses are not asked, so that a program's time does not
+    depend on them.
+    """
+    waits = [0] * len(plan.buffers.stages)
+    over = [0] * (len(waits) + 2)
+    for number, one in enumerate(transfers):
+        if one.rank is TransferRank.STORE:
+            over[one.buffer.end + 1] = max(over[one.buffer.end + 1], number + 1)
+        else:
+            waits[one.stage] = max(waits[one.stage], number + 1)
+    stored = list(accumulate(over, max))
+    for buffer in (*plan.buffers.values.values(), *plan.buffers.written.values()):
+        if plan.setting.uses[buffer.root].writers:
+            waits[buffer.begin] = max(waits[buffer.begin], stored[buffer.begin])
+    return waits

@@ -1,0 +1,117 @@
+"""Which values share their bytes: views of others, and the parts of concatenations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from nnhal_mlip.compiler.geometry.boxes import Extents, TensorBox, seen_as
+from nnhal_mlip.compiler.layers.tile_layers import (
+    LayerOperand,
+    LayerValue,
+    TensorJoin,
+    TileLayer,
+    TileNetwork,
+)
+from nnhal_mlip.program.program import TaskKind
+
+
+class ValueHome(NamedTuple):
+    """Where a value lies: in a root, the value that has bytes of its own."""
+
+    root: str
+    offset: Extents = (0, 0, 0, 0)
+    """Of the value's first element in the root."""
+    view: bool = False
+    """Whether the value is all bytes of the root, with other extents."""
+
+
+@dataclass(frozen=True, slots=True)
+class HousedNetwork:
+    """A network without joins: layers write the parts of concatenations where they belong."""
+
+    network: TileNetwork
+    homes: Mapping[str, ValueHome]
+    """Of every value."""
+    viewed: frozenset[str]
+    """Roots that have views, so that boxes of them are kept as consecutive elements."""
+    scales: Mapping[str, float]
+    """The real value of 1 of every value; 1 in fp16."""
+
+    def root_box(self, value: str, box: TensorBox) -> TensorBox:
+        """Return the part of the root that holds a part of a value."""
+        home, values = self.homes[value], self.network.values
+        if home.view:
+            return seen_as(box, values[value].extents, values[home.root].extents)
+        return box.moved(home.offset)
+
+
+def house(network: TileNetwork, scales: Mapping[str, float]) -> HousedNetwork:
+    """Decide which values share bytes, and add the copies for those that cannot.
+
+    Args:
+        network: With joins.
+        scales: Of every value in int8, all equal in fp16. Only equals can share bytes in a concatenation.
+    """
+    values, known = dict(network.values), dict(scales)
+    layers = list(network.layers)
+    homes = {name: ValueHome(name) for name in values} | {
+        view: ValueHome(source, view=True) for view, source in network.views.items()
+    }
+    fixed = set(network.inputs) | {name for name, value in values.items() if value.constant is not None}
+    fixed |= set(network.views) | set(network.views.values())
+    for join in network.joins:
+        counts = Counter(join.parts)
+        for part, offset in zip(join.parts, _offsets(join, values), strict=True):
+            writable = part not in fixed and counts[part] == 1 and scales[part] == scales[join.output]
+            if writable:
+                fixed.add(part)
+            else:
+                part, layer = _copy(join.kernel, part, f"{part}@{join.output}{offset}", values)
+                layers.append(layer)
+                known[part] = scales[join.output]
+            homes[part] = ValueHome(join.output, offset)
+    outputs: list[str] = []
+    for output in network.outputs:
+        root = homes[output].root
+        if root in network.inputs or values[root].constant is not None:
+            copied, layer = _copy(len(network.kernels) - 1, output, f"{output}@output{len(outputs)}", values)
+            layers.append(layer)
+            known[copied] = scales[output]
+            homes[copied] = ValueHome(copied)
+            output = copied
+        outputs.append(output)
+    layers.sort(key=lambda layer: layer.kernel)
+    housed = replace(network, values=values, layers=tuple(layers), outputs=tuple(outputs), joins=())
+    chased = {name: _chased(name, homes) for name in values}
+    return HousedNetwork(housed, chased, frozenset(network.views.values()), known)
+
+
+def _offsets(join: TensorJoin, values: Mapping[str, LayerValue]) -> list[Extents]:
+    offsets, at = [], 0
+    for part in join.parts:
+        offset = [0, 0, 0, 0]
+        offset[join.axis] = at
+        offsets.append((offset[0], offset[1], offset[2], offset[3]))
+        at += values[part].extents[join.axis]
+    return offsets
+
+
+def _copy(kernel: int, source: str, name: str, values: dict[str, LayerValue]) -> tuple[str, TileLayer]:
+    values[name] = replace(values[source], name=name, constant=None)
+    layer = TileLayer(
+        kernel, TaskKind.COPY, (LayerOperand(source),), LayerOperand(name), extents=values[source].extents
+    )
+    return name, layer
+
+
+def _chased(name: str, homes: Mapping[str, ValueHome]) -> ValueHome:
+    home = homes[name]
+    while not home.view and homes[home.root].root != home.root:
+        above = homes[home.root]
+        a, b, c, d = home.offset
+        e, f, g, h = above.offset
+        home = ValueHome(above.root, (a + e, b + f, c + g, d + h))
+    return home

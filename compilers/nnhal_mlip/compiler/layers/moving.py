@@ -1,0 +1,101 @@
+"""Sums, concatenations, activations, and layers that only move values or see them otherwise."""
+
+from __future__ import annotations
+
+from nnhal_mlip.compiler.errors import MlipCompileError
+from nnhal_mlip.compiler.geometry.boxes import Extents
+from nnhal_mlip.compiler.layers.draft import (
+    NetworkDraft,
+    activation,
+    extents_of,
+    finite,
+    position_of,
+    ranked,
+    real_constant,
+)
+from nnhal_mlip.compiler.layers.tile_layers import LayerOperand, LayerValue, TensorJoin, TileLayer
+from nnhal_mlip.flow.files.layers import ConcatAttributes, SumAttributes
+from nnhal_mlip.flow.files.nodes_file import KernelNode
+from nnhal_mlip.program.program import TaskKind
+
+
+def add_sum(draft: NetworkDraft, node: KernelNode, attrs: SumAttributes, operands: list[str], output: str) -> None:
+    """Add a sum of two values, or of a value and a constant, to a draft."""
+    place, rank = node.user_name, len(draft.values[output].shape)
+    seen = []
+    for name in operands:
+        shape = draft.values[name].shape
+        seen.append(draft.seen_as(name, extents_of(ranked(shape, rank), place)))
+    if attrs.input_const_name is not None:
+        seen.append(_constant(draft, attrs.input_const_name, rank, place))
+    if len(seen) != 2:
+        raise MlipCompileError(f"{place}: a sum of {len(seen)}, expected two operands")
+    extents = draft.values[output].extents
+    inputs = tuple(LayerOperand(name) for name in seen)
+    draft.layers.append(
+        TileLayer(draft.kernel, TaskKind.SUM, inputs, LayerOperand(output), extents, range=activation(node))
+    )
+
+
+def add_join(draft: NetworkDraft, node: KernelNode, attrs: ConcatAttributes, operands: list[str], output: str) -> None:
+    """Add a concatenation to a draft."""
+    rank = len(draft.values[output].shape)
+    constants = (node.attrs.nnhal.constant_fields if node.attrs.nnhal is not None else None) or {}
+    parts = list(operands)
+    for at, name in sorted(constants.items()):
+        parts.insert(at, _constant(draft, name, rank, node.user_name))
+    draft.joins.append(TensorJoin(draft.kernel, output, tuple(parts), position_of(attrs.axis, rank)))
+
+
+def add_activation(draft: NetworkDraft, node: KernelNode, data: str, output: str) -> None:
+    """Add an activation alone to a draft."""
+    _copy(draft, data, (0, 1, 2, 3), output, node)
+
+
+def add_view(draft: NetworkDraft, node: KernelNode, data: str, output: str) -> None:
+    """Make the output the bytes of the data."""
+    source, target = draft.values[data], draft.values[output]
+    if source.elements != target.elements:
+        got = f"{list(source.shape)} becomes {list(target.shape)}"
+        raise MlipCompileError(f"{node.user_name}: {got}, expected as many elements")
+    draft.set_view(output, data)
+
+
+def add_transpose(draft: NetworkDraft, node: KernelNode, axes: tuple[int, ...], data: str, output: str) -> None:
+    """Add a transposition to a draft; a view if no axis of more than one element changes its place.
+
+    ``axes`` are those of the data, in the order in which the output has them.
+    """
+    rank = len(draft.values[data].shape)
+    order = [0, 1, 2, 3]
+    for target, source in enumerate(axes):
+        order[position_of(target, rank)] = position_of(source, rank)
+    moving = [axis for axis in order if draft.values[data].extents[axis] > 1]
+    if moving == sorted(moving):
+        draft.set_view(output, data)
+    else:
+        _copy(draft, data, (order[0], order[1], order[2], order[3]), output, node)
+
+
+def transposition(source: str, target: str, place: str) -> tuple[int, ...]:
+    """Return the axes of a layout in the order of another."""
+    if sorted(source) != sorted(target) or len(set(source)) != len(source):
+        raise MlipCompileError(f"{place}: from layout {source} to {target}, expected the same axes in both")
+    return tuple(source.index(letter) for letter in target)
+
+
+def _copy(draft: NetworkDraft, data: str, axes: Extents, output: str, node: KernelNode) -> None:
+    extents = draft.values[output].extents
+    operand = LayerOperand(data, axes)
+    draft.layers.append(
+        TileLayer(draft.kernel, TaskKind.COPY, (operand,), LayerOperand(output), extents, range=activation(node))
+    )
+
+
+def _constant(draft: NetworkDraft, name: str, rank: int, place: str) -> str:
+    values, scales = real_constant(draft, name)
+    shape = ranked(values.shape, rank)
+    extents = extents_of(shape, place)
+    scale = None if scales is None or scales.size > 1 else float(scales[0])
+    constant = finite(values, place, "constants").reshape(extents)
+    return draft.add_value(LayerValue(draft.fresh(name), shape, extents, scale=scale, constant=constant))

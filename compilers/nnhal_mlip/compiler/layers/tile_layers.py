@@ -1,0 +1,125 @@
+"""The layers that tiles compute, and the values between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+from nnhal.arrays import Array
+from nnhal_mlip.compiler.geometry.boxes import Extents
+from nnhal_mlip.program.program import ONE_BY_ONE, UNCLIPPED, TaskKind, TaskRange, TaskWindow
+
+
+@dataclass(frozen=True, slots=True)
+class LayerValue:
+    """A tensor that layers read or write."""
+
+    name: str
+    shape: tuple[int, ...]
+    """As in the files."""
+    extents: Extents
+    """Its shape with ones before the last axes: [B, C] is [1, B, 1, C]."""
+    layout: str = ""
+    """NCHW, NHWC or NC; empty for others."""
+    scale: float | None = None
+    """In int8, if the files give one: the real value of 1."""
+    constant: Array | None = field(default=None, compare=False)
+    """Real numbers, of ``extents``."""
+
+    @property
+    def elements(self) -> int:
+        """The number of elements."""
+        return prod(self.extents)
+
+
+class LayerOperand(NamedTuple):
+    """How a layer sees a value that it reads or writes. Layers think in batch, height, width and channels."""
+
+    value: str
+    axes: Extents = (0, 1, 2, 3)
+    """The axis of the value that is the layer's batch, height, width, channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWeights:
+    """The constants of a convolution, in real numbers."""
+
+    kernel: Array = field(compare=False)
+    """[output channels, height, width, input channels of a group]"""
+    biases: Array | None = field(compare=False)
+    """For each output channel."""
+    scales: Array | None = field(default=None, compare=False)
+    """Of each output channel, if the files give them; the kernel is a multiple of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileLayer:
+    """What the tiles compute together, between one barrier and another."""
+
+    kernel: int
+    """The kernel that it belongs to, an index of ``TileNetwork.kernels``."""
+    task: TaskKind
+    inputs: tuple[LayerOperand, ...]
+    output: LayerOperand
+    extents: Extents
+    """Of the output, in the layer's order of axes."""
+    window: TaskWindow = ONE_BY_ONE
+    range: TaskRange = UNCLIPPED
+    weights: LayerWeights | None = None
+    groups: int = 1
+    """Of a CONVOLUTION."""
+    is_pad: bool = False
+    """Whether it only puts zeros around its input."""
+
+    @property
+    def reduction(self) -> int:
+        """How many products or elements make one element of the output."""
+        if self.weights is None:
+            return prod(self.window.kernel)
+        return prod(self.weights.kernel.shape[1:])
+
+    @property
+    def macs(self) -> int:
+        """How many products it takes."""
+        return 0 if self.weights is None or self.is_pad else prod(self.extents) * self.reduction
+
+
+class TensorJoin(NamedTuple):
+    """A concatenation."""
+
+    kernel: int
+    output: str
+    parts: tuple[str, ...]
+    axis: int
+    """Of the extents."""
+
+
+class KernelNote(NamedTuple):
+    """What reports say about a kernel of the nodes file."""
+
+    name: str
+    kind: str
+    user_names: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """The kernel in messages: the user's names, or the file's if there are none."""
+        return ", ".join(self.user_names) or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class TileNetwork:
+    """A subgraph. Layers are in an order in which they can be computed."""
+
+    name: str
+    batch: int
+    kernels: tuple[KernelNote, ...]
+    values: Mapping[str, LayerValue]
+    layers: tuple[TileLayer, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    views: Mapping[str, str] = field(default_factory=dict)
+    """Values that are the bytes of another value with other extents, by name, and that value, which is no view."""
+    joins: tuple[TensorJoin, ...] = ()

@@ -1,0 +1,147 @@
+"""Constants as bytes: fp16, or int8 with a scale for each output channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnhal.arrays import Array, Bytes
+from nnhal_mlip.compiler.emission.ddr import DdrMap
+from nnhal_mlip.compiler.errors import MlipCompileError
+from nnhal_mlip.compiler.layers.homes import HousedNetwork
+from nnhal_mlip.compiler.layers.tile_layers import TileLayer
+from nnhal_mlip.compiler.numbers.scales import LARGEST
+from nnhal_mlip.compiler.planning.setting import constants_layout
+from nnhal_mlip.program.program import TaskKind, TensorType
+
+_LARGEST_BIAS = 1 << 30
+"""Of an int32 bias, so that the sum of the products still has room."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeights:
+    """The constants of a convolution as a tile reads them."""
+
+    kernel: Array
+    """fp16 or int8; [output channels, height, width, input channels]"""
+    biases: Array | None
+    """float32 or int32."""
+    factors: Array | None
+    """float32, in int8."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsError:
+    """How far the numbers of a layer's weights are from the real ones."""
+
+    kernel: str
+    user_names: tuple[str, ...]
+    largest: float
+    """The largest distance."""
+    relative: float
+    """The root of the mean square of the distances, relative to that of the weights."""
+
+
+def pack(layer: TileLayer, housed: HousedNetwork, element_type: TensorType) -> PackedWeights:
+    """Return the constants of a convolution in the numbers of the tiles.
+
+    Raises:
+        MlipCompileError: fp16 cannot hold the weights.
+    """
+    assert layer.weights is not None
+    kernel, biases = layer.weights.kernel, layer.weights.biases
+    if element_type is TensorType.FP16:
+        place = housed.network.kernels[layer.kernel].place
+        return PackedWeights(as_fp16(kernel, place), None if biases is None else biases.astype(np.float32), None)
+    given, scale = housed.scales[layer.inputs[0].value], housed.scales[layer.output.value]
+    scales = layer.weights.scales
+    if scales is None:
+        scales = np.abs(kernel).reshape(len(kernel), -1).max(axis=1) / LARGEST
+        if biases is not None:
+            scales = np.maximum(scales, np.abs(biases) / given / _LARGEST_BIAS)
+        scales = np.where(scales > 0, scales, 1.0)
+    scales = np.broadcast_to(scales, len(kernel)).astype(np.float64)
+    numbers = np.clip(rounded(kernel / scales[:, None, None, None]), -LARGEST - 1, LARGEST).astype(np.int8)
+    if biases is not None:
+        limit = float(np.iinfo(np.int32).max)
+        biases = np.clip(rounded(biases / (given * scales)), -limit, limit).astype(np.int32)
+    return PackedWeights(numbers, biases, (given * scales / scale).astype(np.float32))
+
+
+def weights_error(layer: TileLayer, housed: HousedNetwork, packed: PackedWeights) -> WeightsError:
+    """Return how far packed weights are from the real ones."""
+    assert layer.weights is not None
+    kernel, note = layer.weights.kernel, housed.network.kernels[layer.kernel]
+    real = packed.kernel.astype(np.float64)
+    if packed.factors is not None:
+        unit = housed.scales[layer.output.value] / housed.scales[layer.inputs[0].value]
+        real = real * (packed.factors.astype(np.float64) * unit)[:, None, None, None]
+    distance = real - kernel
+    size = float(np.sqrt(np.mean(kernel**2)))
+    return WeightsError(
+        note.name,
+        note.user_names,
+        float(np.abs(distance).max()),
+        float(np.sqrt(np.mean(distance**2))) / size if size else 0.0,
+    )
+
+
+def weights_bytes(
+    housed: HousedNetwork, element_type: TensorType, ddr: DdrMap
+) -> tuple[bytes, tuple[WeightsError, ...]]:
+    """Return the weights of a binary, and how far they are from the real ones, layer by layer.
+
+    Raises:
+        MlipCompileError: fp16 cannot hold a constant.
+    """
+    network = housed.network
+    blob = np.zeros(ddr.weights_bytes, np.uint8)
+    packed = {
+        number: pack(network.layers[number], housed, element_type)
+        for number in dict.fromkeys(block.layer for block in ddr.blocks)
+    }
+    for block, offset in ddr.blocks.items():
+        layer, numbers = network.layers[block.layer], packed[block.layer]
+        layout = constants_layout(layer, block.stop - block.start, element_type)
+        kernel = numbers.kernel[block.start : block.stop]
+        if layer.task is TaskKind.DEPTHWISE:
+            kernel = kernel[..., 0].transpose(1, 2, 0)
+        _put(blob, offset, kernel)
+        if numbers.biases is not None:
+            _put(blob, offset + layout.biases, numbers.biases[block.start : block.stop])
+        if numbers.factors is not None:
+            _put(blob, offset + layout.factors, numbers.factors[block.start : block.stop])
+    for root, offset in ddr.operands.items():
+        constant = network.values[root].constant
+        assert constant is not None
+        if element_type is TensorType.FP16:
+            _put(blob, offset, as_fp16(constant, root))
+        else:
+            limited = np.clip(rounded(constant / housed.scales[root]), -LARGEST - 1, LARGEST)
+            _put(blob, offset, limited.astype(np.int8))
+    errors = [weights_error(network.layers[number], housed, numbers) for number, numbers in packed.items()]
+    return blob.tobytes(), tuple(errors)
+
+
+def as_fp16(array: Array, place: str) -> Array:
+    """Return real numbers as fp16; raise MlipCompileError if some are too large for it."""
+    largest = float(np.abs(array).max(initial=0.0))
+    with np.errstate(over="ignore"):
+        result = array.astype(np.float16)
+    if not np.isfinite(result).all():
+        raise MlipCompileError(
+            f"{place}: a constant is {largest}, expected at most {np.finfo(np.float16).max} for fp16"
+        )
+    return result
+
+
+def rounded(array: Array) -> Array:
+    """Return whole numbers; halves go away from zero."""
+    result: Array = np.trunc(array + np.copysign(0.5, array))
+    return result
+
+
+def _put(blob: Bytes, offset: int, array: Array) -> None:
+    data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+    blob[offset : offset + len(data)] = data

@@ -1,0 +1,120 @@
+"""The constants file of a subgraph: its constants by name, with their values in base64."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Annotated, Any, Literal, get_args
+
+import numpy as np
+from pydantic import ConfigDict, Field, RootModel, model_validator
+
+from nnhal.arrays import Array
+from nnhal_mlip.flow.files.extension import ConstantExtension, StrictPart
+from nnhal_mlip.flow.files.scalars import digits
+
+ConstantType = Literal["float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"]
+Extent = Annotated[int, Field(strict=True, ge=1)]
+
+
+class ConstantEntry(StrictPart):
+    """A constant. ``min`` and ``max`` are of its values, with 17 significant digits."""
+
+    shape: tuple[Extent, ...]
+    """Rank 1 and 3 are written with a leading 1."""
+    dtype: ConstantType
+    min: str
+    max: str
+    data_base64: str = Field(repr=False)
+    """Little-endian, row-major, in the layout that the nodes file gives."""
+    nnhal: ConstantExtension | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> ConstantEntry:
+        try:
+            data = base64.b64decode(self.data_base64, validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"data_base64 is no base64: {error}") from None
+        wanted = prod(self.shape) * np.dtype(self.dtype).itemsize
+        if len(data) != wanted:
+            raise ValueError(
+                f"data_base64 holds {len(data)} bytes, expected {wanted} for shape {list(self.shape)} of {self.dtype}"
+            )
+        extremes = _extremes(self.array())
+        if not all(map(_same_number, (self.min, self.max), extremes)):
+            raise ValueError(f"got min {self.min!r} and max {self.max!r}, expected {' and '.join(extremes)}")
+        return self
+
+    def array(self) -> Array:
+        """Return the values, in the shape of the file."""
+        data = np.frombuffer(base64.b64decode(self.data_base64), np.dtype(self.dtype).newbyteorder("<"))
+        return data.astype(self.dtype, copy=False).reshape(self.shape)
+
+
+class ConstantsFile(RootModel[dict[str, ConstantEntry]]):
+    """All constants of a subgraph, by their names in the nodes file."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @property
+    def entries(self) -> Mapping[str, ConstantEntry]:
+        """The constants by name."""
+        return self.root
+
+    def array(self, name: str) -> Array:
+        """Return the values of a constant, in the shape of the file."""
+        return self.root[name].array()
+
+
+def constants_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the constants file."""
+    return ConstantsFile.model_json_schema()
+
+
+def constant_entry(array: Array, extension: ConstantExtension | None = None) -> ConstantEntry:
+    """Return the entry of an array that is not empty, of any rank up to 4.
+
+    Raises:
+        ValueError: it has no element, or a type that files do not have.
+    """
+    if array.dtype.name not in get_args(ConstantType):
+        raise ValueError(f"got values of {array.dtype.name}, expected one of {', '.join(get_args(ConstantType))}")
+    shape = file_shape(array.shape)
+    least, most = _extremes(array)
+    data = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return ConstantEntry.model_validate(
+        {
+            "shape": shape,
+            "dtype": array.dtype.name,
+            "min": least,
+            "max": most,
+            "data_base64": base64.b64encode(data.tobytes()).decode("ascii"),
+            "nnhal": extension,
+        }
+    )
+
+
+def file_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape that the file writes: rank 1 and 3 get a leading 1, a scalar is [1, 1]."""
+    if len(shape) in (1, 3):
+        return (1, *shape)
+    return tuple(shape) or (1, 1)
+
+
+def _extremes(array: Array) -> tuple[str, str]:
+    if not array.size:
+        raise ValueError(f"got no values in shape {list(array.shape)}, expected at least one")
+    return _written(array.min()), _written(array.max())
+
+
+def _written(value: np.generic) -> str:
+    return str(int(value)) if isinstance(value, np.integer) else digits(float(value))
+
+
+def _same_number(text: str, expected: str) -> bool:
+    try:
+        return text == expected or float(text) == float(expected)
+    except ValueError:
+        return False

@@ -1,0 +1,68 @@
+"""What of the layers the user lets the accelerator have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnhal_mlip.flow.flow_partition import FlowKernel, Objection
+from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
+
+
+def check_names(graph: FlowGraph, names: Sequence[str]) -> None:
+    """Raise FlowError if the user's model has no node of such a name."""
+    known = dict.fromkeys(source.name for node in graph.nodes for source in node.sources)
+    for name in names:
+        if name not in known:
+            raise FlowError(f"to_host: got '{name}', expected names of nodes of the model: {', '.join(known)}")
+
+
+def sent_to_host(graph: FlowGraph, names: Sequence[str]) -> dict[str, Objection]:
+    """Return the nodes that the user wants on the host, by their outputs."""
+    return {
+        node.output: Objection("REVERTED", f"{source.name}, given to the host", "other nodes", check="options.to_host")
+        for node in graph.nodes
+        for source in node.sources
+        if source.name in names
+    }
+
+
+def first_layers(graph: FlowGraph, kernels: Sequence[FlowKernel], count: int) -> list[FlowKernel]:
+    """Return the first layers whose operands are the graph's inputs, constants or results of such layers.
+
+    Layers that no node of the user's model stands for, which only move data, are not counted. They go with what they
+    feed, or with what feeds them.
+    """
+    if count < 0:
+        raise FlowError(f"keep: got {count} layers, expected 0 or more")
+    fed = set(graph.inputs) | set(graph.constants)
+    moved: set[str] = set()
+    """Results of layers that move the graph's inputs."""
+    kept: list[FlowKernel] = []
+    for kernel in kernels:
+        made = {name for node in kernel.nodes for name in node.outputs}
+        read = {name for node in kernel.nodes for name in node.inputs} - made
+        if not read <= fed | moved:
+            continue
+        if kernel.user_names:
+            if count:
+                count -= 1
+                kept.append(kernel)
+                fed |= made
+        else:
+            kept.append(kernel)
+            moved |= made
+    return _without_idle(kept)
+
+
+def _without_idle(kept: Sequence[FlowKernel]) -> list[FlowKernel]:
+    """Drop layers that move the graph's inputs, but for no layer that stays."""
+    made = {kernel.output for kernel in kept if kernel.user_names}
+    for kernel in kept:
+        if not kernel.user_names and any(name in made for node in kernel.nodes for name in node.inputs):
+            made.add(kernel.output)
+    needed: set[str] = set()
+    for kernel in reversed(kept):
+        if kernel.output in made or kernel.output in needed:
+            needed |= {name for node in kernel.nodes for name in node.inputs}
+    return [kernel for kernel in kept if kernel.output in made or kernel.output in needed]

@@ -1,0 +1,164 @@
+"""The checks of the pattern table: each returns None, or why the accelerator does not take an operator.
+
+By the public rules they answer as TVM 0.19 does (python/tvm/relay/op/contrib/mrvl.py), except when that would crash, be
+wrong without a word, or fail in a later step: such operators stay on the host.
+"""
+
+from __future__ import annotations
+
+from nnhal_mlip.flow.flow_partition import Objection
+from nnhal_mlip.flow.graph.layout_words import image_axes
+from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.windows import all_touch, reach
+from nnhal_mlip.flow.passes.layout_conversion import MAX_BATCH, SOURCE_LAYOUT
+from nnhal_mlip.flow.patterns.question import CheckQuestion
+from nnhal_mlip.flow.patterns.rules import MAX_RANK
+
+
+def check_conv2d(question: CheckQuestion) -> Objection | None:
+    """Batches to 8, with constant weights, of one group or depthwise. The window is not limited."""
+    return (
+        question.compiles()
+        or question.rank(question.data, (4,))
+        or question.batch(MAX_BATCH, unknown=False)
+        or question.element_type(question.data)
+        or _weights(question, 4)
+        or _groups(question)
+        or question.layout("data_layout", ("NHWC",))
+        or question.layout("kernel_layout", ("OHWI",))
+    )
+
+
+def check_dense(question: CheckQuestion) -> Objection | None:
+    """Constant weights of rank 2; data of any rank."""
+    return question.compiles() or question.element_type(question.data) or _weights(question, 2)
+
+
+def check_max_pool2d(question: CheckQuestion) -> Objection | None:
+    """Batches to 8. The window is not limited."""
+    return _pool(question) or question.batch(MAX_BATCH) or question.layout("layout", ("NHWC",)) or _windows(question)
+
+
+def check_average_pool2d(question: CheckQuestion) -> Objection | None:
+    """Publicly batch 1, or an unknown one."""
+    return check_global_avg_pool2d(question) or _windows(question)
+
+
+def check_global_avg_pool2d(question: CheckQuestion) -> Objection | None:
+    """Publicly batch 1, or an unknown one."""
+    rules = question.rules
+    return _pool(question) or question.batch(rules.average_batch) or question.layout("layout", rules.layouts)
+
+
+def check_global_max_pool2d(question: CheckQuestion) -> Objection | None:
+    """Any batch. The public layout pass leaves the operator in the layout of its source."""
+    layouts = question.rules.layouts
+    found = _pool(question) or question.layout("layout", layouts)
+    return found or (question.layout(SOURCE_LAYOUT, layouts) if SOURCE_LAYOUT in question.node.attributes else None)
+
+
+def check_add(question: CheckQuestion) -> Objection | None:
+    """The left operand decides; that of a bare convolution or dense layer would make this a bias."""
+    rules = question.rules
+    left = question.node.inputs[0]
+    if left in question.bare and not rules.beyond:
+        return question.object_to("left", "OP", f"{left} of an operator that stays on the host", "another left operand")
+    return (
+        question.compiles()
+        or question.rank(question.data, rules.sum_ranks, "a left operand")
+        or question.rank(question.result, range(1, MAX_RANK + 1), "a result")
+        or question.batch(MAX_BATCH)
+        or question.element_type(question.data)
+    )
+
+
+def check_concatenate(question: CheckQuestion) -> Objection | None:
+    """Publicly two fields or more of rank 4 and batch 1, along the channels."""
+    rules, node = question.rules, question.node
+    if len(node.inputs) < rules.concat_fields:
+        return question.object_to("fields", "SHAPE", f"{len(node.inputs)} field", f"{rules.concat_fields} or more")
+    found = question.compiles()
+    for name in node.inputs:
+        value = question.graph.values[name]
+        found = found or question.rank(value, rules.concat_ranks, f"the field {name}") or question.element_type(value)
+        if not found and value.rank > 1 and value.shape[0] > rules.concat_batch:
+            got = f"the field {name} with batch {value.shape[0]}"
+            found = question.object_to("batch", "SHAPE", got, f"at most {rules.concat_batch}")
+    axis = node.integer("axis")
+    if not found and axis not in rules.concat_axes:
+        return question.object_to("axis", "NO_IMPL", f"axis {axis}", "axis 3, the channels of NHWC")
+    return found
+
+
+def check_reshape(question: CheckQuestion) -> Objection | None:
+    """Input and result have rank 2 or 4: the public check asks for the result alone, and a later step aborts."""
+    ranks = question.rules.reshape_ranks
+    return (
+        question.compiles()
+        or question.rank(question.data, ranks, "an input")
+        or question.rank(question.result, ranks, "a result")
+        or question.element_type(question.data)
+    )
+
+
+def check_batch_flatten(question: CheckQuestion) -> Objection | None:
+    """An input of rank 2 or 4."""
+    ranks = (2, 3, 4) if question.rules.beyond else (2, 4)
+    return question.compiles() or question.rank(question.data, ranks) or question.element_type(question.data)
+
+
+def check_squeeze(question: CheckQuestion) -> Objection | None:
+    """Any squeeze of a type that the accelerator has."""
+    return question.compiles() or question.element_type(question.data)
+
+
+def check_layout_transform(question: CheckQuestion) -> Objection | None:
+    """Publicly from NCHW to NHWC only."""
+    node, transforms = question.node, question.rules.transforms
+    layouts = node.text("src_layout"), node.text("dst_layout")
+    if layouts not in transforms:
+        allowed = " or ".join(f"{source} to {target}" for source, target in transforms)
+        return question.object_to("layouts", "NO_IMPL", f"{layouts[0]} to {layouts[1]}", allowed)
+    return question.compiles() or question.element_type(question.data)
+
+
+def _pool(question: CheckQuestion) -> Objection | None:
+    return question.compiles() or question.rank(question.data, (4,)) or question.element_type(question.data)
+
+
+def _windows(question: CheckQuestion) -> Objection | None:
+    """Object to windows without data, which have no maximum and no average."""
+    node = question.node
+    padding = node.integers("padding")
+    counted = node.operator == Operator.AVG_POOL2D and bool(node.integer("count_include_pad"))
+    for index, axis in enumerate(image_axes(node.text("layout"))):
+        size, count = question.data.shape[axis], question.result.shape[axis]
+        before, after = padding[index], padding[index + 2]
+        kernel, stride, dilation = (node.integers(name)[index] for name in ("pool_size", "strides", "dilation"))
+        first, end = (-before, size + after) if counted else (0, size)
+        if size and not all_touch(reach(count, kernel, stride, dilation, before), first, end):
+            got = f"a window that has nothing but padding, of {list(padding)}"
+            return question.object_to("window", "SHAPE", got, "some data in each window")
+    return None
+
+
+def _weights(question: CheckQuestion, rank: int) -> Objection | None:
+    """Object to weights that are not constant: the public flow takes them, and its node then lacks the weights."""
+    name = question.node.inputs[1]
+    value = question.graph.values[name]
+    if name not in question.graph.constants:
+        hint = "export the network with its weights as constants"
+        got = f"weights {question.origin(name)} that are not constant"
+        return question.object_to("weights", "CONSTANT", got, "constants", hint)
+    return question.rank(value, (rank,), "weights") or question.element_type(value, value.shape[0])
+
+
+def _groups(question: CheckQuestion) -> Objection | None:
+    """Publicly object to groups, unless each channel of the data is one and has one output channel."""
+    groups = question.node.integer("groups")
+    channels = question.data.shape[question.node.text("data_layout").index("C")]
+    made = question.graph.shape(question.node.inputs[1])[question.node.text("kernel_layout").index("O")]
+    if question.rules.groups or groups == 1 or groups == channels == made:
+        return None
+    got = f"{groups} groups of {channels} input and {made} output channels"
+    return question.object_to("groups", "KERNEL", got, "1, or as many as there are input and output channels")

@@ -1,0 +1,67 @@
+"""The pattern table: which operators make a layer, in the order in which they are looked for.
+
+An operator that an earlier row takes is not seen by later ones. The public rows and their order are those of TVM 0.19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from nnhal_mlip.flow.flow_partition import Objection
+from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.patterns import beyond, checks
+from nnhal_mlip.flow.patterns.parts import (
+    ACTIVATION,
+    BATCH_NORM,
+    BIAS,
+    FLATTEN,
+    PAD,
+    TO_CHANNELS_FIRST,
+    PatternPart,
+)
+from nnhal_mlip.flow.patterns.question import CheckQuestion
+
+OperatorCheck = Callable[[CheckQuestion], Objection | None]
+
+
+class LayerPattern(NamedTuple):
+    """A row of the table."""
+
+    composite: str
+    """Empty if the operator goes alone, without a composite around it."""
+    before: tuple[PatternPart, ...]
+    """What may stand before the operator: all of it, or nothing."""
+    asked: Operator
+    """The operator that the layer is about, and that the check asks."""
+    after: tuple[PatternPart, ...]
+    """What may stand behind it: each if it is there."""
+    check: OperatorCheck
+    public: bool = True
+    """Whether the public table has the row."""
+
+
+_CONV = (BIAS, BATCH_NORM, ACTIVATION)
+_FLATTENED = (TO_CHANNELS_FIRST, FLATTEN)
+_DENSE = (BIAS, ACTIVATION)
+_SUM = (ACTIVATION,)
+
+PATTERNS = (
+    LayerPattern("mrvl.conv2d_nhwc2nhwc", (PAD,), Operator.CONV2D, _CONV, checks.check_conv2d),
+    LayerPattern("mrvl.fc_ni2no", _FLATTENED, Operator.DENSE, _DENSE, checks.check_dense),
+    LayerPattern("mrvl.maxpool2d_nhwc2nhwc", (PAD,), Operator.MAX_POOL2D, (), checks.check_max_pool2d),
+    LayerPattern("mrvl.avgpool2d_nhwc2nhwc", (PAD,), Operator.AVG_POOL2D, (), checks.check_average_pool2d),
+    LayerPattern("mrvl.globalavgpool2d_nhwc2nhwc", (), Operator.GLOBAL_AVG_POOL2D, (), checks.check_global_avg_pool2d),
+    LayerPattern("mrvl.globalmaxpool2d_nhwc2nhwc", (), Operator.GLOBAL_MAX_POOL2D, (), checks.check_global_max_pool2d),
+    LayerPattern("mrvl.sum", (), Operator.ADD, _SUM, checks.check_add),
+    LayerPattern("mrvl.concat", (), Operator.CONCATENATE, (), checks.check_concatenate),
+    LayerPattern("mrvl.reshape", (), Operator.RESHAPE, (), checks.check_reshape),
+    LayerPattern("mrvl.batch_flatten", (), Operator.BATCH_FLATTEN, (), checks.check_batch_flatten),
+    LayerPattern("mrvl.squeeze", (), Operator.SQUEEZE, (), checks.check_squeeze),
+    LayerPattern("", (), Operator.LAYOUT_TRANSFORM, (), checks.check_layout_transform),
+    LayerPattern("", (), Operator.TRANSPOSE, (), beyond.check_elementwise, public=False),
+    LayerPattern("", (), Operator.PAD, (), beyond.check_pad, public=False),
+    LayerPattern("", (), Operator.MEAN, (), beyond.check_mean, public=False),
+    LayerPattern("", (), Operator.RELU, (), beyond.check_elementwise, public=False),
+    LayerPattern("", (), Operator.CLIP, (), beyond.check_elementwise, public=False),
+)

@@ -1,0 +1,197 @@
+"""From a model of the HAL to a flow graph.
+
+An operation that the flow cannot have becomes an opaque node with the operator ``hal.NAME``, which only the host has:
+so the others are seen between what is around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from nnhal.errors import HalError
+from nnhal.extensions import type_in_words
+from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
+from nnhal.resolved import ResolvedModel, describe_operation
+from nnhal.support import Unsupported
+from nnhal.types import Operation, OperationType
+from nnhal.types.layout import Dimensions, combine, is_extension
+from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, SourceNode
+from nnhal_mlip.importing.conditions import condition
+from nnhal_mlip.importing.hal_operation import HalOperation
+from nnhal_mlip.importing.hal_values import flow_value, scales_of, signed
+from nnhal_mlip.importing.host_operations import host_evaluation
+from nnhal_mlip.importing.rules import IMPORT_RULES, ImportRule
+
+_OPAQUE = "hal."
+_KNOWN_ONES = f"one of the {len(IMPORT_RULES)} operations that mlip's README lists"
+_HINT = "place it on a CPU or GPU device"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedHalModel:
+    """A model as a flow graph. The source of a node has the number of its operation."""
+
+    graph: FlowGraph
+    inputs: tuple[str, ...]
+    """The value of each input of the model."""
+    outputs: tuple[str, ...]
+    """The name that the graph has for each output of the model."""
+    refusals: Mapping[int, Unsupported]
+    """Why operations have become opaque nodes."""
+
+
+def is_opaque(node: FlowNode) -> bool:
+    """Return whether a node stands for an operation that the flow cannot have."""
+    return node.operator.startswith(_OPAQUE)
+
+
+class _Importable(NamedTuple):
+    """An operation that the flow can have."""
+
+    rule: ImportRule
+    context: OperationContext
+
+
+def import_hal_model(model: ResolvedModel, origins: Sequence[int | None] = ()) -> ImportedHalModel:
+    """Import the main subgraph of a model whose images have their channels last.
+
+    ``origins`` gives, for each operation, its number in the user's model, None if the user's model lacks it; by default
+    the model is the user's. Raises FlowError if an operation's attributes contradict its operands.
+    """
+    return _ModelImport(model, origins or range(len(model.model.main.operations))).run()
+
+
+class _ModelImport:
+    """The import of one model."""
+
+    def __init__(self, model: ResolvedModel, origins: Sequence[int | None]) -> None:
+        self._model = model
+        self._main = model.model.main
+        self._origins = origins
+        self._builder = FlowGraphBuilder()
+        self._known: list[Dimensions] = [operand.dimensions for operand in self._main.operands]
+        self._values: dict[int, str] = {}
+        """The value that holds each operand."""
+        self._names = _unique_names(model, origins)
+        self._refusals: dict[int, Unsupported] = {}
+
+    def run(self) -> ImportedHalModel:
+        """Import all operations, in order."""
+        for index in self._main.input_indexes:
+            value = flow_value(self._main.operands[index], self._known[index])
+            self._values[index] = self._builder.input(self._names[index], *value[:3])
+        for number, operation in enumerate(self._main.operations):
+            found = self._importable(number, operation)
+            if isinstance(found, Unsupported):
+                self._add_opaque(number, operation, found)
+            else:
+                self._add(number, operation, found)
+        outputs = {self._names[index]: self._values[index] for index in self._main.output_indexes}
+        inputs = tuple(self._values[index] for index in self._main.input_indexes)
+        names = tuple(self._names[index] for index in self._main.output_indexes)
+        return ImportedHalModel(self._builder.build(outputs), inputs, names, self._refusals)
+
+    def _importable(self, number: int, operation: Operation) -> _Importable | Unsupported:
+        """What is needed to import an operation, or why that is not possible. Notes its outputs' dimensions."""
+        if is_extension(operation.type):
+            return Unsupported(
+                "OP", f"operation {type_in_words(self._model.model, operation.type)}", _KNOWN_ONES, _HINT
+            )
+        if operation.type not in DEFINITIONS:
+            return Unsupported("OP", _kind(operation), _KNOWN_ONES, _HINT)
+        context = self._model.context(0, number, tuple(self._known))
+        try:
+            for index, found in zip(operation.outputs, DEFINITIONS[context.type].prepare(context), strict=True):
+                self._known[index] = combine(self._known[index], found) or self._known[index]
+        except HalError as error:
+            return Unsupported("OP", error.message, "a valid operation", "make its operands fit one another")
+        except UnknownYet:
+            pass
+        rule = IMPORT_RULES.get(operation.type)
+        if rule is None:
+            return Unsupported("OP", _kind(operation), _KNOWN_ONES, _HINT)
+        answer = condition(context, rule, [self._known[index] for index in operation.outputs])
+        return answer if isinstance(answer, Unsupported) else _Importable(rule, context)
+
+    def _add(self, number: int, operation: Operation, found: _Importable) -> None:
+        (output,) = operation.outputs
+        self._values[output] = found.rule.emit(
+            HalOperation(
+                found.context,
+                self._names[output],
+                self._sources(number),
+                self._builder,
+                lambda position: self._value(operation.inputs[position]),
+                flow_value(self._main.operands[output], self._known[output]),
+            )
+        )
+
+    def _add_opaque(self, number: int, operation: Operation, refusal: Unsupported) -> None:
+        """Add a node that stands for an operation, with those inputs that are computed or fed."""
+        origin = self._origins[number]
+        if origin is not None:
+            self._refusals[origin] = refusal
+        constants = self._model.constants[0]
+        computed = [
+            position
+            for position, index in enumerate(operation.inputs)
+            if index in self._values and index not in constants
+        ]
+        known = not is_extension(operation.type) and operation.type in DEFINITIONS
+        context = self._model.context(0, number, tuple(self._known)) if known else None
+        results = [flow_value(self._main.operands[index], self._known[index]) for index in operation.outputs]
+        first = self._builder.add(
+            f"{_OPAQUE}{_kind(operation)}",
+            [self._values[operation.inputs[position]] for position in computed],
+            sources=self._sources(number),
+            evaluate=host_evaluation(context, computed, describe_operation(self._model.model, number)),
+            results=results,
+            names=[self._names[index] for index in operation.outputs],
+        )
+        self._values.update(zip(operation.outputs, self._builder.outputs_of(first), strict=True))
+
+    def _value(self, index: int) -> str:
+        """The value of an operand. A constant is added when it is first read."""
+        if index not in self._values:
+            operand = self._main.operands[index]
+            values = signed(operand, self._model.constants[0][index])
+            self._values[index] = self._builder.constant(self._names[index], values, *scales_of(operand))
+        return self._values[index]
+
+    def _sources(self, number: int) -> tuple[SourceNode, ...]:
+        origin = self._origins[number]
+        if origin is None:
+            return ()
+        operation = self._main.operations[number]
+        given = self._model.names.get(operation.outputs[0]) if operation.outputs else None
+        return (
+            SourceNode(origin, given or describe_operation(self._model.model, number, origin=origin), _kind(operation)),
+        )
+
+
+def _unique_names(model: ResolvedModel, origins: Sequence[int | None]) -> list[str]:
+    """The users' names of all operands, or such that tell the input, the operation or the operand by its number."""
+    main = model.model.main
+    told = {index: f"input {position}" for position, index in enumerate(main.input_indexes)}
+    for number, (operation, origin) in enumerate(zip(main.operations, origins, strict=True)):
+        if origin is not None:
+            told |= dict.fromkeys(operation.outputs, describe_operation(model.model, number, origin=origin))
+    taken: set[str] = set()
+    names = []
+    for index in range(len(main.operands)):
+        name = model.names.get(index) or told.get(index, f"operand {index}")
+        while name in taken:
+            name = f"{name} ({index})"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _kind(operation: Operation) -> str:
+    try:
+        return OperationType(operation.type).name
+    except ValueError:
+        return f"{operation.type:#x}"

@@ -1,0 +1,54 @@
+"""Which operations mlip takes, and why not the others: by the checks of the compile flow on the whole model."""
+
+from __future__ import annotations
+
+from nnhal.resolved import ResolvedModel
+from nnhal.support import MORE, SUPPORTED, OperationLimit, Support, Unsupported, constants_of, limit_of
+from nnhal.support.npu import MAX_RANK
+from nnhal_mlip.flow.flow_partition import Objection
+from nnhal_mlip.importing.conditions import ACCEPTED_FLOATS, ACCEPTED_TYPES
+from nnhal_mlip.importing.model_import import is_opaque
+from nnhal_mlip.importing.rules import IMPORT_RULES
+from nnhal_mlip.model_partition import PartitionedHalModel, partition_model
+
+
+def operation_limits() -> list[OperationLimit]:
+    """Return what is known of the operations that can be imported; the flow's checks see the whole model."""
+    return [
+        limit_of(
+            code,
+            ACCEPTED_FLOATS if rule.floats else ACCEPTED_TYPES,
+            f"known dimensions of rank 1 to {MAX_RANK}",
+            "channels last" if rule.forms is not None else "",
+            constants_of(rule.constants),
+            MORE,
+        )
+        for code, rule in sorted(IMPORT_RULES.items())
+    ]
+
+
+def supported_operations(model: ResolvedModel, public: bool = False) -> list[Support]:
+    """Return an answer for each operation of the main subgraph.
+
+    Each operation that is supported can be compiled alone, or with any others. If ``public``, the rules are those of
+    the public flow, which also gives up subgraphs that are not worth the hand-over.
+    """
+    refusals = refusals_of(partition_model(model, public, revert=public))
+    return [refusals.get(number, SUPPORTED) for number in range(len(model.model.main.operations))]
+
+
+def refusals_of(parts: PartitionedHalModel) -> dict[int, Unsupported]:
+    """Return why operations are not taken, by their numbers. Of an operation with several nodes the first counts.
+
+    An opaque node also stands for operations behind it that do nothing: those are taken.
+    """
+    refusals = dict(parts.imported.refusals)
+    for node in parts.partition.host:
+        for source in () if is_opaque(node) else node.sources:
+            refusals.setdefault(source.number, _refusal(parts.partition.objections[node.output]))
+    return refusals
+
+
+def _refusal(objection: Objection) -> Unsupported:
+    check = f" ({objection.check})" if objection.check else ""
+    return Unsupported(objection.code, objection.got, objection.allowed + check, objection.hint)

@@ -1,5 +1,0 @@
-"""From a HAL model to parts, one module for each family of operations."""
-
-from nnhal_devices.ethos_u.cascader.graph.matchers.build import build_graph
-
-__all__ = ["build_graph"]

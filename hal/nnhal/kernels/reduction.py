@@ -1,0 +1,111 @@
+"""Reductions: along axes, to indexes of extrema, to the largest values.
+
+REDUCE_ALL, REDUCE_ANY, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD and REDUCE_SUM.
+
+No elements reduce to the value that changes nothing: true, false, the least and the largest of the type, 1 and 0.
+
+ARGMAX and ARGMIN: the first of equal elements counts.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from nnhal.kernels._quantization import clamp, divide_half_away, from_real, range_of, to_real
+from nnhal.kernels._types import Array
+from nnhal.operations import OperationContext
+from nnhal.operations._types import QUANT8
+from nnhal.operations.reduction import (
+    ArgExtremumInput,
+    MeanInput,
+    ReduceInput,
+    TopkV2Input,
+    axes_of_mean,
+    axes_of_reduce,
+    prepare_arg_extremum,
+    prepare_mean,
+    prepare_reduce,
+)
+
+
+def reduce_all(op: OperationContext) -> tuple[Array, ...]:
+    """Whether all are true."""
+    return _reduce_shaped(
+        op, np.logical_and.reduce(op.value(ReduceInput.INPUT), axis=axes_of_reduce(op)).astype(np.uint8)
+    )
+
+
+def reduce_any(op: OperationContext) -> tuple[Array, ...]:
+    """Whether any is true."""
+    return _reduce_shaped(
+        op, np.logical_or.reduce(op.value(ReduceInput.INPUT), axis=axes_of_reduce(op)).astype(np.uint8)
+    )
+
+
+def reduce_max(op: OperationContext) -> tuple[Array, ...]:
+    """The largest."""
+    return _reduce_shaped(
+        op, np.maximum.reduce(op.value(ReduceInput.INPUT), axis=axes_of_reduce(op), initial=_bounds(op)[0])
+    )
+
+
+def reduce_min(op: OperationContext) -> tuple[Array, ...]:
+    """The smallest."""
+    return _reduce_shaped(
+        op, np.minimum.reduce(op.value(ReduceInput.INPUT), axis=axes_of_reduce(op), initial=_bounds(op)[1])
+    )
+
+
+def reduce_prod(op: OperationContext) -> tuple[Array, ...]:
+    """The product."""
+    return _reduce_shaped(
+        op, from_real(op, np.multiply.reduce(to_real(op, ReduceInput.INPUT), axis=axes_of_reduce(op)))
+    )
+
+
+def reduce_sum(op: OperationContext) -> tuple[Array, ...]:
+    """The sum."""
+    return _reduce_shaped(op, from_real(op, np.add.reduce(to_real(op, ReduceInput.INPUT), axis=axes_of_reduce(op))))
+
+
+def _bounds(op: OperationContext) -> tuple[float, float]:
+    return range_of(op.inputs[ReduceInput.INPUT]) if op.main_type() in QUANT8 else (-np.inf, np.inf)
+
+
+def _reduce_shaped(op: OperationContext, values: Array) -> tuple[Array, ...]:
+    return (values.reshape(prepare_reduce(op)[0]),)
+
+
+def mean(op: OperationContext) -> tuple[Array, ...]:
+    """Sums over the axes, divided by the number of elements. Input and output are quantised alike."""
+    axes, (dimensions,) = axes_of_mean(op), prepare_mean(op)
+    if op.main_type() not in QUANT8:
+        return (from_real(op, to_real(op, MeanInput.INPUT).mean(axis=axes)).reshape(dimensions),)
+    values = op.value(MeanInput.INPUT)
+    sums = values.sum(axis=axes, dtype=np.int64)
+    averages = divide_half_away(sums, prod(values.shape[axis] for axis in axes))
+    return (clamp(averages, op.outputs[0]).reshape(dimensions),)
+
+
+def argmax(op: OperationContext) -> tuple[Array, ...]:
+    """The index of the largest element."""
+    return _arg_extremum_shaped(op, np.argmax(op.value(ArgExtremumInput.INPUT), op.integer(ArgExtremumInput.AXIS)))
+
+
+def argmin(op: OperationContext) -> tuple[Array, ...]:
+    """The index of the smallest element."""
+    return _arg_extremum_shaped(op, np.argmin(op.value(ArgExtremumInput.INPUT), op.integer(ArgExtremumInput.AXIS)))
+
+
+def _arg_extremum_shaped(op: OperationContext, indices: Array | np.intp) -> tuple[Array, ...]:
+    return (np.asarray(indices, np.int32).reshape(prepare_arg_extremum(op)[0]),)
+
+
+def topk_v2(op: OperationContext) -> tuple[Array, ...]:
+    """The largest elements in descending order, and their indices. Of equal elements the last comes first."""
+    values = op.value(TopkV2Input.INPUT)
+    ascending = np.argsort(values, axis=-1, kind="stable")
+    indices = ascending[..., ::-1][..., : op.integer(TopkV2Input.K)]
+    return np.take_along_axis(values, indices, axis=-1), indices.astype(np.int32)

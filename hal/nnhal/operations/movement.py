@@ -1,0 +1,452 @@
+"""Operations that move values around: transposed, reversed, repeated, padded, between space, batch and depth.
+
+TRANSPOSE: a tensor with its axes in another order.
+
+REVERSE: the elements along one axis in reverse order.
+
+TILE: a tensor repeated along its axes.
+
+PAD and PAD_V2: a tensor with a border, of the logical zero or of a given value.
+
+MIRROR_PAD: a tensor padded by its own reflection.
+
+BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND: blocks of pixels become images of the batch, and back.
+The larger batch is ordered by the position within the block, row by row, and then by the image of the smaller batch.
+
+DEPTH_TO_SPACE and SPACE_TO_DEPTH: channels become blocks of pixels, and back.
+The channels of the smaller image hold the block's pixels row by row, each with its channels in the larger image.
+
+CHANNEL_SHUFFLE: an axis is divided into groups of equal size and read across the groups.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._shape import axis_of, integers_per_axis, require_input_quantization
+from nnhal.operations._types import BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8, scalar_float
+from nnhal.operations._window import Images, images_of
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions, combine, describe
+
+
+class TransposeInput(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    """Rank 1 to 4."""
+    PERMUTATION = 1
+    """[rank]; the reverse order by default."""
+
+
+def validate_transpose(op: Signature) -> None:
+    """Require a tensor of rank up to 4, and the order of its axes, which may be NO_VALUE."""
+    op.count(2, names=TransposeInput)
+    main = op.tensor(TransposeInput.INPUT, {F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=(1, 4))
+    op.tensor(TransposeInput.PERMUTATION, {I32: 1}, rank=1, optional=True)
+    op.output(0, main)
+
+
+def permutation(op: OperationContext) -> tuple[int, ...]:
+    """Return the input's axis for each axis of the output: the given order or, without one, the reverse order."""
+    rank = len(op.ranked(TransposeInput.INPUT, (1, 4)))
+    if not op.has(TransposeInput.PERMUTATION):
+        return tuple(reversed(range(rank)))
+    order = op.integers(TransposeInput.PERMUTATION)
+    if sorted(order) != list(range(rank)):
+        op.refuse(f"order {list(order)}, expected a permutation of 0 to {rank - 1}")
+    return order
+
+
+def prepare_transpose(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the input's dimensions, permuted."""
+    require_input_quantization(op)
+    dimensions = op.ranked(TransposeInput.INPUT, (1, 4))
+    return (tuple(dimensions[axis] for axis in permutation(op)),)
+
+
+TRANSPOSE = OperationDefinition(OperationType.TRANSPOSE, 2, validate_transpose, prepare_transpose)
+
+
+class ReverseInput(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    """Rank 1 to 8."""
+    AXIS = 1
+    """[1]."""
+
+
+def validate_reverse(op: Signature) -> None:
+    """Require a tensor of rank up to 8 and a vector of one axis. The output has the input's type and dimensions."""
+    op.count(2, names=ReverseInput)
+    main = op.tensor(ReverseInput.INPUT, {F16: 7, F32: 7, I32: 7, Q8A: 7, Q8AS: 7}, rank=(1, 8))
+    op.tensor(ReverseInput.AXIS, {I32: 1}, rank=1)
+    op.output(0, main)
+    given, result = op.inputs[ReverseInput.INPUT], op.outputs[0]
+    op.same_quantization(given, result, "input and output")
+    if combine(given.dimensions, result.dimensions) is None:
+        op.context.refuse(
+            f"input and output have dimensions {describe(given.dimensions)} and {describe(result.dimensions)}, "
+            "expected equal ones"
+        )
+
+
+def axis_of_reversal(op: OperationContext) -> int:
+    """Return the axis, which is not negative."""
+    rank, axes = len(op.ranked(ReverseInput.INPUT)), op.integers(ReverseInput.AXIS)
+    if len(axes) != 1 or not 0 <= axes[0] < rank:
+        op.refuse(f"axes {list(axes)}, expected one axis, 0 to {rank - 1}")
+    return axes[0]
+
+
+def prepare_reverse(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the input's dimensions."""
+    axis_of_reversal(op)
+    return (op.ranked(ReverseInput.INPUT),)
+
+
+REVERSE = OperationDefinition(OperationType.REVERSE, 7, validate_reverse, prepare_reverse)
+
+
+class TileInput(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    """Any rank."""
+    MULTIPLES = 1
+    """[rank]."""
+
+
+def validate_tile(op: Signature) -> None:
+    """Require a tensor of any rank, and a number for each of its axes."""
+    op.count(2, names=TileInput)
+    main = op.tensor(TileInput.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
+    op.tensor(TileInput.MULTIPLES, {I32: 1}, rank=1)
+    op.output(0, main)
+
+
+def prepare_tile(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the input's dimensions times the multiples."""
+    require_input_quantization(op)
+    dimensions = op.ranked(TileInput.INPUT)
+    multiples = integers_per_axis(op, TileInput.MULTIPLES, TileInput.INPUT)
+    if min(multiples) < 0:
+        op.refuse(f"multiples {list(multiples)}, expected 0 or more")
+    return (tuple(d * m for d, m in zip(dimensions, multiples, strict=True)),)
+
+
+TILE = OperationDefinition(OperationType.TILE, 3, validate_tile, prepare_tile)
+
+
+class PadInput(IntEnum):
+    """The inputs. PAD has no value."""
+
+    INPUT = 0
+    """Rank 1 to 4."""
+    PADDINGS = 1
+    """[rank, 2]: before and after each axis."""
+    VALUE = 2
+    """A scalar; of a quantised tensor INT32, quantised as the tensor is."""
+
+
+def validate_pad(op: Signature) -> None:
+    """Require a tensor of rank 1 to 4. A zero point other than 0 needs feature level 3."""
+    op.count(2, names=PadInput)
+    _pad_tensors(op)
+    if op.inputs[PadInput.INPUT].type == Q8A and op.inputs[PadInput.INPUT].zero_point:
+        op.since(3)
+
+
+def validate_pad_v2(op: Signature) -> None:
+    """Require a tensor of rank 1 to 4 and a value, which is quantised if the tensor is."""
+    op.count(3, names=PadInput)
+    _pad_tensors(op)
+    main = op.context.main_type()
+    op.scalar(PadInput.VALUE, INT32 if main in QUANT8 else scalar_float(main))
+
+
+def _pad_tensors(op: Signature) -> None:
+    main = op.tensor(PadInput.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4))
+    op.tensor(PadInput.PADDINGS, {I32: 1}, rank=2)
+    op.output(0, main, rank=(1, 4))
+
+
+def paddings_of_pad(op: OperationContext) -> tuple[tuple[int, int], ...]:
+    """Return the elements to pad before and after each axis. Raises UnknownYet."""
+    rank = len(op.ranked(PadInput.INPUT, (1, 4)))
+    values = op.value(PadInput.PADDINGS)
+    if values.shape != (rank, 2):
+        op.refuse(f"the paddings have dimensions {list(values.shape)}, expected [{rank}, 2]")
+    if values.min() < 0:
+        op.refuse(f"paddings {values.tolist()}, expected 0 or more")
+    return tuple((int(before), int(after)) for before, after in values)
+
+
+def prepare_pad(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the input's dimensions, each with its paddings added."""
+    if op.main_type() in QUANT8:
+        require_input_quantization(op)
+        _require_representable_value(op)
+    return (
+        tuple(
+            length + before + after if length or op.executing else 0
+            for length, (before, after) in zip(op.ranked(PadInput.INPUT, (1, 4)), paddings_of_pad(op), strict=True)
+        ),
+    )
+
+
+def _require_representable_value(op: OperationContext) -> None:
+    if not op.is_known(PadInput.VALUE):
+        return
+    low, high = (0, 255) if op.main_type() == Q8A else (-128, 127)
+    if not low <= op.integer(PadInput.VALUE) <= high:
+        op.refuse(f"the value is {op.integer(PadInput.VALUE)}, expected {low} to {high}")
+
+
+PAD = OperationDefinition(OperationType.PAD, 2, validate_pad, prepare_pad)
+PAD_V2 = OperationDefinition(OperationType.PAD_V2, 3, validate_pad_v2, prepare_pad)
+
+
+class MirrorPadInput(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    """Any rank."""
+    PADDINGS = 1
+    """[rank, 2]: before and after each axis."""
+    MODE = 2
+    """0 reflect, 1 symmetric, which repeats the edge."""
+
+
+class MirrorPadMode(IntEnum):
+    """Whether the reflection repeats the edge (SYMMETRIC) or not (REFLECT)."""
+
+    REFLECT = 0
+    SYMMETRIC = 1
+
+
+def validate_mirror_pad(op: Signature) -> None:
+    """Require a tensor, two paddings for each axis, and the mode. The output has the input's rank and quantisation."""
+    op.count(3, names=MirrorPadInput)
+    main = op.tensor(MirrorPadInput.INPUT, {F16: 7, F32: 7, I32: 7, Q8A: 7, Q8AS: 7})
+    op.tensor(MirrorPadInput.PADDINGS, {I32: 1}, rank=2)
+    op.scalar(MirrorPadInput.MODE, INT32)
+    rank = len(op.inputs[MirrorPadInput.INPUT].dimensions)
+    op.output(0, main, rank or None)
+    op.same_quantization(op.inputs[MirrorPadInput.INPUT], op.outputs[0], "input and output")
+
+
+def paddings_of_mirror_pad(op: OperationContext) -> list[tuple[int, int]]:
+    """Return the elements to pad before and after each axis."""
+    rank, shape = len(op.ranked(MirrorPadInput.INPUT)), op.ranked(MirrorPadInput.PADDINGS)
+    if shape != (rank, 2):
+        op.refuse(f"paddings have dimensions {list(shape)}, expected [{rank}, 2]")
+    flat = op.integers(MirrorPadInput.PADDINGS)
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def prepare_mirror_pad(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the input's dimensions with the paddings added, which must not exceed the elements to reflect."""
+    code = op.integer(MirrorPadInput.MODE)
+    if code not in (MirrorPadMode.REFLECT, MirrorPadMode.SYMMETRIC):
+        op.refuse(f"mode {code}, expected 0 (REFLECT) or 1 (SYMMETRIC)")
+    result = []
+    for axis, (length, pair) in enumerate(
+        zip(op.known_dimensions(MirrorPadInput.INPUT), paddings_of_mirror_pad(op), strict=True)
+    ):
+        limit = max(0, length - 1) if code == MirrorPadMode.REFLECT else length
+        if min(pair) < 0 or max(pair) > limit:
+            op.refuse(f"paddings {pair} on axis {axis}, expected 0 to {limit}")
+        result.append(length + sum(pair))
+    return (tuple(result),)
+
+
+MIRROR_PAD = OperationDefinition(OperationType.MIRROR_PAD, 7, validate_mirror_pad, prepare_mirror_pad)
+
+
+class BatchToSpaceInput(IntEnum):
+    """The inputs of BATCH_TO_SPACE_ND."""
+
+    INPUT = 0
+    """Images."""
+    BLOCK_SIZES = 1
+    """[2]: height and width."""
+    LAYOUT = 2
+
+
+class SpaceToBatchInput(IntEnum):
+    """The inputs of SPACE_TO_BATCH_ND."""
+
+    INPUT = 0
+    """Images."""
+    BLOCK_SIZES = 1
+    """[2]: height and width."""
+    PADDINGS = 2
+    """[2, 2]: before and after, of height and of width."""
+    LAYOUT = 3
+
+
+def validate_batch_to_space(op: Signature) -> None:
+    """Require images and the block's height and width. The layout needs feature level 3."""
+    op.count((2, 3), names=BatchToSpaceInput)
+    _batch_space_tensors(op)
+    op.scalar(BatchToSpaceInput.LAYOUT, BOOL, since=3)
+
+
+def validate_space_to_batch(op: Signature) -> None:
+    """Require images, the block's height and width, and paddings of both axes. The layout needs feature level 3."""
+    op.count((3, 4), names=SpaceToBatchInput)
+    _batch_space_tensors(op)
+    op.tensor(SpaceToBatchInput.PADDINGS, {I32: 1}, rank=2)
+    op.scalar(SpaceToBatchInput.LAYOUT, BOOL, since=3)
+    if op.inputs[SpaceToBatchInput.INPUT].type == Q8A and op.inputs[SpaceToBatchInput.INPUT].zero_point:
+        op.since(3)
+
+
+def _batch_space_tensors(op: Signature) -> None:
+    main = op.tensor(SpaceToBatchInput.INPUT, {F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=4)
+    op.tensor(SpaceToBatchInput.BLOCK_SIZES, {I32: 1}, rank=1)
+    op.output(0, main, rank=4)
+
+
+def block_of(op: OperationContext) -> tuple[int, int]:
+    """Return the block's height and width."""
+    sizes = op.integers(SpaceToBatchInput.BLOCK_SIZES)
+    if len(sizes) != 2 or min(sizes) < 1:
+        op.refuse(f"block sizes {list(sizes)}, expected two of at least 1")
+    return sizes[0], sizes[1]
+
+
+def paddings_of_batch_space(op: OperationContext) -> tuple[int, int, int, int]:
+    """Return how many elements to pad above, below, left and right of the images."""
+    values = op.value(SpaceToBatchInput.PADDINGS)
+    if values.shape != (2, 2) or values.min() < 0:
+        op.refuse(f"paddings {values.tolist()}, expected two pairs of 0 or more")
+    top, bottom, left, right = (int(value) for value in values.flat)
+    return top, bottom, left, right
+
+
+def prepare_batch_to_space(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the dimensions of fewer, larger images."""
+    require_input_quantization(op)
+    channels_first, (block_height, block_width) = op.boolean(BatchToSpaceInput.LAYOUT), block_of(op)
+    images = images_of(op, channels_first)
+    if images.batch % (block_height * block_width):
+        op.refuse(f"the batch is {images.batch}, expected a multiple of {block_height} * {block_width}")
+    result = Images(
+        images.batch // (block_height * block_width),
+        images.height * block_height,
+        images.width * block_width,
+        images.channels,
+    )
+    return (result.dimensions(channels_first),)
+
+
+def prepare_space_to_batch(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the dimensions of more, smaller images."""
+    require_input_quantization(op)
+    channels_first, (block_height, block_width) = op.boolean(SpaceToBatchInput.LAYOUT), block_of(op)
+    images, (top, bottom, left, right) = images_of(op, channels_first), paddings_of_batch_space(op)
+    height = images.height + top + bottom if images.height else 0
+    width = images.width + left + right if images.width else 0
+    if height % block_height or width % block_width:
+        op.refuse(f"padded images of {height} x {width}, expected multiples of {block_height} and {block_width}")
+    result = Images(
+        images.batch * block_height * block_width, height // block_height, width // block_width, images.channels
+    )
+    return (result.dimensions(channels_first),)
+
+
+BATCH_TO_SPACE_ND = OperationDefinition(
+    OperationType.BATCH_TO_SPACE_ND, 2, validate_batch_to_space, prepare_batch_to_space
+)
+SPACE_TO_BATCH_ND = OperationDefinition(
+    OperationType.SPACE_TO_BATCH_ND, 2, validate_space_to_batch, prepare_space_to_batch
+)
+
+
+class DepthSpaceInput(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    """Images."""
+    BLOCK_SIZE = 1
+    """The height and width of a block in pixels."""
+    LAYOUT = 2
+
+
+def validate_depth_space(op: Signature) -> None:
+    """Require images and one number for the block's height and width. The layout needs feature level 3."""
+    op.count((2, 3), names=DepthSpaceInput)
+    main = op.tensor(DepthSpaceInput.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=4)
+    op.scalar(DepthSpaceInput.BLOCK_SIZE, INT32)
+    op.scalar(DepthSpaceInput.LAYOUT, BOOL, since=3)
+    op.output(0, main, rank=4)
+
+
+def prepare_depth_to_space(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the dimensions of images with more pixels and fewer channels."""
+    channels_first, images, block = _arguments(op)
+    if images.channels % block**2:
+        op.refuse(f"got {images.channels} channels, expected a multiple of {block} * {block}")
+    result = Images(images.batch, images.height * block, images.width * block, images.channels // block**2)
+    return (result.dimensions(channels_first),)
+
+
+def prepare_space_to_depth(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the dimensions of images with fewer pixels and more channels."""
+    channels_first, images, block = _arguments(op)
+    if images.height % block or images.width % block:
+        op.refuse(f"images of {images.height} x {images.width}, expected multiples of {block}")
+    result = Images(images.batch, images.height // block, images.width // block, images.channels * block**2)
+    return (result.dimensions(channels_first),)
+
+
+def _arguments(op: OperationContext) -> tuple[bool, Images, int]:
+    require_input_quantization(op)
+    channels_first, block = op.boolean(DepthSpaceInput.LAYOUT), op.integer(DepthSpaceInput.BLOCK_SIZE)
+    if block < 1:
+        op.refuse(f"block size {block}, expected at least 1")
+    return channels_first, images_of(op, channels_first), block
+
+
+DEPTH_TO_SPACE = OperationDefinition(OperationType.DEPTH_TO_SPACE, 1, validate_depth_space, prepare_depth_to_space)
+SPACE_TO_DEPTH = OperationDefinition(OperationType.SPACE_TO_DEPTH, 1, validate_depth_space, prepare_space_to_depth)
+
+
+class ChannelShuffleInput(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    """Rank 1 to 4."""
+    GROUPS = 1
+    """A divisor of the axis' length."""
+    AXIS = 2
+    """From -rank to rank - 1."""
+
+
+def validate_channel_shuffle(op: Signature) -> None:
+    """Require a tensor of rank up to 4."""
+    op.count(3, names=ChannelShuffleInput)
+    main = op.tensor(ChannelShuffleInput.INPUT, {F16: 3, F32: 3, Q8A: 3, Q8AS: 4}, rank=(1, 4))
+    op.scalar(ChannelShuffleInput.GROUPS, INT32)
+    op.scalar(ChannelShuffleInput.AXIS, INT32)
+    op.output(0, main)
+
+
+def prepare_channel_shuffle(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the input's dimensions."""
+    require_input_quantization(op)
+    dimensions, groups = op.ranked(ChannelShuffleInput.INPUT, (1, 4)), op.integer(ChannelShuffleInput.GROUPS)
+    axis = axis_of(op, op.integer(ChannelShuffleInput.AXIS), len(dimensions))
+    if groups < 1 or dimensions[axis] % groups:
+        op.refuse(f"got {groups} groups, expected a divisor of the {dimensions[axis]} elements of axis {axis}")
+    return (dimensions,)
+
+
+CHANNEL_SHUFFLE = OperationDefinition(
+    OperationType.CHANNEL_SHUFFLE, 3, validate_channel_shuffle, prepare_channel_shuffle
+)

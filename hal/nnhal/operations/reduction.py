@@ -1,0 +1,162 @@
+"""Reductions: along axes, to indexes of extrema, to the largest values.
+
+REDUCE_ALL, REDUCE_ANY, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD and REDUCE_SUM: the elements along given axes, put together.
+
+MEAN: the average over axes.
+
+ARGMAX and ARGMIN: the index of the largest or smallest element along an axis.
+
+TOPK_V2: the k largest elements along the last axis in descending order, and their indices.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._shape import axis_of, reduced, require_input_quantization
+from nnhal.operations._types import B8, BOOL, F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
+from nnhal.types import OperandType, OperationType
+from nnhal.types.layout import Dimensions
+
+
+class ReduceInput(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    """Any rank."""
+    AXES = 1
+    """[axes], each from -rank to rank - 1."""
+    KEEP_DIMS = 2
+    """Whether the axes stay, with length 1."""
+
+
+def axes_of_reduce(op: OperationContext) -> tuple[int, ...]:
+    """Return the axes to reduce, in ascending order, each once."""
+    rank = len(op.ranked(ReduceInput.INPUT, (1, 4)))
+    return tuple(sorted({axis_of(op, axis, rank) for axis in op.integers(ReduceInput.AXES)}))
+
+
+def prepare_reduce(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the input's dimensions without the reduced axes, or with 1 in their place. At least one axis remains."""
+    require_input_quantization(op)
+    return (reduced(op.ranked(ReduceInput.INPUT), axes_of_reduce(op), op.boolean(ReduceInput.KEEP_DIMS)),)
+
+
+def _definition(kind: OperationType, types: dict[OperandType, int]) -> OperationDefinition:
+    def validate(op: Signature) -> None:
+        op.count(3, names=ReduceInput)
+        main = op.tensor(ReduceInput.INPUT, types, rank=(1, 4))
+        op.tensor(ReduceInput.AXES, {I32: 1}, rank=1)
+        op.scalar(ReduceInput.KEEP_DIMS, BOOL)
+        op.output(0, main)
+
+    return OperationDefinition(kind, 3, validate, prepare_reduce)
+
+
+REDUCE_ALL = _definition(OperationType.REDUCE_ALL, {B8: 3})
+REDUCE_ANY = _definition(OperationType.REDUCE_ANY, {B8: 3})
+REDUCE_MAX = _definition(OperationType.REDUCE_MAX, {F16: 3, F32: 3, Q8A: 3, Q8AS: 4})
+REDUCE_MIN = _definition(OperationType.REDUCE_MIN, {F16: 3, F32: 3, Q8A: 3, Q8AS: 4})
+REDUCE_PROD = _definition(OperationType.REDUCE_PROD, {F16: 3, F32: 3})
+REDUCE_SUM = _definition(OperationType.REDUCE_SUM, {F16: 3, F32: 3})
+
+
+class MeanInput(IntEnum):
+    """The inputs. If KEEP is above 0, the axes are kept with length 1."""
+
+    INPUT = 0
+    """Rank 1 to 4."""
+    AXES = 1
+    """[axes], each from -rank to rank - 1."""
+    KEEP = 2
+    """Above 0: the axes stay, with length 1."""
+
+
+def validate_mean(op: Signature) -> None:
+    """Require a tensor of rank 1 to 4, a vector of axes and a number."""
+    op.count(3, names=MeanInput)
+    main = op.tensor(MeanInput.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4))
+    op.tensor(MeanInput.AXES, {I32: 1}, rank=1)
+    op.scalar(MeanInput.KEEP, INT32)
+    op.output(0, main, rank=(1, 4))
+
+
+def axes_of_mean(op: OperationContext) -> tuple[int, ...]:
+    """Return the axes to average over, in [0, rank), each once. Raises UnknownYet."""
+    rank = len(op.ranked(MeanInput.INPUT, (1, 4)))
+    return tuple(sorted({axis_of(op, axis, rank) for axis in op.integers(MeanInput.AXES)}))
+
+
+def prepare_mean(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the input's dimensions without the axes, or with 1 for each of them."""
+    if op.main_type() in QUANT8:
+        require_input_quantization(op)
+    dimensions, axes = op.ranked(MeanInput.INPUT, (1, 4)), axes_of_mean(op)
+    if op.executing and any(dimensions[axis] == 0 for axis in axes):
+        op.refuse(f"the mean over axes {list(axes)} of {list(dimensions)} has no elements, expected at least 1")
+    return (reduced(dimensions, axes, op.integer(MeanInput.KEEP) > 0),)
+
+
+MEAN = OperationDefinition(OperationType.MEAN, 2, validate_mean, prepare_mean)
+
+
+class ArgExtremumInput(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    """Any rank."""
+    AXIS = 1
+    """From -rank to rank - 1."""
+
+
+def validate_arg_extremum(op: Signature) -> None:
+    """Require a tensor of any rank; the output holds indices."""
+    op.count(2, names=ArgExtremumInput)
+    op.tensor(ArgExtremumInput.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
+    op.scalar(ArgExtremumInput.AXIS, INT32)
+    op.output(0, I32)
+
+
+def prepare_arg_extremum(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the input's dimensions without the axis; [1] for a vector."""
+    dimensions = op.ranked(ArgExtremumInput.INPUT)
+    axis = axis_of(op, op.integer(ArgExtremumInput.AXIS), len(dimensions))
+    if op.executing and dimensions[axis] == 0:
+        op.refuse(f"axis {axis} has no elements, expected at least 1")
+    return (reduced(dimensions, {axis}, keep=False),)
+
+
+ARGMAX = OperationDefinition(OperationType.ARGMAX, 3, validate_arg_extremum, prepare_arg_extremum)
+ARGMIN = OperationDefinition(OperationType.ARGMIN, 3, validate_arg_extremum, prepare_arg_extremum)
+
+
+class TopkV2Input(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    """Any rank."""
+    K = 1
+    """At most the length of the last axis."""
+
+
+def validate_topk_v2(op: Signature) -> None:
+    """Require a tensor of any rank. The outputs are values and indices."""
+    op.count(2, outputs=2, names=TopkV2Input)
+    main = op.tensor(TopkV2Input.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
+    op.scalar(TopkV2Input.K, INT32)
+    op.output(0, main)
+    op.output(1, I32)
+
+
+def prepare_topk_v2(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the input's dimensions with k as the last one, for the values and for their indices."""
+    require_input_quantization(op)
+    dimensions, k = op.ranked(TopkV2Input.INPUT), op.integer(TopkV2Input.K)
+    if k < 1 or (k > dimensions[-1] and (dimensions[-1] or op.executing)):
+        op.refuse(f"k is {k}, expected 1 to {dimensions[-1]}, the length of the last axis")
+    return ((*dimensions[:-1], k),) * 2
+
+
+TOPK_V2 = OperationDefinition(OperationType.TOPK_V2, 3, validate_topk_v2, prepare_topk_v2)

@@ -1,0 +1,188 @@
+"""Regions of images: pooled, and their keypoints.
+
+ROI_ALIGN: regions of feature maps, sampled between cells and averaged to one size.
+
+ROI_POOLING: regions of feature maps, reduced to one size by maximum.
+
+HEATMAP_MAX_KEYPOINT: the position of each heatmap's maximum, interpolated between cells.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._parameters import require_at_least, require_indices, require_positive
+from nnhal.operations._shape import require_input_quantization
+from nnhal.operations._types import BOOL, I32, INT32, scalar_float
+from nnhal.operations.boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class RegionInput(IntEnum):
+    """The first inputs of both operations. A ratio is that of image pixels to cells of the feature map."""
+
+    FEATURES = 0
+    """Images."""
+    ROIS = 1
+    """[regions, 4]: x1, y1, x2, y2 in pixels of the image."""
+    BATCH_INDEX = 2
+    """[regions]: the image of each region."""
+    OUTPUT_HEIGHT = 3
+    """Cells."""
+    OUTPUT_WIDTH = 4
+    """Cells."""
+    RATIO_HEIGHT = 5
+    """Pixels of the image for each cell."""
+    RATIO_WIDTH = 6
+    """Pixels of the image for each cell."""
+
+
+def validate_regions(op: Signature, layout: int) -> None:
+    """Check the common inputs, the layout flag and the output."""
+    main = op.tensor(RegionInput.FEATURES, MAIN_TYPES, rank=4)
+    op.tensor(RegionInput.ROIS, {box_type(main): 3}, rank=2)
+    op.tensor(RegionInput.BATCH_INDEX, {I32: 3}, rank=1)
+    op.scalar(RegionInput.OUTPUT_HEIGHT, INT32)
+    op.scalar(RegionInput.OUTPUT_WIDTH, INT32)
+    op.scalar(RegionInput.RATIO_HEIGHT, scalar_float(main))
+    op.scalar(RegionInput.RATIO_WIDTH, scalar_float(main))
+    op.scalar(layout, BOOL)
+    op.output(0, main, rank=4)
+
+
+def region_dimensions(op: OperationContext, layout: int) -> Dimensions:
+    """Return the dimensions of the output: one image of the given size for each region."""
+    features, rois = op.ranked(RegionInput.FEATURES, 4), op.ranked(RegionInput.ROIS, 2)
+    if op.executing and 0 in features[1:]:
+        op.refuse(f"the feature maps have dimensions {list(features)}, expected height, width and channels above 0")
+    count = agreed(op, "regions", rois[0], op.ranked(RegionInput.BATCH_INDEX, 1)[0])
+    agreed(op, "numbers of a region", rois[1], BOX)
+    require_eighths(op, op.inputs[RegionInput.ROIS])
+    require_indices(op, RegionInput.BATCH_INDEX, features[0])
+    height = require_at_least(op, "output_height", op.integer(RegionInput.OUTPUT_HEIGHT), 1)
+    width = require_at_least(op, "output_width", op.integer(RegionInput.OUTPUT_WIDTH), 1)
+    require_positive(op, "ratio_height", op.real(RegionInput.RATIO_HEIGHT))
+    require_positive(op, "ratio_width", op.real(RegionInput.RATIO_WIDTH))
+    if op.boolean(layout):
+        return count, features[1], height, width
+    return count, height, width, features[3]
+
+
+class RoiAlignInput(IntEnum):
+    """The inputs. Samples are per cell of the output; 0 takes as many as the region has cells there."""
+
+    FEATURES = 0
+    """Images."""
+    ROIS = 1
+    """[regions, 4]: x1, y1, x2, y2 in pixels of the image."""
+    BATCH_INDEX = 2
+    """[regions]: the image of each region."""
+    OUTPUT_HEIGHT = 3
+    """Cells."""
+    OUTPUT_WIDTH = 4
+    """Cells."""
+    RATIO_HEIGHT = 5
+    """Pixels of the image for each cell."""
+    RATIO_WIDTH = 6
+    """Pixels of the image for each cell."""
+    SAMPLES_HEIGHT = 7
+    """For each cell of the output; 0 for as many as the region has cells there."""
+    SAMPLES_WIDTH = 8
+    """For each cell of the output; 0 for as many as the region has cells there."""
+    LAYOUT = 9
+
+
+def validate_roi_align(op: Signature) -> None:
+    """Require feature maps, regions, and parameters of the sampling."""
+    op.count(10, names=RoiAlignInput)
+    validate_regions(op, RoiAlignInput.LAYOUT)
+    op.scalar(RoiAlignInput.SAMPLES_HEIGHT, INT32)
+    op.scalar(RoiAlignInput.SAMPLES_WIDTH, INT32)
+
+
+def prepare_roi_align(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the dimensions of a feature map of the given size for each region."""
+    for index in (RoiAlignInput.SAMPLES_HEIGHT, RoiAlignInput.SAMPLES_WIDTH):
+        require_at_least(op, index.name.lower(), op.integer(index), 0)
+    return (region_dimensions(op, RoiAlignInput.LAYOUT),)
+
+
+ROI_ALIGN = OperationDefinition(OperationType.ROI_ALIGN, 3, validate_roi_align, prepare_roi_align)
+
+
+class RoiPoolingInput(IntEnum):
+    """The inputs."""
+
+    FEATURES = 0
+    """Images."""
+    ROIS = 1
+    """[regions, 4]: x1, y1, x2, y2 in pixels of the image."""
+    BATCH_INDEX = 2
+    """[regions]: the image of each region."""
+    OUTPUT_HEIGHT = 3
+    """Cells."""
+    OUTPUT_WIDTH = 4
+    """Cells."""
+    RATIO_HEIGHT = 5
+    """Pixels of the image for each cell."""
+    RATIO_WIDTH = 6
+    """Pixels of the image for each cell."""
+    LAYOUT = 7
+
+
+def validate_roi_pooling(op: Signature) -> None:
+    """Require feature maps and regions."""
+    op.count(8, names=RoiPoolingInput)
+    validate_regions(op, RoiPoolingInput.LAYOUT)
+
+
+def prepare_roi_pooling(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return the dimensions of a feature map of the given size for each region."""
+    require_input_quantization(op, RoiPoolingInput.FEATURES)
+    return (region_dimensions(op, RoiPoolingInput.LAYOUT),)
+
+
+ROI_POOLING = OperationDefinition(OperationType.ROI_POOLING, 3, validate_roi_pooling, prepare_roi_pooling)
+
+
+class HeatmapMaxKeypointInput(IntEnum):
+    """The inputs."""
+
+    HEATMAPS = 0
+    """Images, square, with a channel for each keypoint."""
+    BOXES = 1
+    """[boxes, 4]: x1, y1, x2, y2."""
+    LAYOUT = 2
+
+
+def validate_heatmap_max_keypoint(op: Signature) -> None:
+    """Require square heatmaps, with a channel for each keypoint, and the box that each heatmap covers."""
+    op.count(3, outputs=2, names=HeatmapMaxKeypointInput)
+    main = op.tensor(HeatmapMaxKeypointInput.HEATMAPS, MAIN_TYPES, rank=4)
+    op.tensor(HeatmapMaxKeypointInput.BOXES, {box_type(main): 3}, rank=2)
+    op.scalar(HeatmapMaxKeypointInput.LAYOUT, BOOL)
+    op.output(0, main, rank=2)
+    op.output(1, box_type(main), rank=3)
+
+
+def prepare_heatmap_max_keypoint(op: OperationContext) -> tuple[Dimensions, ...]:
+    """Return scores [boxes, keypoints] and points [boxes, keypoints, 2], x before y."""
+    heatmaps, boxes = op.ranked(HeatmapMaxKeypointInput.HEATMAPS, 4), op.ranked(HeatmapMaxKeypointInput.BOXES, 2)
+    height, width, keypoints = (
+        (heatmaps[2], heatmaps[3], heatmaps[1]) if op.boolean(HeatmapMaxKeypointInput.LAYOUT) else heatmaps[1:]
+    )
+    size = agreed(op, "height and width of a heatmap", height, width)
+    if size or op.executing:
+        require_at_least(op, "the size of a heatmap", size, 2)
+    count = agreed(op, "boxes", heatmaps[0], boxes[0])
+    agreed(op, "numbers of a box", boxes[1], BOX)
+    require_eighths(op, op.inputs[HeatmapMaxKeypointInput.BOXES], op.outputs[1])
+    return (count, keypoints), (count, keypoints, 2)
+
+
+HEATMAP_MAX_KEYPOINT = OperationDefinition(
+    OperationType.HEATMAP_MAX_KEYPOINT, 3, validate_heatmap_max_keypoint, prepare_heatmap_max_keypoint
+)

@@ -1,0 +1,86 @@
+"""Proposals: the fastest within a limit, against all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnhal_cascade.geometry.box import Axis
+from nnhal_cascade.graph.matchers import build_graph
+from nnhal_cascade.plans.candidates import PlanCandidate
+from nnhal_cascade.plans.proposals import ProposalSearch
+from tests.support.small_networks import residual
+
+GRAPH = build_graph(residual())
+
+
+@st.composite
+def spaces(draw: st.DrawFn) -> list[list[PlanCandidate]]:
+    """Draw candidates for the groups of a graph; each part alone has at least one."""
+    count = len(GRAPH.parts)
+    found: list[list[PlanCandidate]] = [[] for _ in range(count)]
+    for stop in range(1, count + 1):
+        for first in range(stop):
+            for _ in range(draw(st.integers(1 if first == stop - 1 else 0, 2))):
+                memory, cycles = draw(st.integers(1, 9)), draw(st.integers(1, 9))
+                stripes = (1,) * (stop - first)
+                found[stop - 1].append(
+                    PlanCandidate(first, stop, memory, cycles, 0, Axis.ROWS, 0, stripes, frozenset())
+                )
+    return found
+
+
+def every_way(space: list[list[PlanCandidate]], stop: int) -> Iterator[tuple[int, int]]:
+    """Yield cycles and memory of every proposal."""
+    if not stop:
+        yield 0, 0
+        return
+    for each in space[stop - 1]:
+        for cycles, memory in every_way(space, each.first):
+            yield cycles + each.cycles, max(memory, each.memory)
+
+
+@given(spaces(), st.integers(1, 9))
+def test_the_fastest_within_a_limit_is_the_best_of_all(space: list[list[PlanCandidate]], limit: int) -> None:
+    found = ProposalSearch(GRAPH, space).fastest(limit)
+    fitting = [cycles for cycles, memory in every_way(space, len(space)) if memory <= limit]
+    assert (found.proposal.cycles if found else None) == min(fitting, default=None)
+
+
+@given(spaces())
+def test_the_efficient_ones_are_all_that_none_beats(space: list[list[PlanCandidate]]) -> None:
+    search = ProposalSearch(GRAPH, space)
+    found = [(each.proposal.cycles, each.proposal.memory) for each in search.efficient()]
+    assert all(one[0] < other[0] and one[1] > other[1] for one, other in pairwise(found))
+    for cycles, memory in every_way(space, len(space)):
+        assert any(each[0] <= cycles and each[1] <= memory for each in found)
+    assert search.least() == found[-1][1]
+
+
+@given(spaces())
+def test_the_plans_of_a_proposal_cover_each_part_once(space: list[list[PlanCandidate]]) -> None:
+    found = ProposalSearch(GRAPH, space).fastest()
+    assert found is not None
+    assert [part for plan in found.proposal.plans for part in plan.parts] == list(range(len(space)))
+
+
+def test_a_part_with_which_no_plan_ends_may_be_within_one() -> None:
+    """A limit of memory may leave plans over all parts, and none that ends before the last."""
+    only = PlanCandidate(0, len(GRAPH.parts), 7, 9, 9, Axis.ROWS, 0, (1,) * len(GRAPH.parts), frozenset())
+    search = ProposalSearch(GRAPH, [*([] for _ in GRAPH.parts[1:]), [only]])
+    assert search.least() == 7
+    found = search.fastest()
+    assert found is not None
+    assert found.candidates == (only,)
+
+
+@given(spaces())
+def test_banned_plans_are_not_taken(space: list[list[PlanCandidate]]) -> None:
+    search = ProposalSearch(GRAPH, space)
+    first = search.fastest()
+    assert first is not None
+    second = search.fastest(None, {first.candidates[0]})
+    assert second is None or first.candidates[0] not in second.candidates

@@ -1,0 +1,46 @@
+"""Networks that the tests of this folder share, compiled once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal_mlip.command.compilation_request import CompilationRequest, target_options
+from nnhal_mlip.command.compiling import compile_model
+from nnhal_mlip.command.folder import CompiledFolder, open_folder
+from nnhal_mlip.timing.profile import read_profile
+from tests.support.mlip_onnx import write_digits, write_two_parts
+
+
+@pytest.fixture(scope="package")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network of two convolutions, with a softmax that stays on the host."""
+    return write_digits(tmp_path_factory.mktemp("models") / "digits.onnx")
+
+
+@pytest.fixture(scope="package")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three samples of its input."""
+    path = tmp_path_factory.mktemp("samples") / "images.npz"
+    np.savez(path, image=np.random.default_rng(7).uniform(-2, 2, (3, 1, 28, 28)).astype(np.float32))
+    return path
+
+
+@pytest.fixture(scope="package")
+def compiled_digits(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> CompiledFolder:
+    """The network, compiled for two tiles in fp16."""
+    folder = tmp_path_factory.mktemp("compiled")
+    target = target_options("", "cn10ka", 2, None, False)
+    compile_model(CompilationRequest(digits, target, read_profile()), folder)
+    return open_folder(folder)
+
+
+@pytest.fixture(scope="package")
+def compiled_parts(tmp_path_factory: pytest.TempPathFactory) -> CompiledFolder:
+    """A network of two binaries with an operator of the host between them."""
+    folder = tmp_path_factory.mktemp("parts")
+    model = write_two_parts(folder / "two.onnx")
+    compile_model(CompilationRequest(model, target_options("", "cn10ka", 2, None, False), read_profile()), folder)
+    return open_folder(folder)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal_frontends.errors import InvalidModel
+from nnhal_mlip.command.calibration import graph_inputs
+from nnhal_mlip.command.execution import execute, model_outputs
+from nnhal_mlip.command.model_file import FlowPort, read_flow_model
+from nnhal_mlip.flow.graph.errors import FlowError
+from tests.support.mlip_flows import NoAccelerator, shared
+from tests.support.mlip_onnx import write_digits
+from tests.support.mlip_tflite import write_tflite
+
+
+def test_ports_have_the_users_names(digits: Path) -> None:
+    model = read_flow_model(digits)
+    assert [(port.name, port.shape) for port in model.inputs] == [("image", (1, 1, 28, 28))]
+    assert [(port.name, port.shape, port.element_type) for port in model.outputs] == [
+        ("scores:0", (1, 10), np.dtype(np.float32))
+    ]
+
+
+def test_an_unknown_batch_is_fixed_by_a_shape(tmp_path: Path) -> None:
+    path = write_digits(tmp_path / "any.onnx", "N")
+    with pytest.raises(FlowError, match=r"input 'image'.*expected every dimension to be known"):
+        read_flow_model(path)
+    assert read_flow_model(path, {"image": (3, 1, 28, 28)}).outputs[0].shape == (3, 10)
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.onnx").write_text("no model")
+    with pytest.raises(InvalidModel, match=r"text\.onnx"):
+        read_flow_model(tmp_path / "text.onnx")
+    with pytest.raises(FileNotFoundError):
+        read_flow_model(tmp_path / "none.onnx")
+
+
+@pytest.mark.parametrize("kind", ["float", "int8", "uint8"])
+def test_tflite_models_compute_in_their_own_types(kind: str, tmp_path: Path) -> None:
+    path, sample, expected = write_tflite(tmp_path / "model.tflite", kind)
+    model = read_flow_model(path)
+    found = shared(model)
+    outputs = model_outputs(model, found, execute(model, found, sample, NoAccelerator()))
+    (name,) = outputs
+    assert outputs[name].dtype == expected.dtype
+    step = 1 if kind != "float" else 1e-5
+    np.testing.assert_allclose(outputs[name].astype(np.float64), expected.astype(np.float64), atol=step)
+
+
+def test_shapes_are_for_onnx_models_alone(tmp_path: Path) -> None:
+    path, _, _ = write_tflite(tmp_path / "model.tflite", "float")
+    with pytest.raises(ValueError, match="got --shape for a TFLite model"):
+        read_flow_model(path, {"x": (1,)})
+
+
+def test_arrays_become_real_numbers_and_back() -> None:
+    port = FlowPort("x", "x", (3,), np.dtype(np.uint8), 0.5, 128)
+    codes = np.array([0, 128, 255], np.uint8)
+    np.testing.assert_array_equal(port.real(codes), np.array([-64, 0, 63.5], np.float32))
+    np.testing.assert_array_equal(port.own(port.real(codes)), codes)
+    assert port.own(np.array([1e9, -1e9, 0.24])).tolist() == [255, 0, 128]
+    with pytest.raises(ValueError, match=r"input 'x': got shape \[2\], expected \[3\]"):
+        port.real(codes[:2])
+    with pytest.raises(ValueError, match="input 'x': got int8, expected uint8 or float32"):
+        port.real(codes.astype(np.int8))
+
+
+def test_a_sample_becomes_values_of_the_graph(digits: Path) -> None:
+    model = read_flow_model(digits)
+    image = np.ones((1, 1, 28, 28), np.float64)
+    (value,) = graph_inputs(model, {"image": image}).values()
+    assert value.dtype == np.float32
