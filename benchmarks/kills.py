@@ -3,6 +3,9 @@
 A model has a step on each of three devices. Clients send requests without pause, over HTTP and gRPC, and compare every
 answer. The device of the middle step is killed as soon as it serves again, while the other two stay alive. A fall-back
 is the longest of the requests that were under way at a kill. The exit status is 1 if a request was lost or wrong.
+
+With ``--all`` there are no such clients: all devices are killed at one moment, again and again, and the figures are how
+long after that each of them answers on its link, and a request is served.
 """
 
 from __future__ import annotations
@@ -18,19 +21,25 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import grpc
 import numpy as np
 import onnx
+import psutil
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.testbeds import RunningTestbed, running_testbed
 from nnhal.arrays import Array
+from nnhal.endpoint import Endpoint
+from nnhal.errors import NnhalError
 from nnhal.inference import grpc_service_pb2 as wire
+from nnhal.remote import RemoteDevice
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.v1 import supervisor_pb2
 from tests.support.resources import resident_bytes, resources_of, threads_of
@@ -66,13 +75,17 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--front-workers", type=int, default=2, help="0 to have the framework's process serve")
     parser.add_argument("--devices", type=lambda text: text.split(","), default=["gpu_acc", "cpu_acc", "cpu_ref"])
+    parser.add_argument("--beside", type=lambda text: text.split(","), default=[], help="devices without a step")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--all", action="store_true", help="kill all devices at once")
     given = parser.parse_args()
     workers = [f"front_workers = {given.front_workers}"] if given.front_workers else []
     with tempfile.TemporaryDirectory(prefix="nnhal-") as folder:
         expected = _write_model(Path(folder) / "models", given.devices)
-        topology = _topology(given.devices, Path(folder) / "models", workers)
+        topology = _topology([*given.devices, *given.beside], Path(folder) / "models", workers)
         with running_testbed(Path(folder), topology) as testbed:
+            if given.all:
+                return _kill_all(testbed, expected[0], given.kills)
             clients = [_Client() for _ in range(given.clients)]
             before, kills, after = _run(testbed, clients, expected, given)
     return _report(clients, kills, before, after)
@@ -106,6 +119,55 @@ def _run(
         time.sleep(_LEAK_SECONDS)
         after = _Holdings.of(testbed.pids["framework"])
     return before, kills, after
+
+
+def _kill_all(testbed: RunningTestbed, x: Array, kills: int) -> int:
+    """Kill all devices at once, and print how soon they are back. Returns 0."""
+    awaited: dict[str, Callable[[], None]] = {
+        name: partial(_link, testbed.directory / name) for name in testbed.devices
+    }
+    awaited["a request"] = partial(_infer_once, testbed, x)
+    seconds: dict[str, list[float]] = {name: [] for name in awaited}
+    pids = dict(testbed.pids)
+    with SupervisorControl(testbed.directory) as supervisor, ThreadPoolExecutor(len(awaited)) as threads:
+        for _ in range(kills):
+            time.sleep(_CALM_SECONDS)
+            killed = time.monotonic()
+            for name in testbed.devices:
+                os.kill(pids[name], signal.SIGKILL)
+            for name, answered in zip(awaited, threads.map(_until, awaited.values()), strict=True):
+                seconds[name].append(answered - killed)
+            pids = {name: _back(supervisor, name, pids[name]) for name in testbed.devices}
+    print(f"seconds after {kills} kills of all devices:")
+    for name, waits in seconds.items():
+        print(f"  {name:12}median {median(waits):.2f}, longest {max(waits):.2f}")
+    shares = [psutil.Process(pids[name]).memory_full_info().pss for name in testbed.devices]
+    print(f"memory of the devices, each page by its share: {sum(shares) >> 20} MiB")
+    return 0
+
+
+def _until(attempt: Callable[[], None]) -> float:
+    """Try until it succeeds, and return when it has."""
+    until = time.monotonic() + _BACK_SECONDS
+    while True:
+        try:
+            attempt()
+            return time.monotonic()
+        except (NnhalError, OSError, RuntimeError, http.client.HTTPException):
+            if time.monotonic() > until:
+                raise
+            time.sleep(_LOOK_SECONDS)
+
+
+def _link(directory: Path) -> None:
+    """Open a link, and ask the device who it is."""
+    with closing(RemoteDevice(Endpoint(directory), "kills")) as device:
+        device.identity(_BACK_SECONDS)
+
+
+def _infer_once(testbed: RunningTestbed, x: Array) -> None:
+    with closing(_over_http(testbed, x)) as infers:
+        next(infers)()
 
 
 def _back(supervisor: SupervisorControl, name: str, dead: int) -> int:

@@ -17,7 +17,7 @@ from nnhal_hosting.supervision import Child, StartError, ended_in_words, is_stop
 _log = get_logger(__name__)
 _FIRST_RESTART_SECONDS = 0.2
 _LONGEST_AFTER_SERVING_SECONDS = 0.4
-"""A process that serves again and again is needed, and a second and a half of starting it are pause enough."""
+"""A process that serves again and again is needed."""
 _LONGEST_RESTART_SECONDS = 10.0
 STARTED, DIED = "started", "died"
 """What a keeper tells of its process."""

@@ -27,6 +27,7 @@ from nnhal_hosting.admin.keys import checked_admin_key, new_admin_key
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.outlet import OUTLET
 from nnhal_hosting.service_manager import ENDS, SERVES, WORKS, seconds_between_signs, tell_manager
+from nnhal_hosting.zygote import UNKNOWN_STATUS, ForkedProcess, Zygote
 
 _log = get_logger(__name__)
 _READY = b"R"
@@ -151,12 +152,14 @@ class Child:
         admin_key: str = "",
         heard: Callable[[str], None] | None = None,
         variables: Mapping[str, str] | None = None,
+        zygote: Zygote | None = None,
     ) -> None:
         """Start the process, which inherits the descriptors of these numbers.
 
         It gets its admin key over the socket pair, where no other process sees it: a random one if none is given.
         ``heard`` is called with each line of its standard error, which also goes to this process's own. ``variables``
-        are added to its environment.
+        are added to its environment. With a ``zygote`` it is forked from that if it can be, as one for which none of
+        ``stderr``, ``inherited`` and ``variables`` is given.
         Raises OSError, or ValueError if the key is not one.
         """
         self.admin_key = checked_admin_key(admin_key) if admin_key else new_admin_key()
@@ -164,7 +167,8 @@ class Child:
         self._socket, theirs = socket.socketpair()
         with theirs:
             send_admin_key(self._socket, self.admin_key)
-            self.process = subprocess.Popen(
+            forked = None if zygote is None else _forked(zygote, module, arguments, theirs)
+            self.process: ForkedProcess | subprocess.Popen[bytes] = forked or subprocess.Popen(
                 [*self.command, "--supervisor", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE if stderr is None else stderr,
@@ -256,6 +260,15 @@ class Child:
         return f": {said}" if said else ""
 
 
+def _forked(zygote: Zygote, module: str, arguments: Sequence[str], supervision: socket.socket) -> ForkedProcess | None:
+    """Return None if the zygote cannot fork the process, which is then started without it."""
+    try:
+        return zygote.fork(module, arguments, supervision.fileno())
+    except OSError as error:
+        _log.warning("a process starts without a zygote", module=module, reason=str(error))
+        return None
+
+
 def stop_all(children: Sequence[Child]) -> None:
     """Ask all processes to end, last first, and then wait for each."""
     for child in reversed(children):
@@ -267,6 +280,8 @@ def stop_all(children: Sequence[Child]) -> None:
 
 def ended_in_words(status: int) -> str:
     """Say how a process ended, by its status as ``subprocess`` has it: "was killed by SIGSEGV"."""
+    if status == UNKNOWN_STATUS:
+        return "ended after its zygote, so that nobody knows how"
     if status >= 0:
         return f"ended with status {status}"
     try:

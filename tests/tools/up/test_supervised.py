@@ -25,16 +25,19 @@ def begun(directory: Path) -> Child:
 def test_it_tells_when_it_serves_and_ends_with_its_supervisor(short_path: Path) -> None:
     child = begun(short_path)
     child.wait_until_ready()
-    processes = psutil.Process(child.pid).children()
-    assert len(processes) == 3
+    processes = psutil.Process(child.pid).children(recursive=True)
+    devices = [each for each in processes if "nnhal_devices" in each.cmdline()]
+    zygote, framework = psutil.Process(child.pid).children()
+    assert [each.ppid() for each in devices] == [zygote.pid, zygote.pid]
+    assert "nnhal_service" in framework.cmdline()
     assert child.stop() == 0
     assert not any(process.is_running() for process in processes)
 
 
 def test_it_ends_with_its_supervisor_before_it_serves(short_path: Path) -> None:
     child = begun(short_path)
-    wait_until(lambda: bool(psutil.Process(child.pid).children()), "a device has been started")
-    processes = psutil.Process(child.pid).children()
+    wait_until(lambda: bool(psutil.Process(child.pid).children()), "it has begun to start devices")
+    processes = psutil.Process(child.pid).children(recursive=True)
     assert child.stop() == 1
     assert not any(process.is_running() for process in processes)
 

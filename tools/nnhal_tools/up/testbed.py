@@ -12,6 +12,7 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import general_failure, invalid_argument
 from nnhal_hosting.admin.keys import new_admin_key
 from nnhal_hosting.supervision import Child, StartError, stop_all
+from nnhal_hosting.zygote import Zygote
 from nnhal_tools.up.journal import ProcessJournal
 from nnhal_tools.up.log_tail import LogTail
 from nnhal_tools.up.misbehaviour import NO_MISBEHAVIOUR, Misbehaviour
@@ -47,6 +48,7 @@ class Testbed:
         """What the admin services of the processes ask for."""
         self._misbehaviour = misbehaviour
         self._recording = ["--allow-recording"] if allow_recording else []
+        self._zygote = Zygote(_imported_by(topology))
         self.journal = ProcessJournal(tell)
         self.logs = LogTail()
         self._topology = topology
@@ -136,6 +138,7 @@ class Testbed:
             self._closed = True
         children = [process.leave() for process in self.processes]
         stop_all([child for child in children if child is not None])
+        self._zygote.close()
 
     def _show(self, dashboard: WatchedProcess) -> None:
         """Start the dashboard. Without one, everything else goes on."""
@@ -153,7 +156,8 @@ class Testbed:
         words += ["--threads", str(entry.threads), *entry.driver_options, *self._recording]
         identity = ProcessIdentity(entry.title, "device", entry.driver, directory, is_added)
         faults = self._misbehaviour.words()
-        return self._process(identity, "nnhal_devices", lambda: [*words, *faults()])
+        launch = partial(_launch, "nnhal_devices", lambda: [*words, *faults()], self.admin_key, zygote=self._zygote)
+        return self._watched(identity, launch, _STARTING_SECONDS)
 
     def _device_options(self) -> list[str]:
         with self._lock:
@@ -162,9 +166,25 @@ class Testbed:
     def _process(
         self, identity: ProcessIdentity, module: str, words: Callable[[], list[str]], seconds: float = _STARTING_SECONDS
     ) -> WatchedProcess:
-        launch = partial(_launch, module, words, self.admin_key)
+        return self._watched(identity, partial(_launch, module, words, self.admin_key), seconds)
+
+    def _watched(
+        self, identity: ProcessIdentity, launch: Callable[[Callable[[str], None]], Child], seconds: float
+    ) -> WatchedProcess:
         return WatchedProcess(identity, launch, self.journal, self.logs.add, seconds)
 
 
-def _launch(module: str, words: Callable[[], list[str]], admin_key: str, heard: Callable[[str], None]) -> Child:
-    return Child(module, words(), admin_key=admin_key, heard=heard)
+def _launch(
+    module: str,
+    words: Callable[[], list[str]],
+    admin_key: str,
+    heard: Callable[[str], None],
+    zygote: Zygote | None = None,
+) -> Child:
+    return Child(module, words(), admin_key=admin_key, heard=heard, zygote=zygote)
+
+
+def _imported_by(topology: Topology) -> list[str]:
+    """What the devices of a topology import before they serve. Drivers of other packages are left to their devices."""
+    drivers = dict.fromkeys(entry.driver for entry in topology.device)
+    return ["nnhal_devices.host.process", *(f"nnhal_devices.{driver}.driver" for driver in drivers)]

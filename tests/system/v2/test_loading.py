@@ -1,0 +1,66 @@
+"""What clients are told while the framework loads its models: to come again, and never that there is no such model."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal_hosting.supervision import Child
+from tests.support.front_door import Devices, arguments
+from tests.support.held_device import NAME, held_device
+from tests.support.repositories import numbers, onnx_file, write
+from tests.support.waiting import wait_until
+
+REQUESTS = 8
+"""Connections of their own, so that each front worker gets some."""
+
+
+@pytest.mark.parametrize("workers", [(), ("--front-workers", "2")], ids=["one process", "two front workers"])
+def test_a_model_that_loads_is_asked_for_again_and_is_never_unknown(
+    tmp_path: Path, short_path: Path, workers: tuple[str, ...]
+) -> None:
+    write(tmp_path, "tanh", {"1/model.onnx": onnx_file()})
+    with held_device(short_path) as held:
+        held.hold_no_more()
+        held.hold_preparations()
+        over = Devices({NAME: held.endpoint}, {})
+        framework = Endpoint(short_path / "framework", "framework")
+        port = free_port()
+        options = arguments(framework.directory, tmp_path, over, *workers, "--http-port", str(port))
+        child = Child("nnhal_service", options)
+        try:
+            url = f"http://127.0.0.1:{port}/v2/models/tanh"
+            preparation = held.next_preparation()
+            wait_until(lambda: answers(url), "HTTP is served")
+            for _ in range(REQUESTS):
+                answer = infer(url)
+                assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1"), answer.text
+            preparation.let_go()
+            child.wait_until_ready()
+            for _ in range(REQUESTS):
+                assert infer(url).status_code == 200
+        finally:
+            child.stop()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def answers(url: str) -> bool:
+    with suppress(httpx.TransportError):
+        return httpx.get(url).status_code > 0
+    return False
+
+
+def infer(url: str) -> httpx.Response:
+    x = numbers()
+    given = {"name": "x", "shape": x.shape, "datatype": "FP32", "data": x.reshape(-1).tolist()}
+    return httpx.post(f"{url}/infer", json={"inputs": [given]}, timeout=60)
