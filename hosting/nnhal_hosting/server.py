@@ -63,8 +63,11 @@ class ServerProcess:
         )
         try:
             self.rpc.add_insecure_port(endpoint.address)
-        except RuntimeError as error:
+            endpoint.admit_group()
+        except (RuntimeError, OSError, ValueError) as error:
             self.link.close()
+            if not isinstance(error, RuntimeError):
+                raise
             raise OSError(f"cannot listen at {endpoint.rpc}") from error
         self._beside = ExitStack()
         self._companions: list[AbstractContextManager[object]] = []

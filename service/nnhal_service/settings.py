@@ -98,6 +98,9 @@ class ServiceSettings(ProcessSettings):
     grpc_max_message_size: int = Field(default=2**31 - 1, gt=0, le=2**31 - 1)
     """The longest message, in bytes."""
 
+    grpc_max_connections: int = Field(default=1024, ge=1, le=MOST)
+    """Connections that are open at a time, at each address."""
+
     allow_metrics: bool = True
     metrics_host: str = "127.0.0.1"
     metrics_port: int = Field(default=8002, ge=0, le=65535)

@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
@@ -139,3 +140,20 @@ def test_what_waits_is_not_read_ahead(running: tuple[Child, Endpoint]) -> None:
         calls = stack.enter_context(idle_calls(endpoint.address, 60, complete(GET_TYPE, long, link.metadata)))
         wait_until(lambda: sum(call.done() for call in calls) >= 20, "the first calls are refused")
         assert (resident_bytes(child.pid) >> 22) - before < 12, "the messages of calls that wait are in memory"
+
+
+def test_one_connection_too_many_is_closed_and_the_others_go_on(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_RPC_CONNECTIONS", "2")
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    with device_process("null", short_path) as (_, endpoint), ExitStack() as stack:
+        channels = [stack.enter_context(grpc.insecure_channel(endpoint.address, options=options)) for _ in range(3)]
+        clients = [health_pb2_grpc.HealthStub(channel) for channel in channels]
+        for client in clients[:2]:
+            client.Check(health_pb2.HealthCheckRequest(), timeout=30)
+        with pytest.raises(grpc.RpcError) as refused:
+            clients[2].Check(health_pb2.HealthCheckRequest(), timeout=30)
+        assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+        for client in clients[:2]:
+            client.Check(health_pb2.HealthCheckRequest(), timeout=30)
