@@ -6,7 +6,7 @@ much processor time, too much memory, a message that shows the inside of the pro
 
 from __future__ import annotations
 
-import resource
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 
 from tests.support.plain_words import what_is_not_plain
+from tests.support.resources import forget_peak, peak_bytes
 
 CORPUS = Path(__file__).with_name("corpus")
 """A folder for each target, with inputs that once failed."""
@@ -67,14 +68,14 @@ class FuzzTarget:
 
     def attempt(self, data: bytes) -> bool:
         """Have the reader read; return whether it took the input. Raises FindingError, and whatever else it does."""
-        peak, started = _peak_bytes(), time.process_time()
+        before, started = forget_peak(os.getpid()), time.process_time()
         try:
             self.read(data)
         except self.refusals as error:
             taken, words = False, str(error)
         else:
             taken, words = True, "taken"
-        spent, grown = time.process_time() - started, _peak_bytes() - peak
+        spent, grown = time.process_time() - started, peak_bytes(os.getpid()) - before
         if spent > self.cpu_seconds:
             raise FindingError(f"{spent:.1f} s of processor time for {len(data)} bytes, at most {self.cpu_seconds:g}")
         if grown > self.memory_bytes:
@@ -83,7 +84,3 @@ class FuzzTarget:
         if wrong:
             raise FindingError(f"a refusal that is not in words: {wrong}; in {words[:300]!r}")
         return taken
-
-
-def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ from tests.fuzz.mutators.octets import mutate_octets
 from tests.fuzz.plain import input_of
 from tests.fuzz.target import CORPUS, FindingError, FuzzTarget
 from tests.fuzz.targets import LIVE, NAMES, target
-from tests.support.resources import forget_peak
 
 _MOST_CORPUS_BYTES = 1 << 20
 _FEW = 30
@@ -57,7 +55,6 @@ def slow(data: bytes) -> None:
 
 
 def greedy(data: bytes) -> None:
-    forget_peak(os.getpid())
     bytearray(b"x") * (200 << 20)
 
 

@@ -270,6 +270,11 @@ def test_a_model_can_be_unloaded_while_it_runs_on_a_stopped_device(relay: Relay)
             relay.check(session.load(relay.path, devices=["cpu_ref"]), 6)
         with RemoteDevice(relay.nursery.endpoint(victim)) as device:
             wait_until(lambda: device.usage().executions == 0, f"{victim} has nothing left of the run")
+        # The framework may have taken the device for one that hangs.
+        wait_until(
+            lambda: victim in {device.name for device in session.devices() if device.available},
+            f"{victim} is used again",
+        )
         relay.check(relay.load(session, "allow"), 7)
 
 
