@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.memory_bounds import MemoryBounds
 
 _STATM = Path("/proc/self/statm")
 _RESIDENT, _SHARED = 1, 2
-_SHARE = 0.8
 _SCORE = 500
 _log = get_logger(__name__)
 
@@ -25,13 +25,6 @@ def own_bytes() -> int:
     """The resident bytes that only this process has: neither files nor memory that it shares with others."""
     fields = _STATM.read_text().split()
     return (int(fields[_RESIDENT]) - int(fields[_SHARED])) * mmap.PAGESIZE
-
-
-def usual_limit() -> int:
-    """Four fifths of what the host has available now, and what the process has already."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    available = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), 1 << 50)
-    return own_bytes() + int(available * _SHARE)
 
 
 def be_first_to_go() -> None:
@@ -46,7 +39,7 @@ class MemoryWatch:
     """Ends a process that takes more memory of its own than ``limit`` bytes; 0 stands for the usual limit."""
 
     def __init__(self, limit: int, last_resort: Callable[[], object], used: Callable[[], int] = own_bytes) -> None:
-        self.limit = limit or usual_limit()
+        self.limit = limit or MemoryBounds().usual_limit(own_bytes())
         self.used = used
         self._last_resort = last_resort
 
