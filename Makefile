@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install install-dev demo run check test quick browser testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick sweep browser testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -76,6 +76,15 @@ deploy-check: $(VENV)/.dev $(PEERS)/kubernetes/.made  ## Check deploy/ with the 
 
 quick: $(VENV)/.dev  ## Run the tests that start no process, for the way between two edits
 	$(PYTEST) --quick tests/hal tests/hosting tests/frontends tests/devices tests/service tests/client tests/pages tests/dashboard tests/tools tests/scaleout tests/test_layers.py
+
+# OpenBLAS, NumPy and libm choose kernels by what the processor has: these are AMD's without AVX-512, and those of one
+# without AVX. ONNX Runtime has no such switch. NumPy warns if the processor lacks a feature anyway.
+KERNELS := \
+  'OPENBLAS_CORETYPE=Zen NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR"' \
+  'OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR" GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA'
+sweep: $(VENV)/.dev  ## Run the numeric tests with the kernels that NumPy has for other processors
+	for kernels in $(KERNELS); do \
+	  echo "$$kernels"; eval "env $$kernels $(PYTEST) -W ignore::ImportWarning tests/devices/*_ref tests/devices/*_acc tests/devices/mlip tests/frontends" || exit 1; done
 
 contract: $(VENV)/.dev  ## Show which test shows which row of the HAL's contract
 	$(BIN)/python -m tests.contract

@@ -82,11 +82,12 @@ def test_it_is_what_the_other_device_is(device: RemoteDevice, far: Served) -> No
         assert description.realisation == f"{other.describe().realisation}, at tcp://{far.address}"
 
 
-def test_costs_of_the_wire_were_measured(device: RemoteDevice) -> None:
+def test_costs_of_the_wire_were_measured(device: RemoteDevice, far: Served) -> None:
     costs = device.describe().transfer_costs
     assert costs.is_wire
-    assert costs.hop_ns > 10_000
-    assert 0 < costs.copy_ns_per_byte < 1000
+    assert costs.round_trip_ns > 0 and costs.copy_ns_per_byte > 0
+    with RemoteDevice(far.endpoint) as other:
+        assert costs.hop_ns == costs.round_trip_ns + other.describe().transfer_costs.hop_ns
 
 
 def test_operators_of_the_other_host_see_who_uses_the_device(far: Served, near: Served) -> None:

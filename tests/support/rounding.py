@@ -5,25 +5,32 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from nnhal.arrays import Array
 from nnhal.types import Model, Operand, OperandLifeTime, OperationType
 from nnhal.types.layout import Dimensions
 
+_EPSILON = float(np.finfo(np.float32).eps)
 
-def sum_tolerance(terms: int, magnitude: float, dtype: DTypeLike = np.float32) -> float:
-    """Return how far two sums of the same terms may differ if they are added in different orders.
 
-    Each of ``terms`` additions rounds by half an epsilon of a partial sum, of which none exceeds ``magnitude``; so does
-    the other sum. Which order a library chooses depends on the processor.
+def assert_sums_agree(got: Array, expected: Array, terms: int, magnitudes: Array) -> None:
+    """Check float32 sums of products against exact ones, whatever the order in which a processor's kernel adds.
+
+    ``magnitudes`` are the same sums of the absolute values of weights, inputs and biases, of which ``terms`` are added
+    for each. Each addition rounds a partial sum, and none exceeds that magnitude.
     """
-    return float(np.finfo(dtype).eps) * terms * magnitude
+    allowed = _EPSILON * terms * magnitudes
+    off = np.abs(got - expected)
+    assert (off <= allowed).all(), f"{(off > allowed).sum()} of {off.size} sums are off, by up to {off.max():.3g}"
 
 
 def tolerance_of(model: Model, expected: Array) -> float:
-    """Return how far a result may lie from the expected one if the model's sums are added in another order."""
-    return sum_tolerance(terms_of(model), float(np.max(np.abs(expected[np.isfinite(expected)]), initial=0)))
+    """Return how far a network's result may lie from the expected one if its sums are added in another order.
+
+    The largest result stands for the size of the sums within: the absolute values of weights would say, after some
+    layers, that anything may come out. What is known of one sum has ``assert_sums_agree``.
+    """
+    return _EPSILON * terms_of(model) * float(np.max(np.abs(expected[np.isfinite(expected)]), initial=0))
 
 
 def terms_of(model: Model) -> int:

@@ -105,5 +105,4 @@ def test_a_slow_wire_works_and_plans_avoid_it(
     with lag(bed, remote, monkeypatch), using(bed, remote):
         answer = bed.in_client("planned.py", FRAMEWORK, NEAR, "cpu_ref")
     assert answer["right"] and answer["pinned"] == [NEAR]
-    assert answer["duration_ns"] > LAG_SECONDS * 1e9
     assert answer["steps"] == ["cpu_ref"]

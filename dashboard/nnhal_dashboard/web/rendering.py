@@ -16,6 +16,7 @@ from nnhal_dashboard.live.fragments import Fragments, Moment, key_of, parse_key
 from nnhal_dashboard.web import words
 from nnhal_dashboard.web.static import version
 from nnhal_dashboard.world.collector import Collector
+from nnhal_dashboard.world.standing import requests_wait
 from nnhal_hosting.access import AccessRole
 
 NAVIGATION = (
@@ -55,6 +56,7 @@ class Renderer:
             form_token=Markup(f"<input type='hidden' name='form_token' value='{_FORM_TOKEN}'>"),
             needs=needs,
             navigation=NAVIGATION,
+            requests_wait=requests_wait,
             files_version=version,
         )
         self._templates.filters.update(words.FILTERS)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from nnhal_dashboard.world.snapshot import Complaint, ObservedProcess, Severity, Snapshot
+from nnhal_dashboard.world.standing import wait_words
 
 _RESTARTS = 3
 """A process that was started again so often deserves a look."""
@@ -60,6 +61,9 @@ def _of_framework(snapshot: Snapshot) -> Iterator[Complaint]:
             yield Complaint(Severity.ERROR, f"Model {model.name} {model.version} does not serve: {model.reason}", page)
         elif model.reason and model.state == "READY":
             yield Complaint(Severity.WARNING, f"A newer version of {model.name} failed to load: {model.reason}", page)
+        waits = wait_words(model, snapshot)
+        if waits:
+            yield Complaint(Severity.WARNING, f"Model {model.name} {model.version}: the {waits}", page)
         if model.missing:
             devices = ", ".join(model.missing)
             yield Complaint(Severity.WARNING, f"Model {model.name} runs by another plan: {devices} is missing", page)

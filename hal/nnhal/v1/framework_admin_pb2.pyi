@@ -79,12 +79,17 @@ class GetFrameworkResponse(_message.Message):
     MAY_LOAD_FIELD_NUMBER: _builtins.int
     REPOSITORIES_FIELD_NUMBER: _builtins.int
     AT_NS_FIELD_NUMBER: _builtins.int
+    OLDEST_REQUEST_NS_FIELD_NUMBER: _builtins.int
     ready: _builtins.bool
     """Whether the server is ready."""
     may_load: _builtins.bool
     """Whether clients may load and unload models."""
     at_ns: _builtins.int
     """The instant of this answer, by CLOCK_BOOTTIME."""
+    oldest_request_ns: _builtins.int
+    """How long the oldest request, or native client's run, has waited or run until now, in nanoseconds; 0 if there is none.
+    Direct runs are seen on devices only.
+    """
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceStanding]:
         """The devices, in order of preference."""
@@ -126,10 +131,11 @@ class GetFrameworkResponse(_message.Message):
         may_load: _builtins.bool = ...,
         repositories: _abc.Iterable[_builtins.str] | None = ...,
         at_ns: _builtins.int = ...,
+        oldest_request_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "at_ns", b"at_ns", "counts", b"counts", "devices", b"devices", "events", b"events", "may_load", b"may_load", "models", b"models", "ready", b"ready", "repositories", b"repositories", "session_models", b"session_models"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "at_ns", b"at_ns", "counts", b"counts", "devices", b"devices", "events", b"events", "may_load", b"may_load", "models", b"models", "oldest_request_ns", b"oldest_request_ns", "ready", b"ready", "repositories", b"repositories", "session_models", b"session_models"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -199,6 +205,7 @@ class ServedModelState(_message.Message):
     QUEUED_FIELD_NUMBER: _builtins.int
     ARENA_BYTES_FIELD_NUMBER: _builtins.int
     SUBSTITUTE_BYTES_FIELD_NUMBER: _builtins.int
+    OLDEST_REQUEST_NS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The model."""
     version: _builtins.str
@@ -214,6 +221,10 @@ class ServedModelState(_message.Message):
     substitute_bytes: _builtins.int
     """What its substitutes count, which are plans that are kept ready for the death of a device: for each the bytes of the
     model's constants.
+    """
+    oldest_request_ns: _builtins.int
+    """How long its oldest request has waited or run until now, in nanoseconds; 0 if there is none. Those of front workers
+    are told within a quarter of a second; runs of native clients are not among them.
     """
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -240,10 +251,11 @@ class ServedModelState(_message.Message):
         queued: _builtins.int = ...,
         arena_bytes: _builtins.int = ...,
         substitute_bytes: _builtins.int = ...,
+        oldest_request_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "counts", b"counts", "devices", b"devices", "missing", b"missing", "name", b"name", "queued", b"queued", "reason", b"reason", "state", b"state", "substitute_bytes", b"substitute_bytes", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "counts", b"counts", "devices", b"devices", "missing", b"missing", "name", b"name", "oldest_request_ns", b"oldest_request_ns", "queued", b"queued", "reason", b"reason", "state", b"state", "substitute_bytes", b"substitute_bytes", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -260,6 +272,7 @@ class SessionModelState(_message.Message):
     DEVICES_FIELD_NUMBER: _builtins.int
     BINDINGS_FIELD_NUMBER: _builtins.int
     ARENA_BYTES_FIELD_NUMBER: _builtins.int
+    OLDEST_RUN_NS_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """The session's public id."""
     name: _builtins.str
@@ -268,6 +281,8 @@ class SessionModelState(_message.Message):
     """Its bindings."""
     arena_bytes: _builtins.int
     """Bytes of arenas."""
+    oldest_run_ns: _builtins.int
+    """How long its oldest run has lasted until now, in nanoseconds; 0 if none runs. Direct runs are seen on devices only."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices of its plan."""
@@ -280,10 +295,11 @@ class SessionModelState(_message.Message):
         devices: _abc.Iterable[_builtins.str] | None = ...,
         bindings: _builtins.int = ...,
         arena_bytes: _builtins.int = ...,
+        oldest_run_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "bindings", b"bindings", "devices", b"devices", "name", b"name", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "bindings", b"bindings", "devices", b"devices", "name", b"name", "oldest_run_ns", b"oldest_run_ns", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

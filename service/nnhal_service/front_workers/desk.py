@@ -80,9 +80,9 @@ class WorkerDesk:
     def count(self, counts: WorkerCounts) -> None:
         with self._lock:
             models = [(lease.model, counts.models[n]) for n, lease in self._leases.items() if n in counts.models]
-        for model, (requests, pending) in models:
+        for model, (requests, pending, oldest_ns) in models:
             model.add_counts(requests)
-            model.note_pending(self, pending)
+            model.note_pending(self, pending, oldest_ns)
         self._metrics.add(counts.metrics)
 
     def bind(
@@ -147,7 +147,7 @@ class WorkerDesk:
         for held in bindings.values():
             held.bound.close()
         for lease in leases.values():
-            lease.model.note_pending(self, 0)
+            lease.model.note_pending(self)
             lease.release()
 
     def _keep(self, held: dict[int, T], item: T, release: Callable[[], None]) -> int:

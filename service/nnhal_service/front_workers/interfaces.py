@@ -107,8 +107,8 @@ class RunThroughFramework(NamedTuple):
 class WorkerCounts(NamedTuple):
     """What a front worker has counted since it last reported."""
 
-    models: Mapping[int, tuple[RequestCounts, int]]
-    """By lease: the requests, and how many wait in the queue now."""
+    models: Mapping[int, tuple[RequestCounts, int, int]]
+    """By lease: the requests, how many wait in the queue now, and as ``LiveRequests.oldest_ns``."""
     metrics: RecordedRequests
 
 

@@ -164,7 +164,7 @@ class FrontWorkerProcess:
                 if self._is_short:
                     self._is_short = False
                     self._framework.ask(ModelDesk.reclaim)
-                if self._repository.has_counted:
+                if self._repository.has_news:
                     self._repository.report()
 
     def _stop_reporting(self) -> None:

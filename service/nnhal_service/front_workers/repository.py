@@ -98,10 +98,13 @@ class RemoteRepository:
             self._retire(version)
 
     @property
-    def has_counted(self) -> bool:
-        """Whether there is something to report."""
+    def has_news(self) -> bool:
+        """Whether there is something to report: something was counted, or a request waits or runs, or has until now."""
         with self._lock:
-            return any(kept.server.has_counted for kept in self._kept.values())
+            return any(
+                kept.server.has_counted or kept.server.live.oldest_ns or kept.told_oldest_ns
+                for kept in self._kept.values()
+            )
 
     def report(self) -> None:
         """Report what was counted since the last time. Raises UNAVAILABLE if the framework is gone."""
@@ -155,7 +158,10 @@ class RemoteRepository:
     def _report(self, versions: Sequence[_KeptVersion]) -> None:
         """Report what was counted; one report follows the other, so that whoever asks for one gets the earlier too."""
         with self._reporting:
-            models = {kept.lease: (kept.server.take_counts(), kept.server.pending) for kept in versions}
+            models = {}
+            for kept in versions:
+                kept.told_oldest_ns = kept.server.live.oldest_ns
+                models[kept.lease] = (kept.server.take_counts(), kept.server.pending, kept.told_oldest_ns)
             self._framework.ask(ModelDesk.count, WorkerCounts(models, self._metrics.take()))
 
 
@@ -167,4 +173,5 @@ class _KeptVersion:
         self.serial = opened.serial
         self.lease = opened.lease
         self.server = server
+        self.told_oldest_ns = 0
         self.ready = ReadyVersion(Opened(opened.name, opened.version, server, opened.config), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import grpc
@@ -13,14 +13,14 @@ from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_hosting.admin.guard import OperatorGuard
 from nnhal_hosting.politeness import politely
 from nnhal_hosting.rpc import answers
-from nnhal_service.native.session import NativeSessions
+from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.operating.direct_runs import DirectRunCounter
 from nnhal_service.operating.events import FrameworkEvents
 from nnhal_service.operating.fronts import OperatedFronts
 from nnhal_service.operating.models_in_use import ModelsInUse
 from nnhal_service.repository import ModelIndex
 from nnhal_service.repository.entry import ModelState
-from nnhal_service.runtime import Fleet, PreparedPlan
+from nnhal_service.runtime import Fleet, LoadedModel, PreparedPlan
 from nnhal_service.serving import ServedModel, ServingError
 from nnhal_service.serving.run_records import RunRecords
 from nnhal_service.serving.statistics import RequestCounts
@@ -58,6 +58,9 @@ class OperatedOverview:
             repositories=[] if fronts is None else fronts.folders,
             at_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         )
+        ages = (model.oldest_request_ns for model in self._records.models.all())
+        runs = (age for owner in self._sessions.all() for age in _run_ages(owner).values())
+        response.oldest_request_ns = max((*ages, *runs), default=0)
         response.events.extend(self._events.after(request.events_after))
         return response
 
@@ -82,6 +85,7 @@ class OperatedOverview:
 
     def _session_models(self) -> Iterator[wire.SessionModelState]:
         for owner in self._sessions.all():
+            ages = _run_ages(owner)
             for name, model in owner.models.items():
                 if not model.is_share:
                     yield wire.SessionModelState(
@@ -90,6 +94,7 @@ class OperatedOverview:
                         devices=_devices_of(model.prepared),
                         bindings=model.bindings,
                         arena_bytes=model.arena_bytes,
+                        oldest_run_ns=ages.get(model, 0),
                     )
 
 
@@ -122,6 +127,7 @@ def _state_of(fronts: OperatedFronts, row: ModelIndex) -> wire.ServedModelState:
         state.queued = served.queued
         state.arena_bytes = served.arena_bytes
         state.substitute_bytes = served.substitute_bytes
+        state.oldest_request_ns = served.oldest_request_ns
     return state
 
 
@@ -131,6 +137,17 @@ def _served(fronts: OperatedFronts, row: ModelIndex) -> ServedModel | None:
     with suppress(ServingError), fronts.repository.model(row.name, row.version) as lease:
         return lease.model
     return None
+
+
+def _run_ages(owner: NativeSession) -> Mapping[LoadedModel, int]:
+    """How long the oldest run of each model of a client has lasted until now, in nanoseconds."""
+    ages: dict[LoadedModel, int] = {}
+    now = time.monotonic_ns()
+    for binding in owner.by_handle(SessionBinding).values():
+        running = binding.context.running
+        if running is not None:
+            ages[binding.model] = max(ages.get(binding.model, 0), now - running.since_ns)
+    return ages
 
 
 def _devices_of(plan: PreparedPlan) -> list[str]:

@@ -47,6 +47,11 @@ class LiveRequests:
         self._own = own
         self._naming = threading.Lock()
 
+    @property
+    def oldest_ns(self) -> int:
+        """When the one that has been here longest arrived, by CLOCK_MONOTONIC; 0 if there is none."""
+        return min(map(_arrived, _copy(self.requests)), default=0)
+
     def list(self) -> list[LiveRequest]:
         """Return them, those that arrived first first."""
         shift = boottime_shift()
@@ -80,7 +85,7 @@ class LiveRequests:
             self._version,
             queued.client,
             request.id,
-            (request.arrived_ns or queued.queued_ns) + shift,
+            _arrived(queued) + shift,
             queued.run_deadline_ns,
             self._priorities.of([request.priority]) or self._own,
             not queued.is_queued,
@@ -90,6 +95,10 @@ class LiveRequests:
 def _copy(requests: set[QueuedRequest]) -> list[QueuedRequest]:
     """The requests at this moment: one step of the interpreter, so that the loop needs no lock to change them."""
     return list(requests)
+
+
+def _arrived(queued: QueuedRequest) -> int:
+    return queued.request.arrived_ns or queued.queued_ns
 
 
 def _since(live: LiveRequest) -> int:

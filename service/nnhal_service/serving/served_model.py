@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from nnhal_service.runtime import LoadedModel
@@ -70,7 +71,7 @@ class ServedModel(RequestServer):
         self._client_runs = ClientRuns(
             name, version, config.max_batch_size > 0, self._statistics, self._observers, keeper
         )
-        self._pending_elsewhere: dict[object, int] = {}
+        self._pending_elsewhere: dict[object, tuple[int, int]] = {}
         self._register = register
         if register is not None:
             register.add(self)
@@ -99,16 +100,25 @@ class ServedModel(RequestServer):
     @property
     def queued(self) -> int:
         """How many requests wait, here and in other processes."""
-        return self.pending + sum(list(self._pending_elsewhere.values()))
+        return self.pending + sum(count for count, _ in list(self._pending_elsewhere.values()))
+
+    @property
+    def oldest_request_ns(self) -> int:
+        """How long the oldest request has waited or run until now, here or in another process; 0 if there is none."""
+        elsewhere = [oldest for _, oldest in list(self._pending_elsewhere.values())]
+        arrivals = [instant for instant in (self.live.oldest_ns, *elsewhere) if instant]
+        return time.monotonic_ns() - min(arrivals) if arrivals else 0
 
     def add_counts(self, counts: RequestCounts) -> None:
         """Add what another process has counted of its own requests."""
         self._statistics.add(counts)
 
-    def note_pending(self, process: object, count: int) -> None:
-        """Note how many requests wait in another process, which ``process`` stands for."""
-        if count:
-            self._pending_elsewhere[process] = count
+    def note_pending(self, process: object, count: int = 0, oldest_ns: int = 0) -> None:
+        """Note how many requests wait in another process, which ``process`` stands for, and when the oldest one that
+        waits or runs there arrived, by CLOCK_MONOTONIC; 0 for none.
+        """
+        if count or oldest_ns:
+            self._pending_elsewhere[process] = count, oldest_ns
         else:
             self._pending_elsewhere.pop(process, None)
 

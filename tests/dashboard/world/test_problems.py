@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.world.problems import problems_of
 from nnhal_dashboard.world.snapshot import Severity, Snapshot
@@ -73,6 +74,39 @@ def test_a_model_that_does_not_run_as_it_should_is_told(
 def test_a_model_that_an_operator_has_unloaded_is_no_problem() -> None:
     model = served(state="UNAVAILABLE", reason="unloaded")
     assert problems_of(Snapshot(processes=(framework_process(),), framework=framework_state(models=[model]))) == ()
+
+
+def counted(bound: int) -> framework_admin_pb2.ModelCounts:
+    """A hundred requests, which took a little less than one of the bounds."""
+    durations = [0] * (len(DURATION_BOUNDS_NS) + 1)
+    durations[bound] = 100
+    return framework_admin_pb2.ModelCounts(requests=100, durations=durations)
+
+
+def problems_of_waiting(seconds: float, counts: framework_admin_pb2.ModelCounts, *reasons: str) -> list[str]:
+    """What is told of a model whose oldest request has waited, with devices that are not used for these reasons."""
+    model = served(devices=["npu"], counts=counts, oldest_request_ns=int(seconds * 1e9))
+    devices = [framework_admin_pb2.DeviceStanding(name="npu", reason=reason) for reason in reasons]
+    state = framework_state(models=[model], devices=devices)
+    problems = problems_of(Snapshot(processes=(framework_process(),), framework=state))
+    assert all(problem.page == "/models/net" for problem in problems if "oldest" in problem.text)
+    return [problem.text for problem in problems if "oldest" in problem.text]
+
+
+def test_a_request_that_waits_is_told_with_the_device_that_does_not_answer() -> None:
+    quick = counted(0)
+    (text,) = problems_of_waiting(12, quick, "it does not answer; it may have been stopped")
+    assert text.startswith("Model net 1: the oldest request waits 12 s, while 99 % take at most ")
+    assert text.endswith("; npu: it does not answer; it may have been stopped")
+    (text,) = problems_of_waiting(12, quick)
+    assert text.endswith("; it runs on npu")
+
+
+def test_a_request_that_is_no_longer_than_others_is_no_problem() -> None:
+    slow = next(index for index, bound in enumerate(DURATION_BOUNDS_NS) if bound >= 10**9)
+    assert problems_of_waiting(1.9, counted(0)) == []
+    assert problems_of_waiting(5, counted(slow)) == []
+    assert problems_of_waiting(5, framework_admin_pb2.ModelCounts()) != []
 
 
 def test_the_worst_comes_first() -> None:

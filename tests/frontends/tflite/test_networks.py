@@ -42,15 +42,17 @@ def image(model: ResolvedModel, seed: int) -> Array:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_cpu_ref_gives_exactly_the_reference_kernels_values(name: str) -> None:
+def test_cpu_ref_gives_the_reference_kernels_values_exactly_but_for_a_softmax(name: str) -> None:
     content = network(name)
     imported = import_tflite(content)
     model = resolved(imported.model)
+    # The exponentials of cpu_ref are floats, those of LiteRT come from a table.
+    steps = 1 if model.model.main.operations[-1].type == OperationType.SOFTMAX else 0
     for seed in range(2):
         x = image(model, seed)
         (expected,) = by_litert(content, {imported.inputs[0].name: x})
         (got,) = run_on(CpuRef(), model, x)
-        np.testing.assert_array_equal(got, expected)
+        np.testing.assert_allclose(got.astype(np.int16), expected.astype(np.int16), rtol=0, atol=steps)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -14,7 +14,7 @@ from rich.text import Text
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, printable_text
 from nnhal_tools.fitted_rows import fitted_rows
 from nnhal_tools.operate.rates import CounterSample, DeviceRates, ModelRates, device_rates, model_rates, take_sample
-from nnhal_tools.operate.words import in_bytes, request_time
+from nnhal_tools.operate.words import in_bytes, lasting, request_time
 from nnhal_tools.terminal import output_console
 
 _DEVICE_COLUMNS = (
@@ -28,7 +28,7 @@ _DEVICE_COLUMNS = (
     "buffers",
     "memory",
 )
-_MODEL_COLUMNS = ("model", "version", "state", "requests/s", "failures/s", "queued", "p50", "p99")
+_MODEL_COLUMNS = ("model", "version", "state", "requests/s", "failures/s", "queued", "oldest", "p50", "p99")
 
 
 def top(
@@ -104,6 +104,7 @@ def _model_row(model: ModelRates) -> tuple[str, ...]:
         _rate(model.requests_per_second),
         _rate(model.failures_per_second),
         str(model.queued),
+        lasting(model.oldest_request_ns) if model.oldest_request_ns else "-",
         request_time(model.p50_ns),
         request_time(model.p99_ns),
     )

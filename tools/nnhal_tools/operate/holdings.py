@@ -86,7 +86,7 @@ HOLDINGS = (
     Holding("fences", ("session", "process", "owed by", "awaited by", "age"), _fence),
 )
 """By the names of the options of 'nnhal ps'."""
-MODEL_COLUMNS = ("model", "version", "state", "devices", "requests", "failures", "mean", "queued", "arena")
+MODEL_COLUMNS = ("model", "version", "state", "devices", "requests", "failures", "mean", "queued", "oldest", "arena")
 
 
 def model_rows(framework: framework_admin_pb2.GetFrameworkResponse) -> list[tuple[str, ...]]:
@@ -101,6 +101,7 @@ def model_rows(framework: framework_admin_pb2.GetFrameworkResponse) -> list[tupl
             str(model.counts.failures),
             request_time(model.counts.duration_ns / model.counts.requests if model.counts.requests else None),
             str(model.queued),
+            _oldest(model.oldest_request_ns),
             in_bytes(model.arena_bytes),
         )
         for model in framework.models
@@ -112,11 +113,16 @@ def model_rows(framework: framework_admin_pb2.GetFrameworkResponse) -> list[tupl
             f"of session framework/{model.session}, {model.bindings} bound",
             _devices(model.devices, ()),
             *("", "", "", ""),
+            _oldest(model.oldest_run_ns),
             in_bytes(model.arena_bytes),
         )
         for model in framework.session_models
     ]
     return rows
+
+
+def _oldest(nanoseconds: int) -> str:
+    return lasting(nanoseconds) if nanoseconds else "-"
 
 
 def _devices(devices: Sequence[str], missing: Sequence[str]) -> str:

@@ -57,6 +57,8 @@ class ModelRates:
     requests_per_second: float | None
     failures_per_second: float | None
     queued: int
+    oldest_request_ns: int
+    """How long the oldest request has waited or run until now; 0 if there is none."""
     p50_ns: float | None
     """Of the requests between the samples; None if there were none."""
     p99_ns: float | None
@@ -135,6 +137,7 @@ def model_rates(before: CounterSample, after: CounterSample) -> list[ModelRates]
                 requests_per_second=then and (now.requests - then.counts.requests) * 1e9 / nanoseconds,
                 failures_per_second=then and (now.failures - then.counts.failures) * 1e9 / nanoseconds,
                 queued=model.queued,
+                oldest_request_ns=model.oldest_request_ns,
                 p50_ns=quantile(counts, 0.5),
                 p99_ns=quantile(counts, 0.99),
             )

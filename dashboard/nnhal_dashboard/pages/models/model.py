@@ -15,6 +15,7 @@ from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.pages.models.model_words import config_words, indented, statistics_words
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_dashboard.world.snapshot import Snapshot
+from nnhal_dashboard.world.standing import wait_words
 
 router = APIRouter()
 
@@ -72,7 +73,13 @@ def _state(moment: Moment) -> Mapping[str, Any]:
     states = versions_of(moment.snapshot, moment.parameters["model"], moment.parameters.get("version", ""))
     return {
         "rows": [
-            (state, quantile(state.counts.durations, 0.5), quantile(state.counts.durations, 0.99)) for state in states
+            (
+                state,
+                quantile(state.counts.durations, 0.5),
+                quantile(state.counts.durations, 0.99),
+                wait_words(state, moment.snapshot),
+            )
+            for state in states
         ]
     }
 

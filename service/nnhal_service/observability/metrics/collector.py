@@ -97,12 +97,18 @@ class Metrics(Collector):
         substitutes = GaugeMetricFamily(
             "nnhal_substitute_bytes", "Constants of plans that are kept ready for the death of a device", labels=LABELS
         )
+        oldest = GaugeMetricFamily(
+            "nnhal_oldest_request_seconds",
+            "How long the oldest request has waited or run until now; 0 without one",
+            labels=LABELS,
+        )
         sequences = GaugeMetricFamily("nnhal_sequences", "Sequences of requests that have not ended", labels=LABELS)
         for model in self._models():
             key = (model.name, model.version)
             statistics[key] = model.statistics(ask_devices=False)
             pools.add_metric((*key, "arena"), model.arena_bytes)
             substitutes.add_metric(key, model.substitute_bytes)
+            oldest.add_metric(key, model.oldest_request_ns / 1e9)
             if model.config.sequences is not None:
                 sequences.add_metric(key, model.sequences)
         yield from self._inference(statistics)
@@ -111,6 +117,7 @@ class Metrics(Collector):
         yield from self.requests.runs.families(statistics)
         yield pools
         yield substitutes
+        yield oldest
         yield sequences
         yield from self._clients.families()
         yield from device_families(answers)

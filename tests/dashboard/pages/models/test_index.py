@@ -14,6 +14,12 @@ def test_models_are_listed_with_state_devices_and_counts() -> None:
         assert text in page, text
 
 
+def test_a_model_whose_requests_wait_is_not_shown_as_one_that_works() -> None:
+    page = browser_of(served(oldest_request_ns=12 * 10**9)).page("/models")
+    assert '<span class="state waiting">READY, requests wait</span>' in page
+    assert '<span class="state READY">' not in page
+
+
 def test_a_model_that_failed_says_why_and_can_be_loaded() -> None:
     page = browser_of(served(state="UNAVAILABLE", reason="no such operation <b>")).page("/models")
     assert "no such operation &lt;b&gt;" in page

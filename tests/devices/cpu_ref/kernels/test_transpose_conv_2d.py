@@ -8,7 +8,7 @@ from nnhal.types import OperandType, OperationType
 from tests.support.convolution import transposed_convolution
 from tests.support.kernels import compute
 from tests.support.operations import boolean, integers, output, tensor
-from tests.support.rounding import sum_tolerance
+from tests.support.rounding import assert_sums_agree
 
 F32 = OperandType.TENSOR_FLOAT32
 I32 = OperandType.TENSOR_INT32
@@ -16,14 +16,18 @@ RNG = np.random.default_rng(5)
 IMAGES, FILTERS = RNG.standard_normal((2, 3, 4, 3)), RNG.standard_normal((2, 3, 2, 3))
 BIAS = np.array([1.0, -1.0])
 TENSORS = [tensor(F32, IMAGES), tensor(F32, FILTERS), tensor(F32, BIAS)]
+_SIGNED = (IMAGES, FILTERS, BIAS), (np.abs(IMAGES), np.abs(FILTERS), np.abs(BIAS))
+"""The values, and what the rounding of their sums is measured by."""
 
 
 def test_every_element_adds_its_filter() -> None:
     (result,) = compute(
         OperationType.TRANSPOSE_CONV_2D, [*TENSORS, *integers(1, 0, 0, 2, 1, 2, 0), boolean(False)], output(F32)
     )
-    expected = transposed_convolution(IMAGES, FILTERS, (2, 1), ((0, 2), (1, 0))) + BIAS
-    np.testing.assert_allclose(result, expected, atol=sum_tolerance(FILTERS[0].size + 1, np.abs(expected).max()))
+    expected, magnitudes = (
+        transposed_convolution(values, weights, (2, 1), ((0, 2), (1, 0))) + bias for values, weights, bias in _SIGNED
+    )
+    assert_sums_agree(result, expected, FILTERS[0].size + 1, magnitudes)
 
 
 @pytest.mark.parametrize("scheme", [SAME, VALID])
@@ -32,11 +36,11 @@ def test_elements_that_no_filter_reaches_are_the_bias(scheme: int) -> None:
     (result,) = compute(
         OperationType.TRANSPOSE_CONV_2D, [*TENSORS, shape, *integers(scheme, 4, 4, 0), boolean(False)], output(F32)
     )
-    whole = transposed_convolution(IMAGES, FILTERS, (4, 4), ((0, 0), (0, 0)))
-    expected = np.zeros(result.shape)
-    expected[:, :11, :14] = whole[:, :11, :14]
-    tolerance = sum_tolerance(FILTERS[0].size + 1, np.abs(expected + BIAS).max())
-    np.testing.assert_allclose(result, expected + BIAS, atol=tolerance)
+    expected, magnitudes = np.zeros((2, *result.shape))
+    for sums, (values, weights, bias) in zip((expected, magnitudes), _SIGNED, strict=True):
+        sums[:, :11, :14] = transposed_convolution(values, weights, (4, 4), ((0, 0), (0, 0)))[:, :11, :14]
+        sums += bias
+    assert_sums_agree(result, expected, FILTERS[0].size + 1, magnitudes)
 
 
 def test_channels_first_and_quantised() -> None:

@@ -1,0 +1,74 @@
+"""While a request waits for a device, the overview, the command line and the metrics say so; afterwards they do not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from nnhal_hosting.supervision import Child
+from nnhal_tools.operate.holdings import MODEL_COLUMNS, model_rows
+from tests.support.front_door import Devices, Served, addresses, front_door
+from tests.support.front_workers import Connection
+from tests.support.held_device import NAME, held_device
+from tests.support.operated import Beside, model_state, operator_of
+from tests.support.repositories import onnx_file, write
+from tests.support.scrape import Scrape
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+CONFIG = f'parameters {{ key: "nnhal.placement" value {{ string_value: "name:node={NAME}" }} }}'
+
+
+@contextmanager
+def dashboard(served: Served, directory: Path) -> Iterator[httpx.Client]:
+    """Run a dashboard of a framework until the context ends."""
+    key = directory / "admin.key"
+    key.touch(mode=0o600)
+    key.write_text(served.child.admin_key)
+    options = ["--directory", str(directory), "--framework", str(served.endpoint.directory), "--port", "0"]
+    child = Child("nnhal_dashboard", [*options, "--admin-key", str(key)])
+    try:
+        child.wait_until_ready()
+        announced = re.compile(r"^dashboard: (\S+)$", re.MULTILINE)
+        wait_until(lambda: bool(announced.search(child.said())), "the dashboard tells its address")
+        with httpx.Client(base_url=announced.findall(child.said())[0], timeout=60) as browser:
+            yield browser
+    finally:
+        child.stop()
+
+
+def seconds(served: Served) -> float:
+    """The metric of the only model."""
+    text = httpx.get(f"http://{addresses(served.child)['metrics']}/metrics", timeout=30).content
+    return Scrape(text).of("nnhal_oldest_request_seconds", {"model": "tanh", "version": "1"})
+
+
+@pytest.mark.parametrize("workers", ["1", "2"], ids=["the framework serves", "front workers serve"])
+def test_a_request_that_waits_is_told_while_it_waits(workers: str, short_path: Path, tmp_path: Path) -> None:
+    write(tmp_path / "repository", "tanh", {"1/model.onnx": onnx_file(shape=(1, 8)), "config.pbtxt": CONFIG})
+    with ExitStack() as stack:
+        held = stack.enter_context(held_device(short_path))
+        over = Devices({NAME: held.endpoint}, {})
+        served = stack.enter_context(front_door(over, tmp_path / "repository", "--front-workers", workers))
+        browser = stack.enter_context(dashboard(served, short_path))
+        operator = stack.enter_context(operator_of(served))
+        request = Beside(lambda: Connection(served.http).infer())
+        execution = held.next()
+        wait_until(lambda: "READY, requests wait" in browser.get("/").text, "the overview tells it")
+        page = browser.get("/").text
+        assert re.search(r"Model tanh 1: the oldest request waits \d+ s; .*\bHeld\b", page), page
+        assert "READY, requests wait" in browser.get("/models/tanh").text
+        framework = operator.framework()
+        assert framework.oldest_request_ns > 2 * 10**9
+        assert model_rows(framework)[0][MODEL_COLUMNS.index("oldest")] != "-"
+        assert seconds(served) > 2
+        execution.let_go()
+        assert request.result()[0] == 200
+        wait_until(lambda: model_state(operator, "tanh").oldest_request_ns == 0, "no request waits")
+        assert seconds(served) == 0
+        wait_until(lambda: "requests wait" not in browser.get("/").text, "the overview tells it no more")
