@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import grp
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnhal.private_folders import make_private_folder, require_trusted_folder
+from nnhal.private_folders import give_to_group, make_private_folder, require_trusted_folder
 
 SERVER_UIDS = "NNHAL_SERVER_UIDS"
-_UID_DIGITS = 10
+GROUP = "NNHAL_GROUP"
+_ID_DIGITS = 10
+_SOCKET_OF_GROUP = 0o660
 
 _MAX_PATH_BYTES = 107
 """The longest path that fits sockaddr_un, without the terminating zero."""
@@ -39,9 +42,10 @@ class Endpoint:
         return f"unix:{self.rpc}"
 
     def create(self) -> None:
-        """Make the directory, for this user only.
+        """Make the directory, for this user, and to look into for the group of NNHAL_GROUP, if one is named.
 
-        Raises OSError, or ValueError if its path cannot be a socket's, or if others own it or may write to it.
+        Raises OSError, or ValueError if its path cannot be a socket's, if others own it or may write to it, or if the
+        group is none of this user's.
         """
         length = len(str(self.rpc).encode())
         if length > _MAX_PATH_BYTES:
@@ -50,7 +54,14 @@ class Endpoint:
             raise ValueError(
                 f"{self.rpc} has a comma, at which gRPC would end the path: expected a directory without one"
             )
-        make_private_folder(self.directory)
+        make_private_folder(self.directory, folder_group())
+
+    def admit_group(self) -> None:
+        """Let the group of NNHAL_GROUP, if one is named, connect to both sockets. Raises OSError or ValueError."""
+        group = folder_group()
+        if group is not None:
+            for path in (self.rpc, self.link):
+                give_to_group(path, group, _SOCKET_OF_GROUP)
 
     def trusted(self) -> Endpoint:
         """Return this endpoint without links in its path, so that its two sockets belong to the same process.
@@ -64,6 +75,19 @@ class Endpoint:
         return Endpoint(directory, self.service)
 
 
+def folder_group() -> int | None:
+    """The group of NNHAL_GROUP, a name or a number, that may open sockets here; None without one. Raises ValueError."""
+    text = os.environ.get(GROUP, "")
+    if not text:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS:
+        return int(text)
+    try:
+        return grp.getgrnam(text).gr_gid
+    except (KeyError, ValueError):
+        raise ValueError(f"{GROUP} {text!r:.80}: expected the name or the number of a group") from None
+
+
 def server_uids() -> frozenset[int]:
     """The users besides root whose processes this one sends its data to: its own, and those of NNHAL_SERVER_UIDS.
 
@@ -71,6 +95,6 @@ def server_uids() -> frozenset[int]:
     """
     text = os.environ.get(SERVER_UIDS, "")
     words = [word.strip() for word in text.split(",")] if text else []
-    if not all(word.isascii() and word.isdigit() and len(word) <= _UID_DIGITS for word in words):
+    if not all(word.isascii() and word.isdigit() and len(word) <= _ID_DIGITS for word in words):
         raise ValueError(f"{SERVER_UIDS} {text!r:.80}: expected numbers of users with commas between")
     return frozenset({os.geteuid(), *map(int, words)})

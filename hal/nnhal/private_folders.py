@@ -15,16 +15,28 @@ from pathlib import Path
 
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN_ONLY = 0o700
+_GROUP_TOO = 0o750
 _ROOT = 0
 
 
-def make_private_folder(path: Path) -> None:
+def make_private_folder(path: Path, group: int | None = None) -> None:
     """Make a folder, and those above it that are missing, with mode 0700 whatever the umask.
 
+    With a ``group``, those that are made are its own with mode 0750; one that is there is left as it is.
     One that is there must be this user's, and nobody else may write to it; those above it are this user's or
     root's, and others may write to them only if they are sticky, as /tmp is. Raises OSError, or ValueError in words.
     """
-    _walk(path, {os.geteuid()}, is_made=True)
+    _walk(path, {os.geteuid()}, is_made=True, group=group)
+
+
+def give_to_group(path: Path, group: int, mode: int) -> None:
+    """Give a group what is at a path, with that mode. Raises ValueError if this process may not, OSError."""
+    try:
+        if path.stat().st_gid != group:  # services often may not change groups, and what they make is the group's
+            os.chown(path, -1, group)
+    except PermissionError:
+        raise ValueError(f"group {group}: user {os.geteuid()} is not in it, expected a group of that user") from None
+    path.chmod(mode)
 
 
 def require_trusted_folder(path: Path, owners: Collection[int]) -> None:
@@ -32,19 +44,19 @@ def require_trusted_folder(path: Path, owners: Collection[int]) -> None:
     _walk(path, {_ROOT, *owners}, is_made=False)
 
 
-def _walk(path: Path, owners: Collection[int], is_made: bool) -> None:
+def _walk(path: Path, owners: Collection[int], is_made: bool, group: int | None = None) -> None:
     path = Path(os.path.realpath(path))
     folder = os.open("/", _STEP)
     try:
         for step in [*reversed(path.parents[:-1]), path]:
             _require(folder, step.parent, {_ROOT, *owners}, may_be_sticky=True)
-            folder = _next(folder, step.name, is_made)
+            folder = _next(folder, step.name, is_made, group)
         _require(folder, path, owners, may_be_sticky=False)
     finally:
         os.close(folder)
 
 
-def _next(folder: int, name: str, is_made: bool) -> int:
+def _next(folder: int, name: str, is_made: bool, group: int | None) -> int:
     """Open a folder in another one, which is closed if that succeeds, and made if it is missing and may be made."""
     try:
         found = os.open(name, _STEP, dir_fd=folder)
@@ -55,7 +67,10 @@ def _next(folder: int, name: str, is_made: bool) -> int:
             os.mkdir(name, _OWN_ONLY, dir_fd=folder)
         found = os.open(name, _STEP, dir_fd=folder)
         if os.fstat(found).st_uid == os.geteuid():
-            os.chmod(f"/proc/self/fd/{found}", _OWN_ONLY)  # noqa: PTH101 - no path, so that nothing else can be hit
+            made = Path(f"/proc/self/fd/{found}")  # what was opened, so that nothing else can be hit
+            made.chmod(_OWN_ONLY)
+            if group is not None:
+                give_to_group(made, group, _GROUP_TOO)
     os.close(folder)
     return found
 

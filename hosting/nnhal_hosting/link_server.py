@@ -120,6 +120,8 @@ class _OpenLink:
     session: Session
     channel: Channel
     thread: threading.Thread
+    is_spare: bool
+    """Whether it is one of those that only operators get, and takes no other client's place."""
 
 
 class _NoRoomError(Exception):
@@ -206,9 +208,6 @@ class LinkServer:
             if uid not in self._allowed:
                 _log.warning("link refused: foreign user", uid=uid, owner=owner_in_words(pid))
                 _refuse(connection, f"user {uid} may not open links here")
-            elif len(self._links) >= self.limits.sessions + (_OPERATORS if self._admin_keys else 0):
-                _log.warning("link refused: too many", sessions=self.limits.sessions, owner=owner_in_words(pid))
-                _refuse(connection, self._no_room())
             else:
                 self._open(connection, pid, uid)
 
@@ -219,10 +218,16 @@ class LinkServer:
         session = Session(self.limits, pid, uid, self._poller, self._ends)
         with self._lock:
             full = self._full(pid, uid)
+            is_refused = bool(full) and not self._has_spare()
             thread = threading.Thread(
                 target=self._serve, args=(channel, session, full), name=f"link-{session.id}", daemon=True
             )
-            self._links[session.id] = _OpenLink(session, channel, thread)
+            if not is_refused:
+                self._links[session.id] = _OpenLink(session, channel, thread, bool(full))
+        if is_refused:
+            _log.warning("link refused: too many", client=session.title, reason=full)
+            _refuse(connection, full)
+            return
         self._clients.watch(session, connection, channel)
         try:
             thread.start()
@@ -264,9 +269,9 @@ class LinkServer:
 
     def _full(self, pid: int, uid: int) -> str:
         """Why a process may open no further link; empty if it may. The caller holds the lock."""
-        most, sessions = self.limits.sessions, [link.session for link in self._links.values()]
+        most, sessions = self.limits.sessions, [link.session for link in self._links.values() if not link.is_spare]
         if len(sessions) >= most:
-            return self._no_room()
+            return f"{most} links are open, which is the limit"
         owned = sum(session.pid == pid for session in sessions)
         if pid > 0 and owned and most - len(sessions) <= most // _RESERVED:
             return f"process {pid} has {owned} links, and the last {most // _RESERVED} of {most} are for others"
@@ -274,8 +279,9 @@ class LinkServer:
             return f"user {uid} has {max(1, most // 2)} links, which is as many as another user may have"
         return ""
 
-    def _no_room(self) -> str:
-        return f"{self.limits.sessions} links are open, which is the limit"
+    def _has_spare(self) -> bool:
+        """Whether an operator may have a link beyond the limits. The caller holds the lock."""
+        return bool(self._admin_keys) and sum(link.is_spare for link in self._links.values()) < _OPERATORS
 
     def _greet(self, channel: Channel, seconds: float) -> wire.Hello:
         channel.set_timeout(seconds)

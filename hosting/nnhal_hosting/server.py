@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nnhal.endpoint import Endpoint
 from nnhal.link import SESSION_METADATA
 from nnhal_hosting.calls import CallAdmission, CallLimits
+from nnhal_hosting.connection_shares import ConnectionShares
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.health.servicer import WATCH, ProcessHealth
 from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
@@ -63,13 +64,17 @@ class ServerProcess:
         )
         try:
             self.rpc.add_insecure_port(endpoint.address)
-        except RuntimeError as error:
+            endpoint.admit_group()
+        except (RuntimeError, OSError, ValueError) as error:
             self.link.close()
+            if not isinstance(error, RuntimeError):
+                raise
             raise OSError(f"cannot listen at {endpoint.rpc}") from error
         self._beside = ExitStack()
         self._companions: list[AbstractContextManager[object]] = []
         self._around = ExitStack()
         self._helpers: list[AbstractContextManager[object]] = []
+        self.accompany(ConnectionShares(endpoint.rpc, calls.connections))
         self._health = ProcessHealth()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.rpc)
 

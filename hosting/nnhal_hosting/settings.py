@@ -68,6 +68,9 @@ class ProcessSettings(EnvironmentSettings):
     rpc_streams: int = Field(default=32, ge=1, le=256)
     """Streams over gRPC that are open at a time: watches of health, and reflection."""
 
+    rpc_connections: int = Field(default=1024, ge=1, le=MOST)
+    """Connections over gRPC that are open at a time."""
+
     rpc_connection_calls: int = Field(default=256, ge=1, le=MOST)
     """Calls that are open at a time on one connection of gRPC."""
 

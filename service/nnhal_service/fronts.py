@@ -82,7 +82,7 @@ def grpc_front(
         addresses,
         servicer,
         backends.repository,
-        GrpcLimits(message_bytes=_message_bytes(settings)),
+        GrpcLimits(connections=settings.grpc_max_connections, message_bytes=_message_bytes(settings)),
         backends.tls.grpc_credentials() if backends.tls else None,
         backends.guard,
         partial(users_of, settings),

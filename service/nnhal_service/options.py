@@ -95,6 +95,7 @@ def _add_fronts(group: argparse._ArgumentGroup) -> None:
         help="for a whole head, and for any progress of a body (default 10)",
     )
     group.add_argument("--http-idle-secs", metavar="S", help="for a connection without a request (default 60)")
+    group.add_argument("--grpc-max-connections", metavar="N", help="at a time, at each address (default 1024)")
     group.add_argument("--grpc-max-message-size", metavar="BYTES", help="of a message (default 2 GiB)")
     group.add_argument(
         "--front-workers", metavar="N", help="processes that serve HTTP and gRPC together (default 1: this one)"

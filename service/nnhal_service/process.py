@@ -20,6 +20,7 @@ from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.native.session import NativeSession, NativeSessions
 from nnhal_service.operating.events import FrameworkEvents
 from nnhal_service.operating.registration import OPERATOR_SERVICES, serve_framework_operators
+from nnhal_service.run_memory import limit_run_memory
 from nnhal_service.runtime import Fleet
 from nnhal_service.serving.run_records import RunRecords
 from nnhal_service.settings import ServiceSettings
@@ -62,6 +63,7 @@ class FrameworkProcess:
         records = RunRecords(events.note)
         if passed and not settings.model_repository:
             raise ValueError(f"sockets are passed for {', '.join(passed)}, which needs --model-repository")
+        limit_run_memory(settings.value_bytes)
         fleet = self._fleet = Fleet(devices, note=events.note, hang_seconds=settings.hang_secs)
         endpoint.create()
         self._front_door: FrontDoor | None = None

@@ -31,6 +31,9 @@ class ServiceSettings(ProcessSettings):
     load_bytes: int = Field(default=8192 * _MEBIBYTE, ge=0, le=MOST_BYTES)
     """Memory that native clients' models take while they are loaded, three times the bytes of a file."""
 
+    value_bytes: int = Field(default=0, ge=0, le=MOST_BYTES)
+    """Host memory of values between steps, all runs together; 0 for 80 % of what host and control group allow."""
+
     model_repository: tuple[Path, ...] = ()
     """Folders of models."""
 
@@ -97,6 +100,9 @@ class ServiceSettings(ProcessSettings):
     grpc_port: int = Field(default=8001, ge=0, le=65535)
     grpc_max_message_size: int = Field(default=2**31 - 1, gt=0, le=2**31 - 1)
     """The longest message, in bytes."""
+
+    grpc_max_connections: int = Field(default=1024, ge=1, le=MOST)
+    """Connections that are open at a time, at each address."""
 
     allow_metrics: bool = True
     metrics_host: str = "127.0.0.1"

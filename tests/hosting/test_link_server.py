@@ -283,6 +283,17 @@ def test_a_process_with_links_leaves_the_last_ones_to_others(short_path: Path) -
         assert greeting_by(os.geteuid(), path).welcome.session_token
 
 
+def test_links_that_only_operators_may_have_take_no_place_of_others(short_path: Path) -> None:
+    path = short_path / "open.sock"
+    server = LinkServer(path, lambda _: None, SessionLimits(sessions=16), admin_keys=("k" * 16,))
+    server.start()
+    with ExitStack() as stack:
+        stack.callback(server.close)
+        for _ in range(30):  # all of them silent
+            stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)).connect(str(path))
+        assert greeting_by(os.geteuid(), path).welcome.session_token
+
+
 @needs_root
 def test_another_user_has_half_of_the_links_at_most(short_path: Path) -> None:
     path = short_path / "open.sock"

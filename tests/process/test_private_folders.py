@@ -16,7 +16,9 @@ from nnhal.errors import DeadObjectError, TransportError
 from nnhal.link import Link
 from nnhal.remote import RemoteDevice
 from tests.support.command import command
+from tests.support.processes import device_process
 from tests.support.recordings import recordable_device, recording
+from tests.support.strangers import GUEST, STRANGER, as_stranger
 
 OTHER_USER = 65534
 SECONDS = 120
@@ -104,3 +106,76 @@ def test_a_recording_is_for_its_user_alone(short_path: Path) -> None:
     with recordable_device(short_path) as endpoint, recording(endpoint, path):
         pass
     assert path.stat().st_mode & 0o7777 == 0o600
+
+
+GROUP = 65532
+AS_CLIENT = """
+try:
+    with RemoteDevice(Endpoint(Path(sys.argv[1])), "guest") as device:
+        print(json.dumps(device.device_type().name))
+except Exception as error:
+    print(json.dumps(str(error)))
+"""
+AS_SERVICE = """
+os.umask(0o077)
+endpoint = Endpoint(Path(sys.argv[1]) / "service")
+try:
+    endpoint.create()
+    for path in (endpoint.rpc, endpoint.link):
+        path.touch()
+    endpoint.admit_group()
+except ValueError as error:
+    print(json.dumps(str(error)))
+else:
+    print(json.dumps([(s.st_gid, s.st_mode & 0o7777) for s in map(os.stat, (endpoint.directory, endpoint.rpc))]))
+"""
+IMPORTS = "import json, os, sys\nfrom pathlib import Path\nfrom nnhal.endpoint import Endpoint"
+
+
+def as_client(endpoint: Endpoint, uid: int, group: int) -> str:
+    """What another user of that group gets of a device: its type, or what the error says."""
+    imports = f"{IMPORTS}\nfrom nnhal.remote import RemoteDevice"
+    said: str = as_stranger(imports, AS_CLIENT, endpoint.directory, uid=uid, groups=[group])
+    return said
+
+
+@needs_root
+@pytest.mark.slow
+def test_users_who_are_allowed_open_links_by_a_group(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNHAL_GROUP", str(GROUP))
+    monkeypatch.setenv("NNHAL_DEVICE_ALLOWED_UIDS", f"[{GUEST}]")
+    short_path.chmod(0o755)
+    before = os.umask(0o077)  # as in the units of systemd
+    try:
+        with device_process("null", short_path / "testbed") as (_, endpoint):
+            assert as_client(endpoint, GUEST, GROUP) == "OTHER"
+            assert "Permission denied" in as_client(endpoint, GUEST, GROUP - 1)
+            assert f"user {STRANGER} may not open links here" in as_client(endpoint, STRANGER, GROUP)
+            for folder in (short_path / "testbed", endpoint.directory):
+                assert (folder.stat().st_gid, folder.stat().st_mode & 0o7777) == (GROUP, 0o750)
+            for path in (endpoint.rpc, endpoint.link):
+                assert (path.stat().st_gid, path.stat().st_mode & 0o7777) == (GROUP, 0o660)
+    finally:
+        os.umask(before)
+
+
+@needs_root
+def test_a_service_gives_its_folder_only_to_a_group_of_its_own(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.chown(short_path, STRANGER, STRANGER)
+    monkeypatch.setenv("NNHAL_GROUP", str(GROUP))
+    said = as_stranger(IMPORTS, AS_SERVICE, short_path)
+    assert said == f"group {GROUP}: user {STRANGER} is not in it, expected a group of that user"
+    (short_path / "service").rmdir()
+    assert as_stranger(IMPORTS, AS_SERVICE, short_path, groups=[GROUP]) == [[GROUP, 0o750], [GROUP, 0o660]]
+
+
+def test_a_group_that_is_not_known_is_refused_in_words(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNHAL_GROUP", "no such group")
+    arguments = command(["device", "null", "--endpoint", str(short_path / "device")])
+    done = subprocess.run(arguments, stderr=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
+    assert done.returncode in (1, 2)
+    assert "NNHAL_GROUP 'no such group': expected the name or the number of a group" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (short_path / "device").exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,6 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
@@ -139,3 +142,52 @@ def test_what_waits_is_not_read_ahead(running: tuple[Child, Endpoint]) -> None:
         calls = stack.enter_context(idle_calls(endpoint.address, 60, complete(GET_TYPE, long, link.metadata)))
         wait_until(lambda: sum(call.done() for call in calls) >= 20, "the first calls are refused")
         assert (resident_bytes(child.pid) >> 22) - before < 12, "the messages of calls that wait are in memory"
+
+
+GREEDY = """
+import socket, sys
+held = []
+for _ in range(200):
+    held.append(socket.socket(socket.AF_UNIX))
+    held[-1].connect(sys.argv[1])
+    try:
+        held[-1].sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    except OSError:
+        pass
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_with_very_many_connections_leaves_some_to_others(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_RPC_CONNECTIONS", "64")
+    with device_process("null", short_path) as (child, endpoint):
+        command = [sys.executable, "-c", GREEDY, str(endpoint.rpc)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as greedy:
+            assert greedy.stdout is not None and greedy.stdin is not None
+            assert greedy.stdout.readline() == "open\n"
+            for _ in range(3):
+                with grpc.insecure_channel(endpoint.address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+                    client = health_pb2_grpc.HealthStub(channel)
+                    client.Check(health_pb2.HealthCheckRequest(), timeout=30, wait_for_ready=True)
+            assert len(list(Path(f"/proc/{child.pid}/fd").iterdir())) > 56, "the greedy process keeps its share"
+            greedy.stdin.close()
+
+
+def test_one_connection_too_many_is_closed_and_the_others_go_on(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_RPC_CONNECTIONS", "2")
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    with device_process("null", short_path) as (_, endpoint), ExitStack() as stack:
+        channels = [stack.enter_context(grpc.insecure_channel(endpoint.address, options=options)) for _ in range(3)]
+        clients = [health_pb2_grpc.HealthStub(channel) for channel in channels]
+        for client in clients[:2]:
+            client.Check(health_pb2.HealthCheckRequest(), timeout=30)
+        with pytest.raises(grpc.RpcError) as refused:
+            clients[2].Check(health_pb2.HealthCheckRequest(), timeout=30)
+        assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+        for client in clients[:2]:
+            client.Check(health_pb2.HealthCheckRequest(), timeout=30)

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 STRANGER, GUEST = 65534, 65533
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
-_BECOME = "import encodings.idna, os; os.setgroups([]); os.setgid({uid}); os.setuid({uid})\n"
+_BECOME = "import encodings.idna, os; os.setgroups({groups}); os.setgid({uid}); os.setuid({uid})\n"
 _CONNECT = """
 import socket, sys
 connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
@@ -23,9 +23,14 @@ sys.stdin.read()
 """
 
 
-def as_stranger(imports: str, program: str, *arguments: object, uid: int = STRANGER) -> Any:
+def as_stranger(imports: str, program: str, *arguments: object, uid: int = STRANGER, groups: Sequence[int] = ()) -> Any:
     """Run a program as another user and return the JSON that it prints. ``imports`` are what root can still read."""
-    command = [sys.executable, "-c", f"{imports}\n{_BECOME.format(uid=uid)}{program}", *map(str, arguments)]
+    command = [
+        sys.executable,
+        "-c",
+        f"{imports}\n{_BECOME.format(uid=uid, groups=list(groups))}{program}",
+        *map(str, arguments),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -34,7 +39,13 @@ def as_stranger(imports: str, program: str, *arguments: object, uid: int = STRAN
 @contextmanager
 def connected_stranger(host: str, port: int) -> Iterator[int]:
     """Have the stranger open a connection; return its port."""
-    command = [sys.executable, "-c", "import socket, sys\n" + _BECOME.format(uid=STRANGER) + _CONNECT, host, str(port)]
+    command = [
+        sys.executable,
+        "-c",
+        "import socket, sys\n" + _BECOME.format(uid=STRANGER, groups=[]) + _CONNECT,
+        host,
+        str(port),
+    ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

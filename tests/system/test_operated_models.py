@@ -8,7 +8,9 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -29,6 +31,7 @@ from tests.support.front_door import Devices, Served, devices, front_door
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import onnx_file, tflite_file, write
 from tests.support.waiting import wait_until
+from tests.support.well_formed_framework import FRAMEWORK_METHODS, WellFormedFramework
 
 NASTY = "mid;dle[0]*"
 LABELS = ["no", "yes"]
@@ -162,6 +165,25 @@ def test_planning_changes_nothing(operator: FrameworkAdmin) -> None:
 
 
 def test_a_plan_without_pins_is_the_one_that_runs(operator: FrameworkAdmin) -> None:
+    assert operator.plan(CHAIN, []) == operator.explain(CHAIN).explanation
+
+
+def test_lists_of_pins_and_devices_are_bounded(served: Served, operator: FrameworkAdmin) -> None:
+    pins, devices = [pin("index:0", "cpu_ref")] * 1025, ["cpu_ref"] * 257
+    for ask in (partial(operator.plan, CHAIN), partial(operator.apply, "chain")):
+        with pytest.raises(HalError, match="1025 pins, expected at most 1024"):
+            ask(pins)
+        with pytest.raises(HalError, match="257 devices, expected at most 256"):
+            ask([], devices)
+    with WellFormedFramework(served.endpoint, "chain") as session:
+        for name in ("LoadModel", "OpenModel", "GetSupportedOperations"):
+            method = FRAMEWORK_METHODS[name]
+            request: Any = session.request_of(method)
+            request.devices.extend(devices)
+            failure = session.answer(method, request)
+            assert failure is not None
+            count = len(request.devices)
+            assert failure.message == f"{count} devices, expected at most 256"
     assert operator.plan(CHAIN, []) == operator.explain(CHAIN).explanation
 
 

@@ -49,7 +49,7 @@ class DeviceSettings(ProcessSettings):
     """Memory that constants of prepared models and copies of files, all clients' together, may take."""
 
     memory_bytes: int = Field(default=0, ge=0, le=MOST_BYTES)
-    """Memory of its own that the process may take before it ends; 0 for 80 % of what the host has when it starts."""
+    """Memory of its own that the process may take before it ends; 0 for 80 % of what host and control group allow."""
 
     stop_seconds: float = Field(default=10.0, gt=0, le=86_400)
     """How long after it should have ended an execution may go on; then the process ends, since its driver hangs."""

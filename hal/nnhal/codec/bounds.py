@@ -17,6 +17,10 @@ MAX_ROLES = 4096
 """Roles of one buffer, or the prepared models that they refer to."""
 MAX_HINTS = 1024
 """Hints of a preparation or an execution, or the extensions that they belong to."""
+MAX_PINS = 1024
+"""Pins of a plan: each is compared with each operation of the model."""
+MAX_DEVICES = 256
+"""Devices that one request names."""
 T = TypeVar("T")
 
 

@@ -22,6 +22,11 @@ def read_ahead_options(size: int = _READ_AHEAD_BYTES) -> tuple[tuple[str, int], 
     )
 
 
+def connections_option(most: int) -> tuple[str, int]:
+    """The option of gRPC's server by which each of its addresses has that many connections at a time."""
+    return ("grpc.max_allowed_incoming_connections", most)
+
+
 @dataclass(frozen=True, slots=True)
 class CallLimits:
     """The limits of one server. Each has a setting of the same name with ``rpc_`` before it."""
@@ -34,6 +39,8 @@ class CallLimits:
     """Calls of one session that wait to be served."""
     streams: int = 32
     """Streams that are open at a time: watches of health, and reflection."""
+    connections: int = 1024
+    """Connections that are open at a time; gRPC closes the next one as soon as it has come."""
     connection_calls: int = 256
     """Calls of one connection that are open at a time; its client keeps back more."""
     read_ahead_bytes: int = _READ_AHEAD_BYTES
@@ -50,6 +57,7 @@ class CallLimits:
         """The options of gRPC's server that they call for."""
         return (
             ("grpc.max_receive_message_length", self.message_bytes),
+            connections_option(self.connections),
             ("grpc.max_concurrent_streams", self.connection_calls),
             *read_ahead_options(self.read_ahead_bytes),
             ("grpc.compression_enabled_algorithms_bitset", _NOT_COMPRESSED),

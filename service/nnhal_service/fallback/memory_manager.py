@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from nnhal.memory import create_ashmem, create_blob
 from nnhal.types import Memory
 from nnhal_service.fallback.edges import ASHMEM, HARDWARE_BUFFER_BLOB
 from nnhal_service.fallback.memory import FallbackLayout
+from nnhal_service.run_memory import run_ashmem, run_blob
 from nnhal_service.unloaded import UnloadedError
 
-_ALLOCATORS: Mapping[str, Callable[[int], Memory]] = {ASHMEM: create_ashmem, HARDWARE_BUFFER_BLOB: create_blob}
+_ALLOCATORS: Mapping[str, Callable[[int], Memory]] = {ASHMEM: run_ashmem, HARDWARE_BUFFER_BLOB: run_blob}
 """Malloc-like and dma-buf-like memory. Mappings begin at a page, so that alignment of the offsets is enough."""
 
 
@@ -40,7 +40,7 @@ class FallbackMemoryManager:
     def acquire(self) -> FallbackMemory:
         """Return an instance that is not in use.
 
-        Raises UnloadedError, and OSError if memory cannot be allocated.
+        Raises UnloadedError, and as ``run_ashmem`` if memory cannot be allocated.
         """
         with self._lock:
             if self._free is None:

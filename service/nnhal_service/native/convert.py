@@ -8,6 +8,7 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import TypeVar
 
+from nnhal.codec.bounds import MAX_DEVICES, MAX_PINS, at_most
 from nnhal.codec.memory import location_from_wire
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.reports import ledger_entry_to_wire, step_report_to_wire
@@ -85,9 +86,14 @@ def options_from_wire(message: wire.LoadModelRequest) -> Options:
     return replace(options, hints=hints_of(message), relaxed=message.relaxed)
 
 
-def pins_from_wire(pins: Iterable[wire.Pin]) -> tuple[Pin, ...]:
-    """Decode pins."""
-    return tuple(Pin(pin.match, pin.device) for pin in pins)
+def pins_from_wire(pins: Sequence[wire.Pin]) -> tuple[Pin, ...]:
+    """Decode pins. Raises INVALID_ARGUMENT if they are too many."""
+    return tuple(Pin(pin.match, pin.device) for pin in at_most(MAX_PINS, pins, "pins"))
+
+
+def devices_from_wire(names: Sequence[str]) -> Sequence[str]:
+    """Return the names of devices. Raises INVALID_ARGUMENT if they are too many."""
+    return at_most(MAX_DEVICES, names, "devices")
 
 
 def partitioner_from_wire(code: int) -> Strategy | None:

@@ -11,6 +11,7 @@ from nnhal.types import Model
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_hosting.rpc import answers
+from nnhal_service.native.convert import devices_from_wire
 from nnhal_service.native.hal_model import hal_model_from_wire
 from nnhal_service.native.session import NativeSessions
 from nnhal_service.partition.support import CPU, cannot_be_offered
@@ -37,9 +38,10 @@ class FleetServicer:
     ) -> wire.FrameworkServiceGetSupportedOperationsResponse:
         session = self._sessions.of(context)
         given = hal_model_from_wire(request.model, session.descriptors.get, self._copies)
-        if not request.devices or len(set(request.devices)) < len(request.devices):
-            invalid_argument(f"got devices {list(request.devices)}, expected at least one and none twice")
-        answered = [_supported(self._member(name), given.model) for name in request.devices]
+        devices = devices_from_wire(request.devices)
+        if not devices or len(set(devices)) < len(devices):
+            invalid_argument(f"got devices {list(devices)}, expected at least one and none twice")
+        answered = [_supported(self._member(name), given.model) for name in devices]
         by_index = dict(zip(given.order, map(any, zip(*answered, strict=True)), strict=True))
         return wire.FrameworkServiceGetSupportedOperationsResponse(
             supported=[by_index[index] for index in range(len(given.order))]

@@ -21,6 +21,7 @@ from nnhal_frontends.content import ModelContent
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import (
     cache_token_from_wire,
+    devices_from_wire,
     dimensions_from_wire,
     format_from_wire,
     model_to_wire,
@@ -108,7 +109,8 @@ class ModelServicer:
         """A share of a served model; a model of the session's own by another plan, if the request asks for one."""
         if not request.pins and not request.devices:
             return served.open(session.client)
-        planner = served.loaded.original.planner.choose(pins_from_wire(request.pins), request.devices)
+        pins, devices = pins_from_wire(request.pins), devices_from_wire(request.devices)
+        planner = served.loaded.original.planner.choose(pins, devices)
         model = LoadedModel(planner.prepare())
         self._watch(model, request.name, session)
         return model
@@ -126,7 +128,7 @@ class ModelServicer:
             return load_model(
                 content,
                 self._fleet,
-                request.devices,
+                devices_from_wire(request.devices),
                 options,
                 model_format,
                 cache,
@@ -148,9 +150,9 @@ class ModelServicer:
         given = hal_model_from_wire(request.model, session.descriptors.get, self._copies)
         cache = self._cache(cache_token_from_wire(request))
         cache = cache and cache.of_content(content_of(request.model, given))
-        options = options_from_wire(request)
+        options, devices = options_from_wire(request), devices_from_wire(request.devices)
         with refused_as_hal():
-            return LoadedModel(prepare(import_hal_model(given), self._fleet, request.devices, options, cache))
+            return LoadedModel(prepare(import_hal_model(given), self._fleet, devices, options, cache))
 
     def _cache(self, token: bytes) -> CacheDirectory | None:
         """Return the place of compilations under a token; clients share the directory, and tokens."""

@@ -8,7 +8,7 @@ from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.v1 import framework_pb2
 from nnhal_hosting.admin.guard import OperatorGuard
 from nnhal_hosting.rpc import answers
-from nnhal_service.native.convert import partitioner_from_wire, pins_from_wire
+from nnhal_service.native.convert import devices_from_wire, partitioner_from_wire, pins_from_wire
 from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.native.refusals import refused_as_hal
 from nnhal_service.operating.replanning import apply_plan
@@ -39,14 +39,15 @@ class OperatedPlans:
     def PlanTarget(self, request: wire.PlanTargetRequest, context: grpc.ServicerContext) -> wire.PlanTargetResponse:
         self._guard.require_operator(context, "plan the models of all")
         strategy = partitioner_from_wire(request.partitioner)
+        pins, devices = pins_from_wire(request.pins), devices_from_wire(request.devices)
         with refused_as_hal(), self._targets.model(request.target) as loaded:
-            planner = loaded.original.planner.choose(pins_from_wire(request.pins), request.devices, strategy)
+            planner = loaded.original.planner.choose(pins, devices, strategy)
             return wire.PlanTargetResponse(explanation=explanation_to_wire(planner.sketch()))
 
     @answers
     def ApplyPlan(self, request: wire.ApplyPlanRequest, context: grpc.ServicerContext) -> wire.ApplyPlanResponse:
         self._guard.require_operator(context, "change plans")
+        pins, devices = pins_from_wire(request.pins), devices_from_wire(request.devices)
         with refused_as_hal():
-            pins = pins_from_wire(request.pins)
-            lines = apply_plan(self._targets.repository, request.model, request.version, pins, request.devices)
+            lines = apply_plan(self._targets.repository, request.model, request.version, pins, devices)
         return wire.ApplyPlanResponse(config_lines=lines)

@@ -11,6 +11,7 @@ from typing import NoReturn, TypeVar
 
 from google.protobuf import text_format
 
+from nnhal.codec.bounds import MAX_DEVICES
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference
 from nnhal.whole_numbers import whole_number
@@ -64,6 +65,8 @@ def placement_parameters(config: wire.ModelConfig) -> PlacementParameters:
     devices = tuple(name for name in re.split(r"[,\s]+", given.get("devices", "")) if name)
     if "devices" in given and not devices:
         _refuse("nnhal.devices", "names none", "names of devices with commas between them")
+    if len(devices) > MAX_DEVICES:
+        _refuse("nnhal.devices", f"names {len(devices)}", f"at most {MAX_DEVICES}")
     return PlacementParameters(devices, options, _token(given), _signature(config, given))
 
 

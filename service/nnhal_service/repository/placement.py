@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from nnhal.codec.bounds import MAX_PINS
 from nnhal_service.partition import PIN_FORMS, Pin
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
@@ -15,9 +16,11 @@ _KINDS = ("name", "op", "index")
 def pins_of(text: str) -> tuple[Pin, ...]:
     r"""Parse pins. ``\;`` stands for a ``;`` in a name, and so for a line end. Raises INVALID_ARGUMENT."""
     pins = []
-    for entry in _ENTRY.findall(text):
-        if not entry.strip():
-            continue
+    entries = [entry for entry in _ENTRY.findall(text) if entry.strip()]
+    if len(entries) > MAX_PINS:
+        message = f"parameter nnhal.placement has {len(entries)} pins, expected at most {MAX_PINS}"
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, message)
+    for entry in entries:
         match, _, device = (part.strip() for part in entry.rpartition("="))
         kind, _, pattern = match.partition(":")
         if not (kind in _KINDS and pattern and device):

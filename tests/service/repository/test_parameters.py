@@ -71,6 +71,7 @@ def test_keys_of_others_are_theirs() -> None:
     [
         ("device", "cpu_acc", "parameter nnhal.device is not known, expected nnhal.cache_token, nnhal.caching"),
         ("devices", " , ", "nnhal.devices names none"),
+        ("devices", "npu," * 257, "nnhal.devices names 257, expected at most 256"),
         ("partitioner", "best", "nnhal.partitioner is 'best', expected one of least_time, nnapi, cpu_only"),
         ("fallback", "maybe", "nnhal.fallback is 'maybe', expected one of allow, warn, deny"),
         ("preference", "fast", "nnhal.preference is 'fast', expected one of low_power"),

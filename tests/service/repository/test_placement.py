@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from nnhal.codec.bounds import MAX_PINS
 from nnhal_service.partition import Pin
 from nnhal_service.repository.placement import pins_of, text_of
 from nnhal_service.serving.errors import ServingError
@@ -55,3 +56,9 @@ def test_pins_are_read_as_they_are_written() -> None:
 def test_a_text_that_is_no_pin_is_an_error(text: str) -> None:
     with pytest.raises(ServingError, match="expected MATCH=DEVICE"):
         pins_of(f"op:ADD=npu; {text}")
+
+
+def test_pins_are_bounded() -> None:
+    assert len(pins_of(";".join(["op:ADD=npu"] * MAX_PINS))) == MAX_PINS
+    with pytest.raises(ServingError, match=f"nnhal.placement has {MAX_PINS + 1} pins, expected at most {MAX_PINS}"):
+        pins_of(";".join(["op:ADD=npu"] * (MAX_PINS + 1)))

@@ -41,5 +41,5 @@ def test_what_a_process_does_not_show_is_said(tmp_path: Path) -> None:
 
 def test_a_process_with_several_sockets_is_compared_once(tmp_path: Path) -> None:
     proc = _proc(tmp_path, {"7": OURS})
-    listeners = [ListeningSocket(tmp_path / "framework" / name, 7) for name in ("framework.sock", "link.sock")]
+    listeners = [ListeningSocket(tmp_path / "framework" / name, 7, 0) for name in ("framework.sock", "link.sock")]
     assert [f.check for f in check_namespaces(listeners, proc)] == ["namespaces of framework"]

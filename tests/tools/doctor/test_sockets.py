@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from nnhal.endpoint import Endpoint
-from nnhal_tools.doctor.finding import Status
+from nnhal_tools.doctor.finding import DoctorFinding, Status
 from nnhal_tools.doctor.sockets import ListeningSocket, check_directory, check_health, check_sockets, listener_of
+from tests.support.strangers import GUEST, STRANGER, needs_root
 
 
 def test_a_directory_of_ones_own_is_well(short_path: Path) -> None:
@@ -74,3 +80,53 @@ def test_a_process_that_speaks_no_health_fails(short_path: Path) -> None:
         silent.listen()
         finding = check_health(path)
     assert finding.status is Status.FAIL and "no answer" in finding.message
+
+
+@contextmanager
+def link_in(directory: Path, mode: int, user: int = -1, group: int = -1) -> Iterator[None]:
+    """A process listens at a link in a folder of that mode, user and group."""
+    folder = directory / "device"
+    folder.mkdir()
+    os.chown(folder, user, group)
+    folder.chmod(mode)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(str(folder / "link.sock"))
+        listening.listen()
+        yield
+
+
+def only_finding(directory: Path) -> DoctorFinding:
+    (finding,), _ = check_sockets(directory)
+    return finding
+
+
+def test_a_folder_that_a_group_may_enter_is_well_if_that_group_is_named(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with link_in(short_path, 0o750):
+        finding = only_finding(short_path)
+        assert finding.status is Status.WARN and "NNHAL_GROUP" in finding.todo
+        monkeypatch.setenv("NNHAL_GROUP", str(short_path.stat().st_gid))
+        assert only_finding(short_path).status is Status.OK
+        (short_path / "device").chmod(0o770)
+        assert only_finding(short_path).status is Status.WARN
+
+
+@needs_root
+def test_a_folder_of_another_user_fails_unless_that_user_is_to_serve(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with link_in(short_path, 0o750, STRANGER, GUEST):
+        finding = only_finding(short_path)
+        assert finding.status is Status.FAIL and f"is of user {STRANGER}" in finding.message
+        assert f"NNHAL_SERVER_UIDS={STRANGER}" in finding.todo
+        monkeypatch.setenv("NNHAL_SERVER_UIDS", str(STRANGER))
+        assert only_finding(short_path).status is Status.OK
+        (short_path / "device").chmod(0o755)
+        assert only_finding(short_path).status is Status.WARN
+
+
+def test_a_variable_that_names_nobody_is_told(cpu_ref: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNHAL_SERVER_UIDS", "nnhal")
+    findings, _ = check_sockets(cpu_ref.directory.parent)
+    assert findings[0].status is Status.FAIL and "NNHAL_SERVER_UIDS 'nnhal': expected numbers" in findings[0].message

@@ -1,4 +1,4 @@
-"""The directories of the processes, their sockets, and whether a process answers on them."""
+"""The directories of the processes, their sockets, who may reach them, and whether a process answers on them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from nnhal.endpoint import GROUP, SERVER_UIDS, folder_group, server_uids
 from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 MAX_PATH_BYTES = 107
 """Bytes of a path in sockaddr_un, without the terminating zero (unix(7))."""
 _LONGEST = "framework/inference.sock"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_GROUP_ENTERS = stat.S_IRGRP | stat.S_IXGRP
+_ROOT = 0
 _SECONDS = 2.0
 _CREDENTIALS = "iII"
 """struct ucred: process, user, group."""
@@ -31,6 +34,21 @@ class ListeningSocket:
 
     path: Path
     pid: int
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Trust:
+    """Whose processes clients of this user talk to, and which group may reach the sockets of this user."""
+
+    uids: frozenset[int]
+    group: int | None
+
+    def strangers(self, folder: os.stat_result) -> int:
+        """What a folder's mode lets others do who are not meant to."""
+        mode = stat.S_IMODE(folder.st_mode) & _OTHERS
+        is_for_group = folder.st_gid == self.group or folder.st_uid != os.geteuid()  # this user may be in by the group
+        return mode & ~_GROUP_ENTERS if is_for_group else mode
 
 
 def check_directory(directory: Path) -> Iterator[DoctorFinding]:
@@ -79,22 +97,28 @@ def listener_of(path: Path) -> ListeningSocket | OSError:
             credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS))
         except OSError as error:
             return error
-    return ListeningSocket(path, struct.unpack(_CREDENTIALS, credentials)[0])
+    pid, uid, _ = struct.unpack(_CREDENTIALS, credentials)
+    return ListeningSocket(path, pid, uid)
 
 
-def check_socket(path: Path, found: ListeningSocket | OSError) -> DoctorFinding:
-    """Check that a process answers on a socket, and that only its user has access."""
+def _check_socket(path: Path, found: ListeningSocket | OSError, trust: _Trust) -> DoctorFinding:
+    """Check that a process listens, that clients of this user trust it, and that only its user and group reach it."""
     check = f"socket {path.parent.name}/{path.name}"
     if isinstance(found, ConnectionRefusedError):
         return warn(check, "stale: no process listens", f"start the process again, or rm {path}")
     if isinstance(found, OSError):
         return fail(check, f"cannot be connected to: {found.strerror or found}", "run as the user that started nnhal")
     try:
-        mode = stat.S_IMODE(path.parent.stat().st_mode)
+        folder = path.parent.stat()
     except OSError as error:
         return fail(check, f"{path.parent}: {error.strerror}", "run as the user that started nnhal")
-    if mode & _OTHERS:
-        return warn(check, f"process {found.pid}; others reach it, mode {mode:o}", f"chmod 700 {path.parent}")
+    for uid, whose in ((found.uid, f"process {found.pid}"), (folder.st_uid, str(path.parent))):
+        if uid not in {_ROOT, *trust.uids}:
+            message = f"{whose} is of user {uid}: programs of user {os.geteuid()} send it nothing"
+            return fail(check, message, f"run them as user {uid}, or set {SERVER_UIDS}={uid} if it is to serve them")
+    if trust.strangers(folder):
+        message = f"process {found.pid}; others reach it, mode {stat.S_IMODE(folder.st_mode):o}"
+        return warn(check, message, f"chmod 700 {path.parent}; for a group name it in {GROUP}")
     return ok(check, f"process {found.pid} listens")
 
 
@@ -116,10 +140,16 @@ def check_health(path: Path) -> DoctorFinding:
 
 def check_sockets(directory: Path) -> tuple[list[DoctorFinding], list[ListeningSocket]]:
     """All sockets under a directory, with their listeners."""
-    findings, listeners = [], []
+    findings: list[DoctorFinding] = []
+    listeners: list[ListeningSocket] = []
+    try:
+        trust = _Trust(server_uids(), folder_group())
+    except ValueError as error:
+        findings.append(fail("trust", str(error), "set it so, or unset it: no process starts and no client connects"))
+        trust = _Trust(frozenset({os.geteuid()}), None)
     for path in sockets_in(directory):
         found = listener_of(path)
-        findings.append(check_socket(path, found))
+        findings.append(_check_socket(path, found, trust))
         if isinstance(found, ListeningSocket):
             listeners.append(found)
             if path.name != _LINK:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from nnhal_service.observability.metrics.memory_limit import MemoryLimit
+from nnhal_hosting.memory_bounds import MemoryBounds
 
 _IDLE = (3, 4)
 """Columns idle and iowait of the line ``cpu`` in /proc/stat."""
@@ -18,10 +18,10 @@ _COUNTED = 8
 class Host:
     """Reads /proc. Utilisation is that since the last time it was read, or since the start."""
 
-    def __init__(self, proc: Path = Path("/proc"), limit: MemoryLimit | None = None) -> None:
+    def __init__(self, proc: Path = Path("/proc"), memory: MemoryBounds | None = None) -> None:
         """Raises OSError if the directory does not exist."""
         self._proc = proc
-        self._limit = limit or MemoryLimit()
+        self._groups = memory or MemoryBounds()
         self._last = self._times()
 
     def families(self) -> Iterator[Metric]:
@@ -31,11 +31,16 @@ class Host:
         utilization = (busy - self._last[0]) / passed if passed > 0 else 0.0
         self._last = busy, total
         memory = self._memory()
+        most = memory["MemTotal"]
         yield GaugeMetricFamily("nv_cpu_utilization", "CPU utilization rate [0.0 - 1.0]", utilization)
-        yield GaugeMetricFamily("nv_cpu_memory_total_bytes", "CPU total memory (RAM), in bytes", memory["MemTotal"])
-        used = memory["MemTotal"] - memory["MemAvailable"]
+        yield GaugeMetricFamily("nv_cpu_memory_total_bytes", "CPU total memory (RAM), in bytes", most)
+        used = most - memory["MemAvailable"]
         yield GaugeMetricFamily("nv_cpu_memory_used_bytes", "CPU used memory (RAM), in bytes", used)
-        yield from self._limit.families(memory["MemTotal"], used)
+        limits = [pair for pair in self._groups.group_limits() if pair[1] < most]
+        used, limit = min(limits, key=lambda pair: pair[1], default=(used, most))  # the tightest; without any the host
+        text = "Bytes of memory that the framework's container or service may use, those of the host without a limit"
+        yield GaugeMetricFamily("nnhal_memory_limit_bytes", text, limit)
+        yield GaugeMetricFamily("nnhal_memory_used_bytes", "Bytes that are used of nnhal_memory_limit_bytes", used)
 
     def _times(self) -> tuple[int, int]:
         """Return the busy ticks and all ticks."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nnhal.memory import create_ashmem
 from nnhal.types import Memory
 from nnhal.types.layout import Dimensions
+from nnhal_service.run_memory import run_ashmem
 from nnhal_service.runtime.memory.domains import Storage
 from nnhal_service.runtime.memory.slots import Element, MemoryRange, Slot
 
@@ -49,7 +49,7 @@ class KeptSlot(Slot):
     def to_write(self, own: bool) -> MemoryRange:
         if own:
             return self._whole(self._living())
-        self._to_fill = create_ashmem(self._size)
+        self._to_fill = run_ashmem(self._size)
         return MemoryRange(self._to_fill, 0, self._size)
 
     def written(self, own: bool, dimensions: Dimensions) -> None:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from nnhal.arrays import Bytes
 from nnhal.errors import general_failure
 from nnhal.extensions import size_in_bytes
-from nnhal.memory import Pool, create_ashmem, open_pool
+from nnhal.memory import Pool, open_pool
 from nnhal.types import Memory, RequestMemoryPool
 from nnhal.types.layout import MAX_OPERAND_BYTES, Dimensions, combine, describe
+from nnhal_service.run_memory import run_ashmem
 from nnhal_service.runtime.memory.domains import BoundMemory
 
 _WASTE = 5
@@ -194,7 +195,7 @@ class GrowingSlot(Slot):
 
     def _at_least(self, size: int) -> Memory:
         if self._memory is None or size > self._capacity:
-            self._memory, self._capacity = create_ashmem(size), size
+            self._memory, self._capacity = run_ashmem(size), size
         return self._memory
 
 
@@ -225,7 +226,7 @@ class DeviceSlot(Slot):
                 f"a buffer of {self._memory.device} has dimensions {describe(dimensions)} and is to be written by "
                 "another device: expected all dimensions to be known"
             )
-        self._staged = create_ashmem(size)
+        self._staged = run_ashmem(size)
         return MemoryRange(self._staged, 0, size)
 
     def written(self, own: bool, dimensions: Dimensions) -> None:

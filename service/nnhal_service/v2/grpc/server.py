@@ -21,7 +21,7 @@ import grpc
 import grpc.aio
 
 from nnhal_hosting.access import LocalUsers, TcpListener
-from nnhal_hosting.calls.limits import read_ahead_options
+from nnhal_hosting.calls.limits import connections_option, read_ahead_options
 from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
@@ -50,6 +50,8 @@ class GrpcLimits:
     """How many clients watch the health of something."""
     receptions: int = 128
     """How many messages of unary calls are received at a time; more calls wait."""
+    connections: int = 1024
+    """How many connections each address has at a time; gRPC closes the next one as soon as it has come."""
     connection_calls: int = 1024
     """How many calls of one connection are open at a time; its client keeps back more."""
     threads: int = 16
@@ -116,6 +118,7 @@ class GrpcFront:
         server = new_server(
             (
                 ("grpc.max_receive_message_length", limits.message_bytes),
+                connections_option(limits.connections),
                 ("grpc.max_concurrent_streams", limits.connection_calls),
                 *read_ahead_options(),
                 *AS_RECEIVED,

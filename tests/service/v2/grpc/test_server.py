@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
@@ -240,3 +241,27 @@ def test_a_call_that_runs_when_the_front_is_left_comes_to_its_end(short_path: Pa
         leaving.set()
         assert future.result()
         leaver.join()
+
+
+def test_one_connection_too_many_is_closed_and_the_others_go_on(short_path: Path) -> None:
+    with serving(short_path, FakeModel(), GrpcLimits(connections=2)) as served, ExitStack() as stack:
+
+        def connected() -> health_pb2_grpc.HealthStub:
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            channel = grpc.insecure_channel(served.front.addresses[0], options=options)
+            stack.callback(channel.close)
+            return health_pb2_grpc.HealthStub(channel)
+
+        def answer(client: health_pb2_grpc.HealthStub, waits: bool = False) -> grpc.StatusCode:
+            try:
+                client.Check(health_pb2.HealthCheckRequest(), timeout=30, wait_for_ready=waits)
+            except grpc.RpcError as error:
+                return error.code()
+            return grpc.StatusCode.OK
+
+        first, second, third = connected(), connected(), connected()
+        assert [answer(client) for client in (first, second)] == [grpc.StatusCode.OK] * 2
+        assert answer(third) == grpc.StatusCode.UNAVAILABLE
+        assert [answer(client) for client in (first, second)] == [grpc.StatusCode.OK] * 2
+        stack.close()
+        assert answer(connected(), waits=True) == grpc.StatusCode.OK

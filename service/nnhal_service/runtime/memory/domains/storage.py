@@ -7,10 +7,11 @@ from typing import Protocol
 
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.exhaustion import host_failure
-from nnhal.memory import FilePool, create_ashmem, create_blob, open_pool
+from nnhal.memory import FilePool, open_pool
 from nnhal.remote import RemoteBuffer
 from nnhal.types import Memory, RequestMemoryPool
 from nnhal.types.layout import Dimensions
+from nnhal_service.run_memory import run_ashmem, run_blob
 
 _LARGEST_BLOB = 2**31 - 1
 """Bytes; a handle's integers have 32 bits."""
@@ -62,9 +63,9 @@ class Storage(Protocol):
 
 
 def host_memory(size: int) -> Memory:
-    """Memory that every device takes: a BLOB, or ashmem if a BLOB cannot be that large. Raises GENERAL_FAILURE."""
+    """Memory that every device takes: a BLOB, or ashmem if a BLOB cannot be that large. Raises HalError."""
     try:
-        return create_blob(size) if size <= _LARGEST_BLOB else create_ashmem(size)
+        return run_blob(size) if size <= _LARGEST_BLOB else run_ashmem(size)
     except (OSError, ValueError, OverflowError) as error:
         raise host_failure(f"{size} bytes of shared memory", error) from error
 

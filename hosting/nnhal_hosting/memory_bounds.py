@@ -1,6 +1,7 @@
 """How much memory this process and those beside it may use, and do: those of its container, or of the whole host.
 
-The limit is that of the control group (cgroups(7)), of version 1 or 2. A process whose group exceeds it is killed.
+The limits are those of the control groups (cgroups(7)) of version 1 or 2 that contain the process. The kernel kills a
+process of a group that exceeds its limit.
 """
 
 from __future__ import annotations
@@ -8,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from prometheus_client.core import GaugeMetricFamily, Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +25,29 @@ class _Controller:
 
 _VERSION_2 = _Controller("", "memory.max", "memory.current", "inactive_file")
 _VERSION_1 = _Controller("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_NO_LIMIT = 1 << 60
+"""Version 1 expresses "no limit" as a number above this one."""
+_SHARE = 0.8
 
 
-class MemoryLimit:
-    """Reads the control group of this process."""
+class MemoryBounds:
+    """Reads /proc and the control groups of this process."""
 
     def __init__(self, proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> None:
         self._proc = proc
         self._groups = groups
 
-    def families(self, host_bytes: int, host_used_bytes: int) -> Iterator[Metric]:
-        """Yield the tightest limit and what is used of it; without a limit, the memory of the host."""
-        used, limit = min(self._limits(host_bytes), key=lambda pair: pair[1], default=(host_used_bytes, host_bytes))
-        text = "Bytes of memory that the framework's container or service may use, those of the host without a limit"
-        yield GaugeMetricFamily("nnhal_memory_limit_bytes", text, limit)
-        yield GaugeMetricFamily("nnhal_memory_used_bytes", "Bytes that are used of nnhal_memory_limit_bytes", used)
+    def usual_limit(self, held: int = 0) -> int:
+        """Return how many bytes a process that holds ``held`` may take if nobody says so.
 
-    def _limits(self, most: int) -> Iterator[tuple[int, int]]:
-        """Yield what is used and allowed in each group that contains this process and allows less than ``most``."""
+        They are four fifths of what the host has available, and no more than four fifths of what each group may use.
+        """
+        lines = (self._proc / "meminfo").read_text().splitlines()
+        available = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), _NO_LIMIT)
+        return min([held + int(available * _SHARE), *(int(limit * _SHARE) for _, limit in self.group_limits())])
+
+    def group_limits(self) -> Iterator[tuple[int, int]]:
+        """Yield the bytes that are used and those that are allowed in each group that has a limit."""
         for controller, path in self._memberships():
             root = self._groups / controller.folder
             own = root / path
@@ -51,7 +55,7 @@ class MemoryLimit:
             for group in (own, *own.parents) if own.is_dir() else (root,):
                 if group.is_relative_to(root):
                     limit = _number(group / controller.limit)
-                    if limit is not None and 0 < limit < most:
+                    if limit is not None and 0 < limit < _NO_LIMIT:
                         yield _used(group, controller), limit
 
     def _memberships(self) -> Iterator[tuple[_Controller, str]]:
