@@ -53,4 +53,4 @@ def refuse_threads_without_memory() -> None:
         thread._started = _Beginning()  # type: ignore[attr-defined] # what start() waits for, in all versions
         start(thread)
 
-    threading.Thread.start = start_or_raise  # type: ignore[method-assign]
+    threading.Thread.start = start_or_raise  # type: ignore[assignment, method-assign]
