@@ -33,6 +33,7 @@ def main() -> int:
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision, add_supervision_argument
     from nnhal_hosting.thread_names import show_thread_names
+    from nnhal_hosting.thread_starts import refuse_threads_without_memory
 
     parser = argparse.ArgumentParser(
         "nnhal device",
@@ -79,6 +80,7 @@ def main() -> int:
     add_supervision_argument(parser)
     arguments = vars(parser.parse_args())
     show_thread_names()
+    refuse_threads_without_memory()
     be_first_to_go()
     share_interpreter()
     name, directory = arguments.pop("name"), arguments.pop("endpoint")

@@ -24,6 +24,7 @@ def main() -> int:
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision
     from nnhal_hosting.thread_names import show_thread_names
+    from nnhal_hosting.thread_starts import refuse_threads_without_memory
     from nnhal_service.allocator import keep_freed_memory
     from nnhal_service.options import options_of, parser
     from nnhal_service.process import FrameworkProcess
@@ -31,6 +32,7 @@ def main() -> int:
 
     arguments = parser().parse_args()
     show_thread_names()
+    refuse_threads_without_memory()
     share_interpreter()
     keep_freed_memory()
     supervision = Supervision(arguments.supervisor)

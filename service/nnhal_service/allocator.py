@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nnhal_service.serving.loop import ServingLoop
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # M_TRIM_THRESHOLD and the others of malloc.h
 _KEPT_BYTES = 64 << 20
 _LARGEST_IN_HEAP = 32 << 20
 """The most that glibc allows."""
@@ -35,16 +35,18 @@ def return_freed_memory() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Let freed blocks of up to 32 MiB be used again, and keep up to 64 MiB of them in each of malloc's arenas.
+    """Let freed blocks of up to 32 MiB be used again, and keep up to 64 MiB of them. Call it before threads start.
 
     By default glibc returns what the few buffers of a request needed to the system after each request, and each page
-    is then faulted in again: that doubled the processor time of a request of 1 MiB. Does nothing with another C
-    library.
+    is then faulted in again: that doubled the processor time of a request of 1 MiB. All threads share one arena, since
+    ``malloc_trim`` leaves the free end of every other arena as it is, up to 64 MiB of each. Does nothing with another
+    C library.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
         mallopt(_MMAP_THRESHOLD, _LARGEST_IN_HEAP)
+        mallopt(_ARENA_MAX, 1)
 
 
 def _collect_and_return() -> None:
@@ -55,8 +57,7 @@ def _collect_and_return() -> None:
 class FreedMemory:
     """What large requests have freed is returned to the system once none has ended for three seconds.
 
-    Until then the next request uses it again. Each of malloc's arenas may hold 64 MiB, and there are eight for each
-    processor: twelve slow readers of 24 MiB left 180 MiB behind.
+    Until then the next request uses it again.
     """
 
     def __init__(self, loop: ServingLoop) -> None:

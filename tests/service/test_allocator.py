@@ -25,6 +25,28 @@ thread.start()
 thread.join()
 print(sum(faults[10:]) // 10)
 """
+RETURNED = """
+import threading
+from nnhal_service.allocator import keep_freed_memory, resident_bytes, return_freed_memory
+
+keep_freed_memory()
+before = resident_bytes()
+all_hold, taken = threading.Barrier(4), []
+
+def fill():
+    buffer = b"x" * (24 << 20)  # more than 32 MiB would be a mapping, which is never kept
+    all_hold.wait()
+    taken.append(resident_bytes() - before)
+    all_hold.wait()
+
+threads = [threading.Thread(target=fill) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+return_freed_memory()
+print(min(taken), resident_bytes() - before)
+"""
 KEPT = "from nnhal_service.allocator import keep_freed_memory; keep_freed_memory()\n"
 
 
@@ -37,3 +59,11 @@ def faults(program: str) -> int:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the settings are glibc's")
 def test_memory_that_was_freed_is_used_again_without_page_faults() -> None:
     assert faults(KEPT + COUNT) < PAGES // 10
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the settings are glibc's")
+def test_what_any_thread_has_freed_is_returned() -> None:
+    done = subprocess.run([sys.executable, "-c", RETURNED], capture_output=True, text=True, check=True)
+    taken, kept = map(int, done.stdout.split())
+    assert taken > 4 * (24 << 20)
+    assert kept < 4 << 20

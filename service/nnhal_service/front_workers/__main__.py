@@ -10,6 +10,7 @@ from nnhal.errors import NnhalError
 from nnhal_hosting.politeness import share_interpreter
 from nnhal_hosting.supervision import Supervision, add_supervision_argument
 from nnhal_hosting.thread_names import show_thread_names
+from nnhal_hosting.thread_starts import refuse_threads_without_memory
 from nnhal_service.allocator import keep_freed_memory
 from nnhal_service.front_workers.process import FrontWorkerProcess
 
@@ -24,6 +25,7 @@ def main() -> int:
     add_supervision_argument(parser)
     arguments = parser.parse_args()
     show_thread_names()
+    refuse_threads_without_memory()
     share_interpreter()
     keep_freed_memory()
     supervision = Supervision(arguments.supervisor)

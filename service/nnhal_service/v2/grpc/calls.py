@@ -38,7 +38,10 @@ class OpenLimit:
                 await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
             self._open += 1
             try:
-                return await call(request, context)
+                answer = call(request, context)
+                # If the call is aborted, this frame waits for the garbage collector: the request must not.
+                del request
+                return await answer
             finally:
                 self._open -= 1
 

@@ -19,6 +19,8 @@ from nnhal_service.v2.grpc.calls import Call, Context, O
 
 _LOOK_SECONDS = 0.02
 """How often the memory is looked at. What the network carries meanwhile may exceed the limit."""
+_BETWEEN_LOOKS = 4
+"""Messages that may begin and not have come between two looks: none of them has been seen to take memory."""
 _PATIENCE_SECONDS = 1.0
 """How long a message may take while other calls wait for their turn."""
 
@@ -38,11 +40,14 @@ class Receptions:
         self._limit_bytes = limit_bytes
         self._resident = resident
         self._look_at_memory: asyncio.TimerHandle | None = None
-        self._resident_before: int | None = None
-        """What the process took when the first of the messages that take their time was seen."""
+        self._resident_before = 0
+        """What the process took before the first of the messages that are looked at."""
         self._must_return_memory = False
+        self._is_returning = False
         self._receiving: dict[asyncio.Task[object], float] = {}
         """When each task began to receive, in the order in which they did."""
+        self._unseen: set[asyncio.Task[object]] = set()
+        """Those that have begun since the last look at the memory."""
         self._ended: dict[asyncio.Task[object], str] = {}
         """Tasks that are cancelled, and why."""
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -56,8 +61,7 @@ class Receptions:
             if not isinstance(data, bytes):
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a call without a request, expected one message")
             answer = call(data, context)
-            # If the call is aborted, this frame waits for the garbage collector: the message must not.
-            del data
+            del data  # as OpenLimit does
             return await answer
 
         return with_message
@@ -66,13 +70,16 @@ class Receptions:
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
-        while len(self._receiving) >= self._limit:
+        while not self._may_begin():
             await self._turn(loop)
         self._receiving[task] = loop.time()
         if self._waiting:
             self._watch(loop)
-        if self._look_at_memory is None and self._limit_bytes >= 0:
-            self._look_at_memory = loop.call_later(_LOOK_SECONDS, self._bound_memory, loop)
+        if self._limit_bytes >= 0:
+            self._unseen.add(task)
+            if self._look_at_memory is None:
+                self._resident_before = self._resident()
+                self._look_at_memory = loop.call_later(_LOOK_SECONDS, self._bound_memory, loop)
         try:
             return await context.read()
         except asyncio.CancelledError:
@@ -82,9 +89,13 @@ class Receptions:
             task.uncancel()
         finally:
             del self._receiving[task]
+            self._unseen.discard(task)
             self._ended.pop(task, None)
             self._let_next()
         await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
+
+    def _may_begin(self) -> bool:
+        return len(self._receiving) < self._limit and len(self._unseen) < _BETWEEN_LOOKS
 
     async def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wait until a call has its message, or its client has left; later calls may be faster."""
@@ -117,6 +128,8 @@ class Receptions:
     def _end_late(self, loop: asyncio.AbstractEventLoop) -> None:
         """End as many receptions that have had their time as calls wait."""
         self._look = None
+        if len(self._receiving) < self._limit:  # the others wait for the next look only
+            return
         late = [
             task
             for task, began in self._receiving.items()
@@ -131,24 +144,29 @@ class Receptions:
     def _bound_memory(self, loop: asyncio.AbstractEventLoop) -> None:
         """Look at the memory while a message has not come since the last look, and end messages if it has grown."""
         self._look_at_memory = None
+        self._unseen.clear()
         seen = loop.time() - _LOOK_SECONDS
         slow = [task for task, began in self._receiving.items() if began <= seen and task not in self._ended]
+        grown = self._resident() - self._resident_before
         if slow:
-            resident = self._resident()
-            if self._resident_before is None:
-                self._resident_before = resident
-            elif resident - self._resident_before > self._limit_bytes:
+            if grown > self._limit_bytes:
                 self._must_return_memory = True
                 message = f"messages that are received at a time have taken {self._limit_bytes} bytes, the limit"
                 for task in [task for task in self._receiving if task not in self._ended][1:]:
                     self._end(task, message)
-        else:
-            self._resident_before = None
-            if self._must_return_memory:  # so that the next look has something to compare with
-                self._must_return_memory = False
-                loop.run_in_executor(None, return_freed_memory)
-        if self._receiving or self._must_return_memory:
+        elif (self._must_return_memory or grown > self._limit_bytes // 2) and not self._is_returning:
+            # What messages have freed would be taken for growth, and what is kept of it adds up.
+            self._must_return_memory, self._is_returning = False, True
+            loop.run_in_executor(None, return_freed_memory).add_done_callback(self._returned)
+        for _ in range(_BETWEEN_LOOKS):
+            self._let_next()
+        if self._receiving or self._waiting or self._must_return_memory:
             self._look_at_memory = loop.call_later(_LOOK_SECONDS, self._bound_memory, loop)
+
+    def _returned(self, _: asyncio.Future[None]) -> None:
+        """Take what the process has now for its own, however many messages follow one another."""
+        self._is_returning = False
+        self._resident_before = self._resident()
 
     def _end(self, task: asyncio.Task[object], reason: str) -> None:
         self._ended[task] = reason
