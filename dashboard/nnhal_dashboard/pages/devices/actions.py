@@ -14,8 +14,8 @@ from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of
 
 router = APIRouter()
-_NAMES_FILE = re.compile(r".*(file|path|dir|directory|ca|certificate|key)")
-"""Names of options whose values are files of this host, such as ``token_file`` and ``tls_ca``."""
+_NAMES_FILE = re.compile(r".*(file|path|dir|directory|ca|certificate|key|memory)")
+"""Names of options whose values are files of this host, such as ``token_file``, ``tls_ca`` and ethos_u's ``memory``."""
 
 
 @router.post("/processes/{command}")

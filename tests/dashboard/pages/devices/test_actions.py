@@ -108,7 +108,16 @@ def test_an_option_without_a_value_starts_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["token_file=secret", "tls_ca=ca.pem", "tls_key=key.pem", "tls_certificate=c.pem", "profile=/etc/passwd"]
+    "option",
+    [
+        "token_file=secret",
+        "tls_ca=ca.pem",
+        "tls_key=key.pem",
+        "tls_certificate=c.pem",
+        "profile=/etc/passwd",
+        "profile=bare",
+        "memory=bare",
+    ],
 )
 def test_an_option_that_names_a_file_starts_nothing(option: str) -> None:
     collector = _supervised()
