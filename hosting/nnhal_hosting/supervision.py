@@ -158,8 +158,8 @@ class Child:
 
         It gets its admin key over the socket pair, where no other process sees it: a random one if none is given.
         ``heard`` is called with each line of its standard error, which also goes to this process's own. ``variables``
-        are added to its environment. With a ``zygote`` it is forked from that if it can be, as one for which none of
-        ``stderr``, ``inherited`` and ``variables`` is given.
+        are added to its environment. With a ``zygote`` it is forked from that if it can be, as one for which neither
+        ``stderr`` nor ``inherited`` is given.
         Raises OSError, or ValueError if the key is not one.
         """
         self.admin_key = checked_admin_key(admin_key) if admin_key else new_admin_key()
@@ -167,13 +167,14 @@ class Child:
         self._socket, theirs = socket.socketpair()
         with theirs:
             send_admin_key(self._socket, self.admin_key)
-            forked = None if zygote is None else _forked(zygote, module, arguments, theirs)
+            environment = {**os.environ, **(variables or {})}
+            forked = None if zygote is None else _forked(zygote, module, arguments, theirs, environment)
             self.process: ForkedProcess | subprocess.Popen[bytes] = forked or subprocess.Popen(
                 [*self.command, "--supervisor", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE if stderr is None else stderr,
                 pass_fds=[theirs.fileno(), *inherited],
-                env=None if variables is None else {**os.environ, **variables},
+                env=environment,
             )
         self.name = " ".join([module, *arguments])
         self._said: list[str] = []
@@ -260,10 +261,12 @@ class Child:
         return f": {said}" if said else ""
 
 
-def _forked(zygote: Zygote, module: str, arguments: Sequence[str], supervision: socket.socket) -> ForkedProcess | None:
+def _forked(
+    zygote: Zygote, module: str, arguments: Sequence[str], supervision: socket.socket, environment: Mapping[str, str]
+) -> ForkedProcess | None:
     """Return None if the zygote cannot fork the process, which is then started without it."""
     try:
-        return zygote.fork(module, arguments, supervision.fileno())
+        return zygote.fork(module, arguments, supervision.fileno(), environment)
     except OSError as error:
         _log.warning("a process starts without a zygote", module=module, reason=str(error))
         return None

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -29,8 +29,8 @@ from typing import IO, Any
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
-_MOST_BYTES = 65536
-"""Of a request: the words of a command line."""
+_MOST_BYTES = 1 << 17
+"""Of a request: the words of a command line, and an environment."""
 _ROOM = " " * 4096
 """An argument of no meaning: what is forked writes its own command line over the zygote's, which must be longer."""
 _FIRST_OTHER = 3
@@ -55,15 +55,23 @@ class Zygote:
         self._lock = threading.Lock()
         self._parent: _Parent | None = None
 
-    def fork(self, module: str, arguments: Sequence[str], supervision: int) -> ForkedProcess:
+    def fork(
+        self, module: str, arguments: Sequence[str], supervision: int, environment: Mapping[str, str]
+    ) -> ForkedProcess:
         """Start ``python -m MODULE ARGUMENTS… --supervisor FD`` with the descriptor, and a pipe as standard error.
 
-        Raises OSError if it cannot, also with a new zygote.
+        It runs in this process's directory. Raises OSError if it cannot, also with a new zygote.
         """
+        started = {
+            "module": module,
+            "arguments": arguments,
+            "environment": dict(environment),
+            "directory": os.getcwd(),  # noqa: PTH109 - a name, not a path to work with
+        }
         end, stderr = os.pipe()
         said = os.fdopen(end, "rb")
         try:
-            parent, answer = self._ask({"module": module, "arguments": arguments}, (supervision, stderr))
+            parent, answer = self._ask(started, (supervision, stderr))
             if "pid" not in answer:
                 raise OSError(answer["error"])
             return ForkedProcess(parent, answer["pid"], said)
@@ -209,7 +217,7 @@ def main() -> None:
         else:
             if pid == 0:
                 supervisor.detach()
-                _become(request["module"], request["arguments"], *descriptors)
+                _become(request, *descriptors)
                 break
             supervisor.send(json.dumps({"pid": pid}).encode())
         for descriptor in descriptors:
@@ -224,8 +232,12 @@ def _status_of(pid: int) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def _become(module: str, arguments: Sequence[str], supervision: int, stderr: int) -> None:
-    """Run the module as ``python -m`` does, with the standard descriptors and that of the supervisor."""
+def _become(request: dict[str, Any], supervision: int, stderr: int) -> None:
+    """Run a module as ``python -m`` does, with the standard descriptors and that of the supervisor."""
+    module, arguments = request["module"], request["arguments"]
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["directory"])
     os.dup2(stderr, sys.stderr.fileno())
     os.closerange(_FIRST_OTHER, supervision)
     os.closerange(supervision + 1, os.sysconf("SC_OPEN_MAX"))

@@ -67,7 +67,7 @@ def test_a_forked_device_looks_like_one_that_was_started_alone(zygote: Zygote, s
 def kinds_of_descriptors(pid: int) -> list[str]:
     """What a process has open: sockets, pipes and so on, without their numbers."""
     links = [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
-    return sorted(link.partition("[")[0] for link in links)
+    return sorted(link.partition("[")[0].replace(f"/proc/{pid}/", "/proc/self/") for link in links)
 
 
 def test_what_it_says_goes_to_its_supervisor(zygote: Zygote, short_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import Child
-from tests.support.processes import device_process
+from tests.support.processes import WARM, device_process
 from tests.support.waiting import wait_until
 
 DRIVERS = ("cpu_acc", "cpu_ref")
@@ -78,7 +78,7 @@ def front_door(over: Devices, repository: Path, *options: str) -> Iterator[Serve
     """Run a framework until the context ends; it is ready when the context begins."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         endpoint = Endpoint(Path(directory) / "framework", "framework")
-        child = Child("nnhal_service", arguments(endpoint.directory, repository, over, *options))
+        child = Child("nnhal_service", arguments(endpoint.directory, repository, over, *options), zygote=WARM)
         try:
             child.wait_until_ready()
             wait_until(lambda: {"grpc", "http"} <= addresses(child).keys(), "the addresses are printed")

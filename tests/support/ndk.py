@@ -26,6 +26,7 @@ from nnhal_client.ndk import Burst, Compilation, Device, Execution, NeuralNetwor
 from nnhal_hosting.polling import Work
 from nnhal_hosting.supervision import Child
 from tests.support.models import Recipe
+from tests.support.processes import WARM
 from tests.support.scripted import Call, Script
 
 
@@ -33,7 +34,7 @@ from tests.support.scripted import Call, Script
 def framework_over(directory: Path, endpoints: Mapping[str, Endpoint]) -> Iterator[Framework]:
     """Start a framework over devices that serve already, and open a session with it."""
     named = [word for name, e in endpoints.items() for word in ("--device", f"{name}={e.directory}")]
-    child = Child("nnhal_service", ["--endpoint", str(directory / "framework"), *named])
+    child = Child("nnhal_service", ["--endpoint", str(directory / "framework"), *named], zygote=WARM)
     try:
         child.wait_until_ready()
         with connect(directory / "framework") as session:

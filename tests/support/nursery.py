@@ -35,9 +35,11 @@ from tests.support.waiting import stop, wait_for_death, wait_until
 Stage = Literal["prepare", "execute"]
 _PAUSE = Event()
 _IMPORTED = (
+    "nnhal.kernels",
     "nnhal.operations",
+    "nnhal.support",
     "nnhal_devices.host",
-    *(f"nnhal_devices.{name}" for name in ("cpu_acc", "cpu_ref", "ethos_n", "ethos_u", "gpu_acc", "npu_support")),
+    *(f"nnhal_devices.{name}" for name in ("cpu_acc", "cpu_ref", "ethos_n", "ethos_u", "gpu_acc")),
     "nnhal_hosting",
 )
 """Packages of which devices use modules."""

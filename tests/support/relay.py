@@ -17,6 +17,7 @@ from nnhal_client import Framework, Model, connect
 from nnhal_hosting.supervision import Child
 from tests.support.drawn_values import integers
 from tests.support.nursery import Nursery
+from tests.support.processes import WARM
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
 from tests.support.waiting import wait_until
 
@@ -63,7 +64,7 @@ class Relay:
             self.nursery.start(name)
         endpoints = [f"--device={name}={self.nursery.endpoint(name).directory}" for name in DEVICES]
         self.framework = directory / "framework"
-        self.process = Child("nnhal_service", ["--endpoint", str(self.framework), *endpoints])
+        self.process = Child("nnhal_service", ["--endpoint", str(self.framework), *endpoints], zygote=WARM)
         self.process.wait_until_ready()
         with connect(self.framework) as session:
             reference = session.load(self.path, devices=["cpu_ref"])
