@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import Child
+from nnhal_hosting.zygote import Zygote
 from tests.support.processes import WARM, device_process
 from tests.support.waiting import wait_until
 
@@ -74,11 +75,11 @@ def arguments(directory: Path, repository: Path, over: Devices, *options: str) -
 
 
 @contextmanager
-def front_door(over: Devices, repository: Path, *options: str) -> Iterator[Served]:
+def front_door(over: Devices, repository: Path, *options: str, zygote: Zygote | None = WARM) -> Iterator[Served]:
     """Run a framework until the context ends; it is ready when the context begins."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         endpoint = Endpoint(Path(directory) / "framework", "framework")
-        child = Child("nnhal_service", arguments(endpoint.directory, repository, over, *options), zygote=WARM)
+        child = Child("nnhal_service", arguments(endpoint.directory, repository, over, *options), zygote=zygote)
         try:
             child.wait_until_ready()
             wait_until(lambda: {"grpc", "http"} <= addresses(child).keys(), "the addresses are printed")

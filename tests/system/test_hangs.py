@@ -171,7 +171,7 @@ def test_a_device_that_the_framework_cannot_kill_is_fallen_back_from(
     with held_device(short_path) as device, device_process("cpu_ref", short_path) as (_, reference):
         over = Devices({NAME: device.endpoint, "cpu_ref": reference}, {})
         monkeypatch.setattr(sys, "executable", str(command))
-        with front_door(over, repository, "--hang-secs", "0.2") as served:
+        with front_door(over, repository, "--hang-secs", "0.2", zygote=None) as served:
             monkeypatch.undo()
             held = Held(device, 0, served, repository)
             run_once(held)
