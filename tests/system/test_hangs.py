@@ -212,7 +212,7 @@ def test_a_device_that_is_debugged_is_left_alone(impatient: Held) -> None:
     execution = impatient.device.next()
     with traced(impatient.pid):
         is_left_alone(impatient, execution, "a debugger traces it")
-    second.result()
+        second.result()  # else the tracing could end before the device has answered again
     assert is_used(impatient)
 
 

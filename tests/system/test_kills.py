@@ -16,7 +16,7 @@ import pytest
 from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
-from nnhal_client import Binding, connect
+from nnhal_client import Binding, Framework, connect
 from tests.support.relay import CPU_FIRST, CPU_LAST, DEVICES, TOLERANCE, Client, Fallback, Order, Relay, feed, result
 from tests.support.resources import resident_bytes, resources_of, threads_of
 from tests.support.waiting import settled, wait_until
@@ -228,6 +228,7 @@ def test_a_stopped_device_does_not_delay_the_use_of_others_and_is_used_when_it_c
             loaded.unload()
             elsewhere.unload()
             used.unload()  # its device is told later
+        wait_until_used(other, victim)
         again = other.load(relay.path, devices=[victim, "cpu_ref"], partitioner="nnapi")
         assert victim in again.steps
         relay.check(again, 4)
@@ -249,6 +250,7 @@ def test_a_run_whose_device_is_stopped_ends_by_its_deadline(relay: Relay, victim
             with pytest.raises(HalError) as caught:
                 binding.run(deadline_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 200_000_000)
             assert caught.value.status in MISSED
+        wait_until_used(session, victim)
         # The run continues when its device does, and then ends.
         wait_until(lambda: runs(binding), "the binding can be used again")
         np.testing.assert_allclose(result(binding.outputs), relay.answers[5], rtol=0, atol=TOLERANCE)
@@ -270,12 +272,15 @@ def test_a_model_can_be_unloaded_while_it_runs_on_a_stopped_device(relay: Relay)
             relay.check(session.load(relay.path, devices=["cpu_ref"]), 6)
         with RemoteDevice(relay.nursery.endpoint(victim)) as device:
             wait_until(lambda: device.usage().executions == 0, f"{victim} has nothing left of the run")
-        # The framework may have taken the device for one that hangs.
-        wait_until(
-            lambda: victim in {device.name for device in session.devices() if device.available},
-            f"{victim} is used again",
-        )
+        wait_until_used(session, victim)
         relay.check(relay.load(session, "allow"), 7)
+
+
+def wait_until_used(session: Framework, victim: str) -> None:
+    """Wait until a device that continues is used, if the framework has taken it for one that hangs."""
+    wait_until(
+        lambda: victim in {device.name for device in session.devices() if device.available}, f"{victim} is used again"
+    )
 
 
 def runs(binding: Binding) -> bool:
