@@ -78,8 +78,9 @@ def measured_requests(
 def _with_mean(mean: float, seconds: Sequence[float]) -> tuple[float, ...]:
     """Scale times to a mean; what noise has made negative counts as nothing."""
     positive = [max(0.0, each) for each in seconds]
-    factor = mean * len(positive) / sum(positive)
-    return tuple(each * factor for each in positive)
+    if not (total := sum(positive)):
+        return (mean,) * len(positive)
+    return tuple(each * mean * len(positive) / total for each in positive)
 
 
 def measured_host(root: Path, seconds: float, rounds: int, say: Callable[[str], None]) -> HostFigures:
