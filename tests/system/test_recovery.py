@@ -137,7 +137,7 @@ def test_after_a_fallback_the_ledger_shows_the_fallback_device(
         ("b", "cpu_acc", "gpu_acc"),
         ("y", "gpu_acc", ""),
     ]
-    os.kill(testbed.pid("gpu_acc"), signal.SIGKILL)
+    kill_for_good(testbed, "gpu_acc")
     _, report = model.run_with_report({"x": X})
     assert report.fell_back
     devices = {step.step: step.device for step in report.steps}
