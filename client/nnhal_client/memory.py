@@ -59,15 +59,16 @@ class DomainMemory(Closing):
         self.device = answer.device
         self.host: Memory | None = memory_from_wire(answer.host, calls.take) if answer.HasField("host") else None
 
-    def copy_from(self, source: Array | Memory | DomainMemory) -> None:
-        """Copy all values from the source: of an array or of shared memory as many bytes as this memory has, of other
-        memory all that it holds.
+    def copy_from(self, source: Array | Memory | DomainMemory, dimensions: Dimensions = ()) -> None:
+        """Copy all values from the source, which has exactly as many bytes.
 
-        Raises HalError if they do not fit, the source holds none, or a device refuses; then no values are held.
+        An array and other memory bring their dimensions. Shared memory has ``dimensions``, by default those that this
+        memory was allocated with. Raises HalError if sizes or dimensions do not agree, the source holds no values, or a
+        device refuses; then no values are held.
         """
         if isinstance(source, np.ndarray):
-            source = _staged(source)
-        self._copy(self._end(source), wire.MemoryEnd(memory=self.handle))
+            dimensions, source = dimensions or source.shape, _staged(source)
+        self._copy(self._end(source), wire.MemoryEnd(memory=self.handle), dimensions)
 
     def copy_to(self, destination: Array | Memory | DomainMemory) -> None:
         """Copy all values to a destination of exactly as many bytes. Raises as ``copy_from``."""
@@ -83,8 +84,9 @@ class DomainMemory(Closing):
         """Release it; bindings that use it keep it. Harmless when repeated."""
         self._calls.release(self._stub.FreeMemory, wire.FreeMemoryRequest(memory=self.handle))
 
-    def _copy(self, source: wire.MemoryEnd, destination: wire.MemoryEnd) -> None:
-        self._calls.call(self._stub.CopyMemory, wire.CopyMemoryRequest(source=source, destination=destination))
+    def _copy(self, source: wire.MemoryEnd, destination: wire.MemoryEnd, dimensions: Dimensions = ()) -> None:
+        request = wire.CopyMemoryRequest(source=source, destination=destination, dimensions=dimensions)
+        self._calls.call(self._stub.CopyMemory, request)
 
     def _end(self, memory: Memory | DomainMemory) -> wire.MemoryEnd:
         if isinstance(memory, DomainMemory):

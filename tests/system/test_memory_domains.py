@@ -112,10 +112,10 @@ def test_a_failed_copy_leaves_no_values(framework: Framework, path: Path) -> Non
     memory, empty = (framework.allocate([model.input_role(name)]) for name in "xz")
     with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised"):
         content(memory)
-    for source in (empty, X[:, :32], np.zeros((2, 64), np.float32), create_ashmem(4)):
+    for source in (empty, X[:, :32], X.reshape(64, 1), np.zeros((2, 64), np.float32), create_ashmem(4)):
         memory.copy_from(X)
         np.testing.assert_array_equal(content(memory), X)
-        with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised|bytes, expected 256"):
+        with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised|bytes, expected 256|dimensions that agree"):
             memory.copy_from(source)
         with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised"):
             content(memory)
@@ -336,6 +336,39 @@ def test_an_output_of_unknown_dimensions_becomes_an_input_of_its_actual_ones(
         binding.fill({"z": twice})
         binding.run()
         np.testing.assert_allclose(binding.outputs["y"], np.tanh(np.tanh(2 * twice) + twice), atol=1e-6)
+
+
+@pytest.mark.contract("MR-15")
+def test_an_input_has_the_dimensions_of_what_its_memory_holds_at_each_run(framework: Framework, tmp_path: Path) -> None:
+    model = framework.load(save(tmp_path / "open.onnx", ["n", 64]), devices=["cpu_ref"])
+    memory = framework.allocate([model.output_role("y"), model.input_role("x")])
+    binding = model.bind(memories={"x": memory}, dimensions={"z": (1, 64), "y": (3, 64)})
+    binding.fill({"z": X})
+
+    def check(held: Array) -> None:
+        binding.run()
+        np.testing.assert_allclose(binding.outputs["y"][: len(held)], np.tanh(held + X), atol=1e-6)
+
+    for count in (2, 3, 1):
+        memory.copy_from(np.repeat(X, count, axis=0))
+        check(np.repeat(X, count, axis=0))
+    twice = np.repeat(X, 2, axis=0)
+    with model_binding(model, {"y": memory}, {"x": (2, 64), "z": (2, 64)}) as filling:
+        filling.fill({"x": twice, "z": twice})
+        filling.run()
+    check(np.tanh(2 * twice))
+
+
+def test_shared_memory_is_copied_with_the_dimensions_that_are_given(framework: Framework, tmp_path: Path) -> None:
+    model = framework.load(save(tmp_path / "open.onnx", ["n", 64]), devices=["cpu_ref"])
+    memory, other = (framework.allocate([model.input_role(name)]) for name in "xz")
+    blob = create_blob(2 * X.nbytes)
+    with refused(ErrorStatus.INVALID_ARGUMENT, "all known"):
+        memory.copy_from(blob)
+    memory.copy_from(blob, (2, 64))
+    np.testing.assert_array_equal(content(memory, np.ones((2, 64), np.float32)), np.zeros((2, 64), np.float32))
+    with refused(ErrorStatus.INVALID_ARGUMENT, r"dimensions \[2, 64\], which only"):
+        other.copy_from(memory, (2, 64))
 
 
 @contextmanager

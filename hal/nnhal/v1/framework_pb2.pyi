@@ -2271,6 +2271,7 @@ class CopyMemoryRequest(_message.Message):
 
     SOURCE_FIELD_NUMBER: _builtins.int
     DESTINATION_FIELD_NUMBER: _builtins.int
+    DIMENSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def source(self) -> Global___MemoryEnd:
         """Where to copy from."""
@@ -2279,15 +2280,20 @@ class CopyMemoryRequest(_message.Message):
     def destination(self) -> Global___MemoryEnd:
         """Where to copy to."""
 
+    @_builtins.property
+    def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The dimensions of the values of a source that is the client's memory; empty takes those of the destination."""
+
     def __init__(
         self,
         *,
         source: Global___MemoryEnd | None = ...,
         destination: Global___MemoryEnd | None = ...,
+        dimensions: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "dimensions", b"dimensions", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -50,12 +50,17 @@ class MemoryServicer:
     def CopyMemory(self, request: wire.CopyMemoryRequest, context: grpc.ServicerContext) -> wire.CopyMemoryResponse:
         session = self._sessions.of(context)
         source, destination = (_end(session, end, what) for end, what in _ends(request))
+        dimensions = tuple(request.dimensions)
+        if dimensions and (isinstance(source, AllocatedMemory) or not isinstance(destination, AllocatedMemory)):
+            invalid_argument(
+                f"a copy with dimensions {list(dimensions)}, which only a source takes that is the client's memory"
+            )
         with gone_is_unavailable():
             if isinstance(destination, AllocatedMemory):
                 if isinstance(source, AllocatedMemory):
                     destination.copy_from_other(source)
                 else:
-                    destination.copy_from(source)
+                    destination.copy_from(source, dimensions)
             elif isinstance(source, AllocatedMemory):
                 source.copy_to(destination)
             else:

@@ -88,7 +88,7 @@ def client_slots(
                 invalid_argument(f"output {binding.name} is omitted; only an input may be")
             slots[operand] = OmittedSlot(element, stated)
         elif binding.memory is not None:
-            if not is_output and not stated:
+            if not is_output and not stated and not binding.memory.device:
                 stated = binding.memory.dimensions
             slots[operand] = _in_memory(element, stated, binding.memory, dimensions[operand], name)
         else:

@@ -210,10 +210,11 @@ class DeviceSlot(Slot):
         self._staged: Memory | None = None
 
     def to_read(self, own: bool) -> MemoryRange:
+        self.dimensions = combine(self._memory.dimensions, self.stated) or self.stated
         if own:
             return MemoryRange(self._memory.pool)
         memory = self._memory.to_host()
-        return MemoryRange(memory, 0, self.element.size(combine(self._memory.dimensions, self.dimensions) or ()))
+        return MemoryRange(memory, 0, self.element.size(self.dimensions))
 
     def to_write(self, own: bool) -> MemoryRange:
         """Where the value is to be written. Raises GENERAL_FAILURE if its size on the host is unknown."""

@@ -67,13 +67,13 @@ class AllocatedMemory:
         """Whether it has been freed."""
         return self._closed
 
-    def copy_from(self, source: Memory) -> None:
-        """Copy all values from a client's memory of the same size.
+    def copy_from(self, source: Memory, values_dimensions: Dimensions = ()) -> None:
+        """Copy all values from a client's memory of the same size; without ``values_dimensions`` it has the memory's.
 
-        Raises INVALID_ARGUMENT if the sizes differ or the dimensions are unknown, and HalError or TransportError if
+        Raises INVALID_ARGUMENT if sizes or dimensions differ or some are unknown, and HalError or TransportError if
         copying fails. After any failure the memory is uninitialised.
         """
-        with self._filling(()) as dimensions:
+        with self._filling(values_dimensions) as dimensions:
             size = self.description.size_of(dimensions)
             _require_size(validate_pool(source, "the source"), size, "source", dimensions)
             self._fill(source, size, dimensions)
