@@ -9,6 +9,8 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from nnhal_hosting.supervision import Child
 from tests.support.front_door import Served
 from tests.support.repositories import numbers
@@ -49,9 +51,15 @@ class Connection:
 
 def workers_of(child: Child) -> set[int]:
     """The processes of a framework's front workers."""
-    children = Path(f"/proc/{child.pid}/task").glob("*/children")
-    pids = [int(pid) for task in children for pid in task.read_text().split()]
-    return {pid for pid in pids if MODULE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    return {process.pid for process in psutil.Process(child.pid).children() if MODULE in _command(process)}
+
+
+def _command(process: psutil.Process) -> str:
+    """How a process was started; empty if it has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 @contextmanager
