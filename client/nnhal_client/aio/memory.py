@@ -7,6 +7,7 @@ import asyncio
 from nnhal.arrays import Array
 from nnhal.contexts import AsyncClosing
 from nnhal.types import Memory
+from nnhal.types.layout import Dimensions
 from nnhal_client.memory import DomainMemory
 
 
@@ -19,9 +20,9 @@ class AsyncDomainMemory(AsyncClosing):
         self.device = blocking.device
         self.host = blocking.host
 
-    async def copy_from(self, source: Array | Memory | AsyncDomainMemory) -> None:
-        """Copy all values from the source. Raises as ``DomainMemory.copy_from``."""
-        await asyncio.to_thread(self._blocking.copy_from, _blocking(source))
+    async def copy_from(self, source: Array | Memory | AsyncDomainMemory, dimensions: Dimensions = ()) -> None:
+        """Copy all values from the source. Takes and raises what ``DomainMemory.copy_from`` does."""
+        await asyncio.to_thread(self._blocking.copy_from, _blocking(source), dimensions)
 
     async def copy_to(self, destination: Array | Memory | AsyncDomainMemory) -> None:
         """Copy all values to a destination of exactly as many bytes. Raises as ``copy_from``."""
