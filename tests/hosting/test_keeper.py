@@ -10,6 +10,7 @@ import pytest
 
 from nnhal_hosting.keeper import Keeper, KeptState
 from nnhal_hosting.supervision import Child, StartError
+from tests.support.processes import WARM
 from tests.support.waiting import stop, wait_until
 
 
@@ -24,7 +25,9 @@ def telling(lines: list[str]) -> Callable[[str, str], None]:
 
 @pytest.fixture
 def keeper(short_path: Path, lines: list[str]) -> Iterator[Keeper]:
-    kept = Keeper("null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(short_path)]), telling(lines))
+    kept = Keeper(
+        "null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(short_path)], zygote=WARM), telling(lines)
+    )
     kept.keep()
     yield kept
     kept.leave().stop()
@@ -43,7 +46,9 @@ def test_a_process_that_dies_is_started_again(keeper: Keeper, lines: list[str]) 
 
 
 def test_a_process_that_was_left_is_not_started_again(short_path: Path, lines: list[str]) -> None:
-    keeper = Keeper("null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(short_path)]), telling(lines))
+    keeper = Keeper(
+        "null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(short_path)], zygote=WARM), telling(lines)
+    )
     keeper.keep()
     child = keeper.leave()
     child.process.kill()
@@ -62,7 +67,9 @@ def test_a_process_that_does_not_start_is_an_error(lines: list[str]) -> None:
 
 
 def test_a_process_that_was_left_is_not_waited_for(short_path: Path, lines: list[str]) -> None:
-    keeper = Keeper("null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(short_path)]), telling(lines))
+    keeper = Keeper(
+        "null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(short_path)], zygote=WARM), telling(lines)
+    )
     child = keeper.leave()
     with pytest.raises(StartError, match="was to end before it served"):
         keeper.keep()
@@ -74,7 +81,7 @@ def test_a_process_that_cannot_be_started_again_is_tried_with_growing_delays(
     short_path: Path, lines: list[str]
 ) -> None:
     arguments = ["null", "--endpoint", str(short_path)]
-    keeper = Keeper("null", lambda: Child("nnhal_devices", arguments), telling(lines))
+    keeper = Keeper("null", lambda: Child("nnhal_devices", arguments, zygote=WARM), telling(lines))
     keeper.keep()
     arguments[0] = "bogus"
     keeper.child.process.kill()
@@ -95,7 +102,7 @@ def test_a_lack_of_descriptors_delays_a_start_and_ends_nothing(short_path: Path,
         if lacking[0]:
             lacking[0] = False
             raise OSError(errno.EMFILE, "Too many open files")
-        return Child("nnhal_devices", ["null", "--endpoint", str(short_path)])
+        return Child("nnhal_devices", ["null", "--endpoint", str(short_path)], zygote=WARM)
 
     keeper = Keeper("null", launch, telling(lines))
     keeper.keep()
@@ -113,7 +120,7 @@ def test_nothing_that_fails_ends_the_watch(short_path: Path, lines: list[str]) -
     def launch() -> Child:
         if failures:
             raise failures.pop()
-        return Child("nnhal_devices", ["null", "--endpoint", str(short_path)])
+        return Child("nnhal_devices", ["null", "--endpoint", str(short_path)], zygote=WARM)
 
     def tell(kind: str, text: str) -> None:
         lines.append(f"{kind}: {text}")

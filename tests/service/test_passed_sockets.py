@@ -24,6 +24,7 @@ from nnhal_service.settings import ServiceSettings
 DIGITS = Path(__file__).parents[2] / "tools/nnhal_tools/demo/data/digits.onnx"
 HANDS_OVER = """
 import os, sys
+from tests.support.processes import WARM
 count = int(sys.argv[1])
 given = [int(text) for text in sys.argv[2].split(",")]
 names, arguments = sys.argv[3], sys.argv[4:]
@@ -79,7 +80,7 @@ def arguments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     directory = tmp_path_factory.mktemp("bed")
     (directory / "models/digits/1").mkdir(parents=True)
     shutil.copy(DIGITS, directory / "models/digits/1/model.onnx")
-    device = Child("nnhal_devices", ["cpu_acc", "--endpoint", str(directory / "cpu_acc")])
+    device = Child("nnhal_devices", ["cpu_acc", "--endpoint", str(directory / "cpu_acc")], zygote=WARM)
     try:
         device.wait_until_ready()
         yield [

@@ -12,12 +12,14 @@ import sys
 import termios
 from collections.abc import Iterator, Sequence
 
+from tests.support import warm_command
+
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def nnhal(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run the command and wait until it ends."""
-    return subprocess.run(command(arguments), capture_output=True, text=True, timeout=timeout, check=False)
+    """Run the command in a warm process and wait until it ends."""
+    return warm_command.run(arguments, timeout)
 
 
 def nnhal_on_terminal(columns: int, *arguments: str) -> tuple[int, str]:
