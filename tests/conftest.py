@@ -62,7 +62,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def _no_garbage() -> None:
     """Collect reference cycles that earlier modules left, since some tests count objects and descriptors.
 
-    What is there then is imported modules and collected tests, for the most part: a collection does not look at it again.
+    What is there then is imported modules and collected tests, for the most part: no collection looks at it again.
     """
     gc.collect()
     gc.freeze()

@@ -20,11 +20,11 @@ import pytest
 from nnhal_hosting.supervision import Child
 from nnhal_service.front_settings import check_passed, listener_of
 from nnhal_service.settings import ServiceSettings
+from tests.support.processes import WARM
 
 DIGITS = Path(__file__).parents[2] / "tools/nnhal_tools/demo/data/digits.onnx"
 HANDS_OVER = """
 import os, sys
-from tests.support.processes import WARM
 count = int(sys.argv[1])
 given = [int(text) for text in sys.argv[2].split(",")]
 names, arguments = sys.argv[3], sys.argv[4:]

@@ -9,13 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-_STARTS_PROCESSES = (
-    "subprocess",
-    "multiprocessing",
-    "nnhal_hosting.supervision",
-    "nnhal_tools.up",
-    "tests.support.warm_command",
-)
+_STARTS_PROCESSES = ("subprocess", "multiprocessing", "nnhal_hosting.supervision", "nnhal_tools.up")
 """Modules that a quick test uses nothing of, neither itself nor by its fixtures and helpers."""
 
 
