@@ -30,12 +30,11 @@ def main() -> int:
     from nnhal_devices.registry import create_driver, driver_names, registry
     from nnhal_hosting.access import TokenFileError
     from nnhal_hosting.admin.oversight import oversight_of
+    from nnhal_hosting.interpreter_sharing import set_start_apart, share_interpreter
     from nnhal_hosting.logs import configure_logs, get_logger
-    from nnhal_hosting.politeness import set_start_apart, share_interpreter
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision, add_supervision_argument
-    from nnhal_hosting.thread_names import show_thread_names
-    from nnhal_hosting.thread_starts import refuse_threads_without_memory
+    from nnhal_hosting.threads import refuse_threads_without_memory, show_thread_names
 
     parser = argparse.ArgumentParser(
         "nnhal device",

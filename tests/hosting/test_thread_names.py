@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import sys, threading
 from concurrent.futures import ThreadPoolExecutor
-from nnhal_hosting.thread_names import show_thread_names
+from nnhal_hosting.threads import show_thread_names
 
 def shown():
     return open("/proc/thread-self/comm").read().rstrip()

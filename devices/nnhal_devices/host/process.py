@@ -54,7 +54,7 @@ from nnhal_devices.host.wire.limits import WireLimits
 from nnhal_devices.host.wire.own_device import OwnDevice
 from nnhal_devices.host.wire.server import WireServer
 from nnhal_hosting.admin.oversight import NO_OVERSIGHT, Oversight
-from nnhal_hosting.admin.registration import serve_admin
+from nnhal_hosting.admin.servicer import serve_admin
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.polling import Poller
 from nnhal_hosting.server import ServerProcess

@@ -1,9 +1,15 @@
-"""grpc.health.v1 for the services of a process. gRPC's own servicer has watchers of one name forget one another."""
+"""gRPC's own services for a process: grpc.health.v1 and server reflection.
+
+gRPC's health servicer has watchers of one name forget one another. Of reflection, nothing is imported until a client
+asks for it.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2 as wire
@@ -67,3 +73,31 @@ class ProcessHealth(health_pb2_grpc.HealthServicer):
         if name not in self._names:
             return wire.HealthCheckResponse.SERVICE_UNKNOWN
         return wire.HealthCheckResponse.NOT_SERVING if self._is_ending else wire.HealthCheckResponse.SERVING
+
+
+SERVICE_NAME = "grpc.reflection.v1alpha.ServerReflection"
+_METHOD = "ServerReflectionInfo"
+REFLECT = f"/{SERVICE_NAME}/{_METHOD}"
+
+
+def reflection_handler(services: Sequence[str]) -> grpc.GenericRpcHandler[Any, Any]:
+    """What answers for the named services, whose descriptors are in protobuf's default pool."""
+
+    @cache
+    def servicer() -> Any:
+        from grpc_reflection.v1alpha import reflection
+
+        return reflection.ReflectionServicer(services)
+
+    def answer(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        answers: Iterator[Any] = servicer().ServerReflectionInfo(requests, context)
+        return answers
+
+    handler = grpc.stream_stream_rpc_method_handler(answer, _decoded, lambda response: response.SerializeToString())
+    return grpc.method_handlers_generic_handler(SERVICE_NAME, {_METHOD: handler})
+
+
+def _decoded(raw: bytes) -> Any:
+    from grpc_reflection.v1alpha import reflection_pb2
+
+    return reflection_pb2.ServerReflectionRequest.FromString(raw)

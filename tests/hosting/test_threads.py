@@ -7,7 +7,7 @@ import pytest
 
 _START = """
 import threading
-from nnhal_hosting.thread_starts import refuse_threads_without_memory
+from nnhal_hosting.threads import refuse_threads_without_memory
 
 class Stillborn(threading.Thread):
     def _bootstrap(self):  # as if there were no memory for its frame

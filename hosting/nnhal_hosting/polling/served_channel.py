@@ -14,7 +14,7 @@ _ATTENTION_MS = 50
 """How long a thread that has done long work for a channel waits for the next call on it."""
 
 
-class Member:
+class ServedChannel:
     """A channel, and what is done with it. One thread at a time uses it, but for the work of earlier exchanges."""
 
     __slots__ = ("_ended", "_exchange", "channel", "error", "in_turn", "number")

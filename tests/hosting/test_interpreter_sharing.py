@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from nnhal_hosting.politeness import set_start_apart
+from nnhal_hosting.interpreter_sharing import set_start_apart
 
 
 def test_what_a_process_has_made_before_it_serves_is_spared_by_the_collector() -> None:

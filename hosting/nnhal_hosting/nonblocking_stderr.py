@@ -16,7 +16,7 @@ _PATIENCE_MS = 200
 """A reader that is merely busy catches up meanwhile."""
 
 
-class Outlet:
+class NonBlockingStderr:
     """Standard error, for logs: a line that cannot be written is dropped. Safe to use from several threads.
 
     A reader that has stopped, or a full disk, must not stop those who log, nor raise where nobody expects it. How many
@@ -66,5 +66,5 @@ class Outlet:
         return True
 
 
-OUTLET = Outlet()
+STDERR = NonBlockingStderr()
 """That of this process."""

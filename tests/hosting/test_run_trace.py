@@ -4,7 +4,7 @@ from typing import Any
 
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.v1 import framework_pb2
-from nnhal_hosting.recording_trace import recording_trace
+from nnhal_hosting.run_trace import timeline_trace
 
 
 def run(number: int, arrived_ns: int, ended_ns: int) -> wire.FinishedRun:
@@ -24,7 +24,7 @@ def run(number: int, arrived_ns: int, ended_ns: int) -> wire.FinishedRun:
 
 def events_of(runs: list[wire.FinishedRun]) -> tuple[list[dict[str, Any]], dict[tuple[int, int], tuple[str, str]]]:
     """The events of a trace, and the names of its rows by their numbers."""
-    events: Any = recording_trace(runs).as_dict()["traceEvents"]
+    events: Any = timeline_trace(runs).as_dict()["traceEvents"]
     named = [event for event in events if event["ph"] == "M"]
     processes = {event["pid"]: event["args"]["name"] for event in named if event["name"] == "process_name"}
     rows = {

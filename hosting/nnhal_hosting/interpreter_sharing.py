@@ -35,7 +35,7 @@ def set_start_apart() -> None:
     gc.freeze()
 
 
-def politely(items: Iterable[T], every: int = 1) -> Iterator[T]:
+def with_pauses(items: Iterable[T], every: int = 1) -> Iterator[T]:
     """Yield the items, with a pause after each ``every`` of them.
 
     What is computed for an operator between two pauses should take well below a millisecond: requests wait for it.

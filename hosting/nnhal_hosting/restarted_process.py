@@ -20,11 +20,11 @@ _LONGEST_AFTER_SERVING_SECONDS = 0.4
 """A process that serves again and again is needed."""
 _LONGEST_RESTART_SECONDS = 10.0
 STARTED, DIED = "started", "died"
-"""What a keeper tells of its process."""
+"""What is told of the process."""
 
 
-class KeptState(enum.Enum):
-    """How a kept process fares."""
+class RestartState(enum.Enum):
+    """How the process fares."""
 
     STARTING = enum.auto()
     """It runs and does not serve yet."""
@@ -34,7 +34,7 @@ class KeptState(enum.Enum):
     """It has died and will be started again."""
 
 
-class Keeper:
+class RestartedProcess:
     """A process that is started again when it dies, with a longer delay each time that it dies soon after its start."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Keeper:
         self._launch = launch
         self._tell = tell
         self._seconds = 60.0
-        self.state = KeptState.STARTING
+        self.state = RestartState.STARTING
         self.restarts = 0
         """How often it serves again after a death."""
         self.last_end = ""
@@ -66,12 +66,12 @@ class Keeper:
 
     @property
     def waits_for(self) -> str:
-        """What the keeper waits for, in words; empty if the process serves."""
-        if self.state is KeptState.WAITING:
+        """What is waited for, in words; empty if the process serves."""
+        if self.state is RestartState.WAITING:
             return f"its next start in {max(0.0, self._next_start - time.monotonic()):.1f} s"
         if is_stopped(self.child.pid):
             return f"process {self.child.pid}, which a signal has stopped (SIGCONT lets it go on)"
-        if self.state is KeptState.STARTING:
+        if self.state is RestartState.STARTING:
             taken = (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._started_ns) / 1e9
             return f"process {self.child.pid} to serve, for {taken:.0f} of {self._seconds:.0f} s"
         return ""
@@ -83,7 +83,7 @@ class Keeper:
         """
         self._seconds = seconds
         self.child.wait_until_ready(seconds, self._leaving)
-        self.state = KeptState.RUNNING
+        self.state = RestartState.RUNNING
         try:
             self._watcher.start()
         except RuntimeError as error:
@@ -99,7 +99,7 @@ class Keeper:
     def _start(self) -> None:
         self.child = self._launch()
         """The process that runs now, or ran last."""
-        self.state = KeptState.STARTING
+        self.state = RestartState.STARTING
         self._started_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def _watch(self) -> None:
@@ -121,7 +121,7 @@ class Keeper:
             delay = _FIRST_RESTART_SECONDS if has_lived else min(delay, _LONGEST_AFTER_SERVING_SECONDS)
             end = f"process {self.child.pid} {ended_in_words(self.child.stop())}"
             while end:
-                self.last_end, self.state, self._next_start = end, KeptState.WAITING, time.monotonic() + delay
+                self.last_end, self.state, self._next_start = end, RestartState.WAITING, time.monotonic() + delay
                 self._say(DIED, f"{end}; starting it again in {delay:.1f} s")
                 if self._left_within(delay):
                     return
@@ -131,7 +131,7 @@ class Keeper:
                     return
             self.restarts += 1
             self._has_served = True
-            self.state = KeptState.RUNNING
+            self.state = RestartState.RUNNING
             self._say(STARTED, f"process {self.child.pid} serves")
 
     def _started_again(self) -> str:

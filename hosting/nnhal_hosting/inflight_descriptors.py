@@ -1,7 +1,7 @@
-"""Freight: descriptors that wait in the sockets of this process to be received.
+"""Descriptors in flight: those that wait in the sockets of this process to be received.
 
-What reads a socket takes the freight within moments, or drops it. If nobody reads the socket, the freight stays open
-for as long as the socket is, and it may be a client's end of a link.
+What reads a socket takes them within moments, or drops them. If nobody reads the socket, they stay open for as long as
+the socket is, and one may be a client's end of a link.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from nnhal.descriptor import Descriptor
 _MOST_BYTES = 1 << 16
 
 
-def carries_freight(descriptor: Descriptor) -> bool:
+def has_inflight(descriptor: Descriptor) -> bool:
     """Whether descriptors wait in a socket. Unknown, and taken for no, before Linux 5.7."""
-    return _freight_in(descriptor.fileno()) > 0
+    return _inflight_in(descriptor.fileno()) > 0
 
 
-class FreightWatch:
-    """Finds freight that nobody takes, and drops it. To be used in one thread."""
+class InflightWatch:
+    """Finds descriptors that nobody takes, and drops them. To be used in one thread."""
 
     def __init__(self) -> None:
         self._seen: frozenset[int] = frozenset()
 
     def drop_stuck(self) -> None:
-        """Drop freight of sockets that had some at the last call too, with the messages that it came with."""
+        """Drop those of sockets that had some at the last call too, with the messages that they came with."""
         seen = set()
         for name in _own_descriptors():
             try:
@@ -35,11 +35,11 @@ class FreightWatch:
             except OSError:  # it is closed by now, or no descriptor is left
                 continue
             inode = os.fstat(descriptor.fileno()).st_ino
-            if not carries_freight(descriptor):
+            if not has_inflight(descriptor):
                 continue
             seen.add(inode)
             if inode in self._seen:
-                _drop_freight(descriptor)
+                _drop_inflight(descriptor)
         self._seen = frozenset(seen)
 
 
@@ -50,17 +50,17 @@ def _own_descriptors() -> list[str]:
         return []
 
 
-def _drop_freight(descriptor: Descriptor) -> None:
+def _drop_inflight(descriptor: Descriptor) -> None:
     """Receive messages, without their descriptors, until no more has any."""
     with socket.socket(fileno=os.dup(descriptor.fileno())) as opened:
         try:
-            while carries_freight(descriptor) and opened.recv(_MOST_BYTES, socket.MSG_DONTWAIT):
+            while has_inflight(descriptor) and opened.recv(_MOST_BYTES, socket.MSG_DONTWAIT):
                 pass
         except OSError:  # somebody else has received them
             return
 
 
-def _freight_in(number: int) -> int:
+def _inflight_in(number: int) -> int:
     try:
         lines = Path(f"/proc/self/fdinfo/{number}").read_text().splitlines()
     except OSError:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal_hosting.admin.keys import checked_admin_key, is_admin_key, new_admin_key, read_admin_key
+from nnhal_hosting.admin_keys import checked_admin_key, is_admin_key, new_admin_key, read_admin_key
 
 KEY = "k" * 32
 OTHER_USER = 65534

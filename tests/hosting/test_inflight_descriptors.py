@@ -6,7 +6,7 @@ import os
 import select
 import socket
 
-from nnhal_hosting.freight import FreightWatch
+from nnhal_hosting.inflight_descriptors import InflightWatch
 
 
 def is_closed_elsewhere(reader: int) -> bool:
@@ -22,7 +22,7 @@ def test_freight_that_nobody_takes_is_dropped_the_second_time_it_is_seen() -> No
         for _ in range(3):
             socket.send_fds(ours, [b"x"], [writer, writer])
         os.close(writer)
-        watch = FreightWatch()
+        watch = InflightWatch()
         watch.drop_stuck()
         assert not is_closed_elsewhere(reader)
         watch.drop_stuck()
@@ -35,7 +35,7 @@ def test_freight_that_nobody_takes_is_dropped_the_second_time_it_is_seen() -> No
 
 def test_freight_that_is_taken_in_time_arrives() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    watch = FreightWatch()
+    watch = InflightWatch()
     with ours, theirs:
         for _ in range(3):
             socket.send_fds(ours, [b"x"], [0])
