@@ -14,7 +14,7 @@ def is_closed_elsewhere(reader: int) -> bool:
     return bool(select.select([reader], [], [], 0)[0])
 
 
-def test_freight_that_nobody_takes_is_dropped_the_second_time_it_is_seen() -> None:
+def test_descriptors_that_nobody_takes_are_dropped_the_second_time_they_are_seen() -> None:
     reader, writer = os.pipe()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
@@ -33,7 +33,7 @@ def test_freight_that_nobody_takes_is_dropped_the_second_time_it_is_seen() -> No
     os.close(reader)
 
 
-def test_freight_that_is_taken_in_time_arrives() -> None:
+def test_descriptors_that_are_taken_in_time_arrive() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     watch = InflightWatch()
     with ours, theirs:

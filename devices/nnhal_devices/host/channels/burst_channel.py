@@ -14,7 +14,8 @@ from nnhal.v1 import burst_pb2 as wire
 from nnhal_devices.host.channels.messages import AnswerEncoder, encode_error, encode_refusal, parse_call
 from nnhal_devices.host.memory.staging import NO_STAGING, Staging
 from nnhal_devices.host.runs.burst import Burst
-from nnhal_devices.host.runs.execution import SUCCESS, Wanted
+from nnhal_devices.host.runs.execution import Wanted
+from nnhal_devices.host.runs.run_results import SUCCESS
 from nnhal_devices.host.sessions.client_session import ClientSession
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect

@@ -13,7 +13,7 @@ from nnhal.link import ProtocolError
 from nnhal.types import ErrorStatus, ExecutionResult
 from nnhal.v1 import burst_pb2, chain_pb2, types_pb2
 from nnhal_devices.host.memory.staging import NO_STAGING, Staging
-from nnhal_devices.host.runs.execution import SUCCESS
+from nnhal_devices.host.runs.run_results import SUCCESS
 
 _MAX_ERROR_CHARACTERS = 2000
 _SUCCESS_ANSWER = burst_pb2.BurstAnswer(result=result_to_wire(SUCCESS)).SerializeToString()

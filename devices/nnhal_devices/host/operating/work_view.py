@@ -13,7 +13,8 @@ from nnhal.types import Model, OperationType
 from nnhal.types.layout import is_extension
 from nnhal.v1 import admin_pb2 as wire
 from nnhal.v1 import types_pb2
-from nnhal_devices.host.runs.execution import Execution, RunnableModel
+from nnhal_devices.host.runs.bound_run import RunnableModel
+from nnhal_devices.host.runs.execution import Execution
 from nnhal_devices.host.runs.launch import Launch, Sync
 from nnhal_devices.host.runs.prepared_model import PreparedModel
 from nnhal_devices.host.runs.scheduler import Scheduler

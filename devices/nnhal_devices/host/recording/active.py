@@ -25,8 +25,8 @@ from nnhal_devices.driver import Driver
 from nnhal_devices.host.memory.device_memory import DeviceBuffer
 from nnhal_devices.host.recording.notes import NoteLimits, Notes, PlainRun, RecordedExecution, RunNote
 from nnhal_devices.host.recording.requests import RequestForm, recorded_request
-from nnhal_devices.host.runs.execution import SUCCESS
 from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.runs.run_results import SUCCESS
 from nnhal_devices.host.sessions.client_session import ClientSession
 from nnhal_hosting.logs import get_logger
 

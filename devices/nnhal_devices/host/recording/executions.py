@@ -20,8 +20,10 @@ from nnhal_devices.host.recording.active import ActiveRecording, client_of
 from nnhal_devices.host.recording.notes import RunNote, Values
 from nnhal_devices.host.recording.recorder import DeviceRecorder
 from nnhal_devices.host.recording.requests import form_of, form_of_refused
-from nnhal_devices.host.runs.execution import BURST, LAUNCH_CHANNEL, SUCCESS, Conclude, Execution, Wanted
+from nnhal_devices.host.runs.bound_run import Conclude
+from nnhal_devices.host.runs.execution import BURST, LAUNCH_CHANNEL, Execution, Wanted
 from nnhal_devices.host.runs.prepared_model import PoolOpener, PreparedModel
+from nnhal_devices.host.runs.run_results import SUCCESS
 
 
 class ServedMethod:

@@ -11,7 +11,8 @@ from nnhal.fence import Fence, FenceError, Signal, WaitInterruptedError, wait_fo
 from nnhal.types import NO_DEADLINE, ErrorStatus, FencedExecutionInfo, Timing
 from nnhal_devices.backend import CommandQueue
 from nnhal_devices.driver import CANCELLED
-from nnhal_devices.host.runs.execution import Conclude, Execution
+from nnhal_devices.host.runs.bound_run import Conclude
+from nnhal_devices.host.runs.execution import Execution
 from nnhal_devices.host.runs.launches import FencedExecutionCallback, LaunchingClient
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect

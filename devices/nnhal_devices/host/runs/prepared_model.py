@@ -18,7 +18,8 @@ from nnhal_devices.host.memory.arguments import BoundArguments, BufferUse, Buffe
 from nnhal_devices.host.memory.counters import Counters
 from nnhal_devices.host.memory.device_memory import ArgumentRole, DeviceBuffer
 from nnhal_devices.host.memory.staging import Staged, UsedPool, kind_of, locate
-from nnhal_devices.host.runs.execution import Execution, RunOwner
+from nnhal_devices.host.runs.bound_run import RunOwner
+from nnhal_devices.host.runs.execution import Execution
 from nnhal_devices.host.runs.scheduler import Scheduler
 
 PoolOpener = Callable[[int, Memory, bool], Pool]
