@@ -38,4 +38,4 @@ def test_the_oldest_answer_that_its_client_does_not_take_is_ended(address: str) 
         answer(hoarder, 1)  # it is reset, since the second one exceeds the limit
     with grpc.insecure_channel(address) as channel:
         for _ in range(4):
-            assert channel.unary_unary("/a.Service/Ask")(b"", timeout=20) == ANSWER
+            assert channel.unary_unary("/a.Service/Ask", None, None)(b"", timeout=20) == ANSWER
