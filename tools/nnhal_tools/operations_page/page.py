@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from nnhal.operations import OperationDefinition
 from nnhal.types import OperationType
-from nnhal_tools.operations_page.meanings import meaning_of
+from nnhal_tools.operations_page.meanings import TOLD_ONCE, meaning_of
 from nnhal_tools.operations_page.signatures import Form, all_forms, describe_types, name_types
 
 _HEAD = """# The operations
@@ -27,6 +27,9 @@ rule is refused with INVALID_ARGUMENT and the rule.
   without TENSOR_ are scalars: such an operand has no dimensions.
 - Tensors are row-major without gaps, little-endian.
 - *Images* are `[batch, height, width, channels]`, or `[batch, channels, height, width]` if the layout flag is true.
+- If nothing else is said: *padding* is 1 for SAME, 2 for VALID. *activation* is 0 for none, 1 RELU, 2 RELU1, 3 RELU6.
+  *layout* says whether images have their channels first, and is false by default. Dilations are 1 by default. Strides,
+  filters and the four paddings count elements.
 - Explicit forms give four paddings instead of a scheme. They are told apart by the number and the types of the inputs.
 - Scalars and small tensors that parametrise an operation are usually constants, and devices may decline others.
 - A bias has the input's type if that is a float. Otherwise it is TENSOR_INT32, and its scale is the product of the
@@ -117,7 +120,9 @@ def _lines(inputs: list[_Input], told: Sequence[_Input] = ()) -> Iterator[str]:
     said = {each[1:] for each in told}
 
     def text(each: _Input) -> str:
-        return "as above." if each[1:] in said else f"{each.types}: {each.meaning}"
+        if each[1:] in said:
+            return "as above."
+        return f"{each.types}." if each.meaning in TOLD_ONCE else f"{each.types}: {each.meaning}"
 
     for line, alike in groupby(inputs, text):
         yield f"- {', '.join(f'{each.position} {each.name}' for each in alike)}, {line}"
