@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from nnhal.errors import HalError, invalid_argument
 from nnhal.types import ErrorStatus
+from nnhal_hosting.calls.answers import UntakenAnswers
 from nnhal_hosting.calls.lanes import CallThreads, Lane, WaitingCall
 from nnhal_hosting.calls.limits import CallLimits
 from nnhal_hosting.calls.stalls import StallWatch
@@ -103,6 +104,7 @@ class CallAdmission(_Interceptor):
         self._is_aside = is_aside
         self._threads = CallThreads(limits.threads)
         self._memory = MessageMemory(limits.memory_bytes, self._named("MEMORY_BYTES"))
+        self._untaken = UntakenAnswers(limit_bytes=limits.memory_bytes)
         self._stalls = StallWatch(limits.stalled_secs)
         self._lock = threading.Lock()
         self._shares: dict[str, _Share] = {}
@@ -166,8 +168,15 @@ class CallAdmission(_Interceptor):
         name = method.rpartition("/")[2]
 
         def unary(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-            with self._received(handler, requests, context, call, name) as request:
-                return _behaviour(handler)(request, context)
+            size = 0
+            try:
+                with self._received(handler, requests, context, call, name) as request:
+                    answer = _behaviour(handler)(request, context)
+                    data = handler.response_serializer(answer) if handler.response_serializer is not None else answer
+                size = len(data)
+                return data
+            finally:
+                self._note_answer(size, context)
 
         def stream(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
             with self._received(handler, requests, context, call, name) as request:
@@ -182,8 +191,14 @@ class CallAdmission(_Interceptor):
         # gRPC looks for this attribute. A version that does not would give the call to the default threads.
         served.experimental_thread_pool = _Entrance(self._threads, lane, call)
         decode = handler.request_deserializer if handler.request_streaming else None
-        made: _Handler = make(served, decode, handler.response_serializer)
+        made: _Handler = make(served, decode, handler.response_serializer if handler.response_streaming else None)
         return made
+
+    def _note_answer(self, size: int, context: grpc.ServicerContext) -> None:
+        """Have a call count as an answer of so many bytes until it has ended, which is when its client has it."""
+        taken = self._untaken.add(size, context.cancel)
+        if not context.add_callback(taken):
+            taken()
 
     @contextmanager
     def _received(
