@@ -61,8 +61,15 @@ SERVICE_LAYERS = [
     {"fallback", "partition"},
 ]
 """The layers of the service, from the top down. A layer may use those below; packages of one layer are independent."""
-RUNTIME_ROOMS = ["context", "run", "memory", "plan", "devices"]
-"""The rooms of the runtime, from the top down. A room may use those below it."""
+ROOMS = {
+    "runtime": ["context", "run", "memory", "plan", "devices"],
+    "serving": [
+        *("monitor", "served_model", "request_server"),
+        *("history", "instances", "queue", "config", "requests"),
+        *("loop", "errors"),
+    ],
+}
+"""The rooms of large layers, and the modules beside them, from the top down. A room may use those below it."""
 MAX_FLOORS = 6
 """The longest chain of imports between modules of one room; a package within a room counts as one module."""
 NOT_DRIVERS = {"dynamic", "faults", "host", "wire"}
@@ -202,17 +209,30 @@ def test_every_part_of_the_service_has_its_layer() -> None:
     assert parts <= set().union(*SERVICE_LAYERS)
 
 
-def test_the_rooms_of_the_runtime_use_only_those_below_them() -> None:
-    folder = PACKAGES["nnhal_service"] / "runtime"
-    assert {path.name for path in folder.iterdir() if (path / "__init__.py").exists()} == set(RUNTIME_ROOMS)
-    for number, room in enumerate(RUNTIME_ROOMS):
-        above = {f"nnhal_service.runtime.{other}" for other in RUNTIME_ROOMS[:number]}
-        assert violations(modules_of(folder / room), above) == []
+@pytest.mark.parametrize("layer", ROOMS)
+def test_a_room_of_a_layer_uses_only_those_below_it(layer: str) -> None:
+    folder = PACKAGES["nnhal_service"] / layer
+    names = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert names - {"__init__"} == set(ROOMS[layer])
+    for number, room in enumerate(ROOMS[layer]):
+        above = {f"nnhal_service.{layer}.{other}" for other in ROOMS[layer][:number]}
+        modules = [path for path in modules_of(folder) if path.relative_to(folder).with_suffix("").parts[0] == room]
+        assert modules
+        assert violations(modules, above) == []
 
 
-@pytest.mark.parametrize("room", RUNTIME_ROOMS)
-def test_a_room_of_the_runtime_has_few_floors(room: str) -> None:
-    assert floors(PACKAGES["nnhal_service"] / "runtime" / room) <= MAX_FLOORS
+@pytest.mark.parametrize(
+    "room",
+    [
+        room
+        for layer in ROOMS
+        for room in (PACKAGES["nnhal_service"] / layer).iterdir()
+        if (room / "__init__.py").exists()
+    ],
+    ids=lambda room: f"{room.parent.name} {room.name}",
+)
+def test_a_room_of_a_layer_has_few_floors(room: Path) -> None:
+    assert floors(room) <= MAX_FLOORS
 
 
 def test_what_logs_does_not_import_what_writes_the_lines() -> None:

@@ -1,26 +1,26 @@
-"""A model that this process has loaded and serves."""
+"""A model that this process has loaded and serves, and the register of those that there are."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 
 from nnhal_service.runtime import LoadedModel
-from nnhal_service.serving.bound import BindableLoadedModel
-from nnhal_service.serving.client_runs import ClientRuns
 from nnhal_service.serving.config import ServingConfig
-from nnhal_service.serving.ended_run import RunKeeper
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.instance import NOT_COUNTED
-from nnhal_service.serving.instance_memory import InstanceMemory
+from nnhal_service.serving.history.client_runs import ClientRuns
+from nnhal_service.serving.history.ended_runs import RunKeeper
+from nnhal_service.serving.history.observer import Observer, Sampler
+from nnhal_service.serving.history.statistics import ModelStatistics, RequestCounts
+from nnhal_service.serving.instances.bindable_model import BindableLoadedModel
+from nnhal_service.serving.instances.instance import NOT_COUNTED
+from nnhal_service.serving.instances.instance_memory import InstanceMemory
+from nnhal_service.serving.instances.sequence_memory import StatefulMemory, StatelessMemory
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.serving.model import RequestServer
-from nnhal_service.serving.observer import Observer, Sampler
-from nnhal_service.serving.register import ServedModelRegister
-from nnhal_service.serving.sequence_memory import StatefulMemory, StatelessMemory
-from nnhal_service.serving.sequences import SequenceMemory, Sequencer
-from nnhal_service.serving.signature import ModelSignature
-from nnhal_service.serving.statistics import ModelStatistics, RequestCounts
+from nnhal_service.serving.queue.sequences import SequenceMemory, Sequencer
+from nnhal_service.serving.request_server import RequestServer
+from nnhal_service.serving.requests.signature import ModelSignature
 
 _KEPT_OF_SEQUENCE = 2
 """Instances of a sequence that wait for its next request: for two shapes of its inputs."""
@@ -39,7 +39,7 @@ class ServedModel(RequestServer):
         observers: Sequence[Observer] = (),
         samplers: Sequence[Sampler] = (),
         measure: bool = False,
-        register: ServedModelRegister[ServedModel] | None = None,
+        register: ServedModelRegister | None = None,
         keeper: RunKeeper | None = None,
         memory: InstanceMemory = NOT_COUNTED,
     ) -> None:
@@ -139,3 +139,38 @@ class ServedModel(RequestServer):
         self._loaded.close()
         if self._register is not None:
             self._register.remove(self)
+
+
+class ServedModelRegister:
+    """The models that are served, those that are being unloaded included. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._models: dict[ServedModel, None] = {}
+        self._closed = RequestCounts()
+
+    def add(self, model: ServedModel) -> None:
+        """Know a model until it is removed."""
+        with self._lock:
+            self._models[model] = None
+
+    def remove(self, model: ServedModel) -> None:
+        """Forget a model that is closed, but not what it has counted; harmless if it is unknown."""
+        with self._lock:
+            if model in self._models:
+                del self._models[model]
+                self._closed.add(model.counts)
+
+    def all(self) -> list[ServedModel]:
+        """The models, the oldest first."""
+        with self._lock:
+            return list(self._models)
+
+    def counts(self) -> RequestCounts:
+        """The sums over all models since the process started."""
+        sums = RequestCounts()
+        with self._lock:
+            sums.add(self._closed)
+            for model in self._models:
+                sums.add(model.counts)
+        return sums
