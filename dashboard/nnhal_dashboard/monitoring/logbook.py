@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from nnhal.errors import NnhalError
 from nnhal.v1 import admin_pb2
-from nnhal_dashboard.world.contacts import Contacts
-from nnhal_dashboard.world.snapshot import Snapshot
+from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_dashboard.monitoring.snapshot import Snapshot
 
 _KEPT = 5000
 _EVERY_SECONDS = 1.0

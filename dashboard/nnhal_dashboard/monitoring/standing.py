@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal.quantiles import quantile
 from nnhal.v1 import framework_admin_pb2
-from nnhal_dashboard.world.snapshot import ObservedProcess, Snapshot
+from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
 
 _LONG_NS = 2 * 10**9
 _LONG_TIMES = 10

@@ -12,15 +12,15 @@ from dataclasses import replace
 from nnhal.errors import NnhalError
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
+from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_dashboard.monitoring.history import History
+from nnhal_dashboard.monitoring.logbook import Logbook
+from nnhal_dashboard.monitoring.observer import CLIENT_NAME, Answers, ProcessObserver
+from nnhal_dashboard.monitoring.plans import PlanBook
+from nnhal_dashboard.monitoring.problems import problems_of
+from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_dashboard.monitoring.targets import targets_of
 from nnhal_dashboard.settings import DashboardSettings
-from nnhal_dashboard.world.contacts import Contacts
-from nnhal_dashboard.world.history import History
-from nnhal_dashboard.world.logbook import Logbook
-from nnhal_dashboard.world.observer import CLIENT_NAME, Answers, ProcessObserver
-from nnhal_dashboard.world.plans import PlanBook
-from nnhal_dashboard.world.problems import problems_of
-from nnhal_dashboard.world.snapshot import ObservedProcess, Snapshot
-from nnhal_dashboard.world.targets import targets_of
 from nnhal_hosting.logs import get_logger
 
 _EVERY_SECONDS = 1.0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nnhal.v1 import framework_admin_pb2
-from nnhal_dashboard.world.snapshot import Snapshot
+from nnhal_dashboard.monitoring.snapshot import Snapshot
 
 SECONDS = 900
 

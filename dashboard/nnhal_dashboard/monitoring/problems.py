@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from nnhal_dashboard.world.snapshot import Complaint, ObservedProcess, Severity, Snapshot
-from nnhal_dashboard.world.standing import wait_words
+from nnhal_dashboard.monitoring.snapshot import Complaint, ObservedProcess, Severity, Snapshot
+from nnhal_dashboard.monitoring.standing import wait_words
 
 _RESTARTS = 3
 """A process that was started again so often deserves a look."""

@@ -12,8 +12,8 @@ from nnhal.errors import NnhalError
 from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
 from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin
 from nnhal.v1 import admin_pb2, framework_admin_pb2
-from nnhal_dashboard.world.snapshot import ObservedProcess
-from nnhal_dashboard.world.targets import ProcessTarget
+from nnhal_dashboard.monitoring.snapshot import ObservedProcess
+from nnhal_dashboard.monitoring.targets import ProcessTarget
 
 CLIENT_NAME = "nnhal-dashboard"
 _PATIENCE_SECONDS = 2.0

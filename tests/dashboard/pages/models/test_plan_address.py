@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal_dashboard.pages.models.pin_choice import MOST_PINS, PinChoice, chosen_numbers
+from nnhal_dashboard.pages.models.plan_address import MOST_PINS, PinChoice, chosen_numbers
 
 
 def test_a_choice_is_what_its_query_says() -> None:

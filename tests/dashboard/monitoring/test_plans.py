@@ -12,7 +12,7 @@ from nnhal.remote.admin import FrameworkAdmin
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.v1 import framework_pb2
 from nnhal_client.explanation import Explanation
-from nnhal_dashboard.world.plans import PlanBook, PlanSubject
+from nnhal_dashboard.monitoring.plans import PlanBook, PlanSubject
 from tests.support.explanations import chain, explained
 from tests.support.told_plans import told_plan
 from tests.support.waiting import wait_until

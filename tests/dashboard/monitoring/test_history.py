@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnhal.v1 import admin_pb2, framework_admin_pb2
-from nnhal_dashboard.world.history import SECONDS, History
-from nnhal_dashboard.world.snapshot import Snapshot
+from nnhal_dashboard.monitoring.history import SECONDS, History
+from nnhal_dashboard.monitoring.snapshot import Snapshot
 from tests.support.dashboard import device_process
 
 

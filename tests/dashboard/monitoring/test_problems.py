@@ -6,8 +6,8 @@ import pytest
 
 from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
-from nnhal_dashboard.world.problems import problems_of
-from nnhal_dashboard.world.snapshot import Severity, Snapshot
+from nnhal_dashboard.monitoring.problems import problems_of
+from nnhal_dashboard.monitoring.snapshot import Severity, Snapshot
 from tests.support.dashboard import device_process, framework_process, framework_state, supervised
 
 STATES = supervisor_pb2.SupervisedProcess.State
