@@ -60,7 +60,7 @@ from nnhal_service.serving import Observer, ServedModel, ServingLoop
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.serving.history.ended_runs import OtherProcesses
-from nnhal_service.serving.monitor import ServingMonitor
+from nnhal_service.serving.models.monitor import ServingMonitor
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import (
     LogSetting,

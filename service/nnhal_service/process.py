@@ -22,7 +22,7 @@ from nnhal_service.operating.events import FrameworkEvents
 from nnhal_service.operating.registration import OPERATOR_SERVICES, serve_framework_operators
 from nnhal_service.run_memory import limit_run_memory
 from nnhal_service.runtime import Fleet
-from nnhal_service.serving.monitor import ServingMonitor
+from nnhal_service.serving.models.monitor import ServingMonitor
 from nnhal_service.settings import ServiceSettings
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from nnhal_service.operating.memories import buffers_of, bytes_of_buffer, pools_
 from nnhal_service.runtime.devices.notes import Note
 from nnhal_service.runtime.memory.domains import AllocatedMemory
 from nnhal_service.runtime.run.launched_run import LaunchedRun
-from nnhal_service.serving.monitor import ServingMonitor
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class FrameworkAdministration:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal_service.native.session import NativeSessions
 from nnhal_service.runtime import LoadedModel
-from nnhal_service.serving.monitor import ServingMonitor
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class ModelsInUse:

@@ -23,7 +23,7 @@ from nnhal_service.repository.entry import ModelState
 from nnhal_service.runtime import Fleet, LoadedModel, PreparedPlan
 from nnhal_service.serving import ServedModel, ServingError
 from nnhal_service.serving.history.statistics import RequestCounts
-from nnhal_service.serving.monitor import ServingMonitor
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class OperatedOverview:

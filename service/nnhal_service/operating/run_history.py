@@ -11,7 +11,7 @@ from typing import NamedTuple
 from nnhal.whole_numbers import whole_number
 from nnhal_service.serving.history.ended_runs import RUNS_KEPT, TROUBLED_KEPT, EndedRun, OtherProcesses
 from nnhal_service.serving.history.live_requests import LiveRequest
-from nnhal_service.serving.monitor import ServingMonitor
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 _OWN = "r"
 _OTHER = "w"

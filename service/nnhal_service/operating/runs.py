@@ -16,7 +16,7 @@ from nnhal_service.native.convert import report_to_wire
 from nnhal_service.operating.executions import FrameworkExecutions
 from nnhal_service.operating.run_history import RunHistory
 from nnhal_service.serving.history.ended_runs import EndedRun
-from nnhal_service.serving.monitor import ServingMonitor
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class OperatedRuns:

@@ -18,7 +18,7 @@ from nnhal_service.operating.run_history import RunHistory
 from nnhal_service.operating.runs import OperatedRuns
 from nnhal_service.operating.targets import PlanTargets
 from nnhal_service.runtime import Fleet
-from nnhal_service.serving.monitor import ServingMonitor
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class FrameworkAdminServicer(

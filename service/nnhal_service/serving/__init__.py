@@ -7,11 +7,11 @@ from nnhal_service.serving.history.client_runs import ClientModelRuns, ClientMod
 from nnhal_service.serving.history.observer import Executed, FailureReason, Finished, Observer, Sampler
 from nnhal_service.serving.history.statistics import BatchStatistics, DurationStatistics, ModelStatistics
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.serving.request_server import RequestServer
+from nnhal_service.serving.models.request_server import RequestServer
+from nnhal_service.serving.models.served_model import ServedModel
 from nnhal_service.serving.requests.planned_run import PlannedEdge
 from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
 from nnhal_service.serving.requests.signature import TensorDescription
-from nnhal_service.serving.served_model import ServedModel
 
 __all__ = [
     "BatchStatistics",

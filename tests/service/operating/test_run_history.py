@@ -8,7 +8,7 @@ from nnhal.types import NO_DEADLINE, Priority
 from nnhal_service.operating.run_history import RunHistory
 from nnhal_service.serving.history.ended_runs import RUNS_KEPT, TROUBLED_KEPT, EndedRun, ProcessRuns
 from nnhal_service.serving.history.live_requests import LiveRequest
-from nnhal_service.serving.monitor import ServingMonitor
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 def run(ended_ns: int, model: str = "m") -> EndedRun:

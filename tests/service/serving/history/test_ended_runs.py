@@ -11,7 +11,7 @@ from nnhal_service.runtime import RunReport
 from nnhal_service.serving import ErrorKind, FailureReason, Finished, InferenceRequest, RequestTiming, ServingError
 from nnhal_service.serving.history.ended_runs import ALL_MODELS, RUNS_KEPT, EndedRun
 from nnhal_service.serving.history.run_recordings import RunRecordings
-from nnhal_service.serving.monitor import ServingMonitor
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 REQUEST = InferenceRequest({}, id="r")
 STEP = StepReport("cpu_acc", 10, -1, -1, 0, 0)

@@ -18,8 +18,8 @@ from nnhal_service.serving.instances.instance import NOT_COUNTED
 from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.serving.instances.sequence_memory import StatefulMemory, StatelessMemory
 from nnhal_service.serving.loop import ServingLoop
+from nnhal_service.serving.models.request_server import RequestServer
 from nnhal_service.serving.queue.sequences import SequenceMemory, Sequencer
-from nnhal_service.serving.request_server import RequestServer
 from nnhal_service.serving.requests.signature import ModelSignature
 
 _KEPT_OF_SEQUENCE = 2

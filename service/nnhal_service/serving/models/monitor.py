@@ -11,7 +11,7 @@ from nnhal_service.serving.history.client_runs import ClientModelRuns
 from nnhal_service.serving.history.ended_runs import EndedRun, EndedRuns
 from nnhal_service.serving.history.run_recordings import RunRecordings
 from nnhal_service.serving.history.statistics import RequestCounts
-from nnhal_service.serving.served_model import ServedModelRegister
+from nnhal_service.serving.models.served_model import ServedModelRegister
 
 _QUIET_SECONDS = 10.0
 """A model that falls back again and again is noted once in this time."""
