@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.cascade.published.part_performance import PublishedPart, published_output_cycles
 from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.graph.cascader_graph import Activation, Kernel, PartKind
 from nnhal_cascade.hardware.accelerators import accelerator
 from nnhal_cascade.performance.blocks import prefers_part_kernel
-from nnhal_cascade.performance.part_performance import PublishedPart, published_output_cycles
 from nnhal_cascade.performance.workload import PartWorkload, workload_of
 from tests.support.cascader_parts import one_part
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.graph.cascader_graph import Activation, PartKind
-from nnhal_cascade.hardware.accelerator import Accelerator
+from nnhal_cascade.hardware.accelerators import Accelerator
 from nnhal_cascade.performance.blocks import BlockSet, fitting_blocks
 from nnhal_cascade.performance.npu_cycles import block_cycles, decoding_cycles
 from nnhal_cascade.performance.workload import PartWorkload, reach

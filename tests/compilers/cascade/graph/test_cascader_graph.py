@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnhal_cascade.graph.cascader_graph import CascaderGraph
-from nnhal_cascade.graph.tensor_names import tensor_names
+from nnhal_cascade.graph.cascader_graph import CascaderGraph, tensor_names
 from tests.support.cascades import GRAPH
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnhal_cascade.graph.matchers import build_graph
-from nnhal_cascade.stream.digest import DIGEST_BYTES, graph_digest
+from nnhal_cascade.stream.commands import DIGEST_BYTES, graph_digest
 from tests.support.small_networks import residual, two_convs
 
 

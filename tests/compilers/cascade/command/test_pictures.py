@@ -7,8 +7,8 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
+from nnhal_cascade.command.pictures import drawings
 from nnhal_cascade.command.pictures.cascades import cascade_drawing
-from nnhal_cascade.command.pictures.drawings import drawings
 from nnhal_cascade.command.pictures.frontier import frontier_drawing
 from nnhal_cascade.command.pictures.memory import memory_drawing
 from nnhal_cascade.command.story import CascadeStory
