@@ -38,7 +38,6 @@ class Accelerator:
     """Cycles that a block of one unit waits, for accumulators of 32 and 40 bits."""
 
 
-
 _U55_32 = Accelerator(
     name="u55-32",
     macs=32,
@@ -103,8 +102,7 @@ _U65_512 = replace(
 )
 
 ACCELERATORS = {
-    each.name: each
-    for each in (_U55_32, _U55_64, _U55_128, _U55_256, replace(_U55_256, name="u65-256"), _U65_512)
+    each.name: each for each in (_U55_32, _U55_64, _U55_128, _U55_256, replace(_U55_256, name="u65-256"), _U65_512)
 }
 """By name, smallest first in each family."""
 

@@ -5,12 +5,55 @@ Ranges of addresses end at their last byte. An empty one ends one byte before it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
-
-from nnhal_mlip.program.blocks import BinaryBlock, at
+from dataclasses import MISSING, Field, dataclass, field, fields
+from struct import Struct
+from typing import Any, Self, TypeAlias
 
 Version: TypeAlias = tuple[int, int, int, int]
+
+
+def at(offset: int, form: str, default: Any = MISSING) -> Any:
+    """Return a dataclass's field: little-endian, at an offset from the block's start. ``form`` is as for ``struct``."""
+    return field(default=default, metadata={"offset": offset, "struct": Struct(f"<{form}")})
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryBlock:
+    """A block. Each of its fields says with ``at`` where it lies; other bytes are reserved, and 0.
+
+    A field of several numbers is a tuple, a text is bytes without the zeros at its end.
+    """
+
+    def write(self, target: bytearray, start: int) -> None:
+        """Write all fields. Raises ``struct.error`` for a value that does not fit."""
+        for each in fields(self):
+            offset, form = _place(each)
+            value = getattr(self, each.name)
+            form.pack_into(target, start + offset, *(value if isinstance(value, tuple) else (value,)))
+
+    @classmethod
+    def read(cls, data: bytes | bytearray, start: int) -> Self:
+        """Return what is there, sound or not."""
+        values: dict[str, Any] = {}
+        for each in fields(cls):
+            offset, form = _place(each)
+            found = form.unpack_from(data, start + offset)
+            value = found if len(found) > 1 else found[0]
+            values[each.name] = value.rstrip(b"\0") if isinstance(value, bytes) else value
+        return cls(**values)
+
+    @classmethod
+    def field_at(cls, offset: int) -> str:
+        """Return the name of the field that has a byte of the block."""
+        for each in fields(cls):
+            first, form = _place(each)
+            if first <= offset < first + form.size:
+                return each.name
+        return "reserved"
+
+
+def _place(block_field: Field[Any]) -> tuple[int, Struct]:
+    return block_field.metadata["offset"], block_field.metadata["struct"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +61,7 @@ class HeaderBlock(BinaryBlock):
     """What the file is."""
 
     magic: bytes = at(0, "4s")
-    version: Version = at(4, "4B")
+    version: tuple[int, int, int, int] = at(4, "4B")
     """Of the metadata."""
     metadata_bytes: int = at(8, "I")
     uuid: bytes = at(12, "16s")
@@ -35,7 +78,7 @@ class ModelBlock(BinaryBlock):
     """What the model needs."""
 
     name: bytes = at(0, "64s")
-    version: Version = at(64, "4B")
+    version: tuple[int, int, int, int] = at(64, "4B")
     code_bytes: int = at(68, "I")
     data_bytes: int = at(72, "I")
     ocm_start: int = at(76, "I")
@@ -58,7 +101,7 @@ class ModelBlock(BinaryBlock):
     ddr_inputs: tuple[int, int] = at(152, "2Q")
     ddr_outputs: tuple[int, int] = at(168, "2Q")
     compiler_version: bytes = at(184, "8s")
-    cdk_version: Version = at(192, "4B")
+    cdk_version: tuple[int, int, int, int] = at(192, "4B")
     lower_batch: int = at(196, "B")
     """Whether smaller batches are supported."""
     ddr_scratch: tuple[int, int] = at(200, "2Q")
@@ -124,4 +167,4 @@ class VersionsBlock(BinaryBlock):
     """What made the file."""
 
     compiler_version: bytes = at(996, "8s")
-    cdk_version: Version = at(1004, "4B")
+    cdk_version: tuple[int, int, int, int] = at(1004, "4B")

@@ -19,7 +19,7 @@ from nnhal_dashboard.pages.models.step_figures import step_figures
 from nnhal_dashboard.web.request_state import collector_of, show_page, visitor_of
 from nnhal_dashboard.world.plans import KnownPlan, PlanBook, PlanSubject, RunningPlan
 from nnhal_dashboard.world.snapshot import Snapshot
-from nnhal_pages.explanation.page import page as plan_document
+from nnhal_pages.explanation.fragment import page as plan_document
 
 _TITLES = ("Now", "Tried")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnhal_mlip.compiler.memory_map import TileMemoryRange
-from nnhal_mlip.compiler.memory_uses import OcmUse, alike_tiles, uses_by_tile
+from nnhal_mlip.compiler.memory_map import OcmUse, TileMemoryRange, alike_tiles, uses_by_tile
 from nnhal_mlip.timing.queues import ProgramTimeline, StageSpan
 
 TIMES = ProgramTimeline((), (StageSpan(0, 0, 0, 10, 10, 40, 50, ()), StageSpan(1, 1, 50, 60, 60, 90, 100, ())), 130, 20)

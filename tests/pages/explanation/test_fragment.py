@@ -16,8 +16,7 @@ from nnhal_client.explanation import (
     OperationStory,
     StepStory,
 )
-from nnhal_pages.explanation.fragment import fragment, style
-from nnhal_pages.explanation.page import page
+from nnhal_pages.explanation.fragment import fragment, page, style
 from tests.support.html import Page, parsed
 
 NASTY = "<script>alert('1')</script> & \"quoted\""

@@ -7,7 +7,7 @@ import pytest
 
 from nnhal_mlip.compiler.geometry.boxes import Extents, TensorBox
 from nnhal_mlip.compiler.layers.tile_layers import LayerOperand, TileLayer
-from nnhal_mlip.compiler.planning.splits import LayerChoice, rows_axis, shares, stripes
+from nnhal_mlip.compiler.planning.choices import LayerChoice, rows_axis, shares, stripes
 from nnhal_mlip.program.program import LayerSplit, TaskKind, TaskWindow
 
 
