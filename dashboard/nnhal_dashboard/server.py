@@ -12,8 +12,8 @@ import uvicorn
 from nnhal.endpoint import Endpoint
 from nnhal_dashboard.access.visitors import Visitors
 from nnhal_dashboard.app import create_app
+from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.settings import DashboardSettings
-from nnhal_dashboard.world.collector import Collector
 from nnhal_hosting.access import AllowedHosts, LocalUsers, TcpListener, Tls, read_tokens, require_safe
 from nnhal_hosting.admin.keys import read_admin_key
 from nnhal_hosting.http import ConnectionLimiter, ConnectionLimits

@@ -1,4 +1,4 @@
-"""Names of Python's threads in /proc, where ``top -H``, ``perf`` and ``nnhal bench serve --breakdown`` show them."""
+"""Names of Python's threads in /proc, where ``top -H``, ``perf`` and ``benchmarks.serve --breakdown`` show them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from nnhal.v1 import burst_pb2 as wire
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.burst_messages import AnswerEncoder, encode_error, encode_refusal, parse_call
 from nnhal_devices.host.client_session import ClientSession
-from nnhal_devices.host.execution import SUCCESS, Wanted
+from nnhal_devices.host.execution import Wanted
+from nnhal_devices.host.run_results import SUCCESS
 from nnhal_devices.host.staging import NO_STAGING, Staging
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect

@@ -9,7 +9,7 @@ from nnhal.link import ProtocolError
 from nnhal.types import ErrorStatus, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
 from nnhal.v1 import types_pb2
-from nnhal_devices.host.execution import SUCCESS
+from nnhal_devices.host.run_results import SUCCESS
 from nnhal_devices.host.staging import NO_STAGING, Staging
 
 

@@ -11,8 +11,9 @@ from nnhal.fence import Fence, FenceError, Signal, WaitInterruptedError, wait_fo
 from nnhal.types import NO_DEADLINE, ErrorStatus, FencedExecutionInfo, Timing
 from nnhal_devices.backend import CommandQueue
 from nnhal_devices.driver import CANCELLED
+from nnhal_devices.host.bound_run import Conclude
 from nnhal_devices.host.callback import FencedExecutionCallback
-from nnhal_devices.host.execution import Conclude, Execution
+from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.launches import LaunchingClient
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect

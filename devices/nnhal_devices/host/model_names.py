@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from nnhal.extensions import type_in_words
 from nnhal.types import Model, OperationType
 from nnhal.types.layout import is_extension
+from nnhal_devices.host.bound_run import RunnableModel
 from nnhal_devices.host.client_session import ClientSession
-from nnhal_devices.host.execution import RunnableModel
 from nnhal_devices.host.prepared_model import PreparedModel
 
 RELEASED = "a released prepared model"

@@ -14,10 +14,11 @@ from nnhal.validation import validate_request
 from nnhal_devices.backend import MemoryManager, MemoryRules
 from nnhal_devices.driver import Argument, Workload
 from nnhal_devices.host.bound_arguments import BoundArguments
+from nnhal_devices.host.bound_run import RunOwner
 from nnhal_devices.host.buffer_uses import BufferUse, BufferUses, empty_argument
 from nnhal_devices.host.counters import Counters
 from nnhal_devices.host.device_memory import ArgumentRole, DeviceBuffer
-from nnhal_devices.host.execution import Execution, RunOwner
+from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.hints import validate_hints
 from nnhal_devices.host.scheduler import Scheduler
 from nnhal_devices.host.staging import Staged, UsedPool, kind_of, locate

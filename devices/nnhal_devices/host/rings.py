@@ -12,7 +12,7 @@ from nnhal.link import ProtocolError
 from nnhal.v1 import burst_pb2
 from nnhal.v1 import chain_pb2 as wire
 from nnhal_devices.host.burst_messages import encode_answer
-from nnhal_devices.host.execution import SUCCESS
+from nnhal_devices.host.run_results import SUCCESS
 from nnhal_devices.host.staging import NO_STAGING
 
 

@@ -23,11 +23,11 @@ from nnhal.v1 import types_pb2
 from nnhal_devices.driver import Driver
 from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.execution import SUCCESS
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.recording.executions import RecordingExecution, RecordingPreparedModel
 from nnhal_devices.host.recording.notes import NoteLimits, Notes, PlainRun, RunNote
 from nnhal_devices.host.recording.requests import RequestForm, recorded_request
+from nnhal_devices.host.run_results import SUCCESS
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)

@@ -14,13 +14,15 @@ from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult, Request, RequestArgument
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_extension
 from nnhal_devices.host.bound_arguments import BoundArguments
+from nnhal_devices.host.bound_run import Conclude
 from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.execution import BURST, LAUNCH_CHANNEL, SUCCESS, Conclude, Execution, Wanted
+from nnhal_devices.host.execution import BURST, LAUNCH_CHANNEL, Execution, Wanted
 from nnhal_devices.host.prepared_model import PoolOpener, PreparedModel
 from nnhal_devices.host.recording.notes import RunNote, Values
 from nnhal_devices.host.recording.requests import form_of, form_of_refused
 from nnhal_devices.host.recording.served_method import SERVED
+from nnhal_devices.host.run_results import SUCCESS
 from nnhal_devices.host.staging import Staging, UsedPool
 
 if TYPE_CHECKING:
