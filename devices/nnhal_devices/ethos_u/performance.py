@@ -1,4 +1,4 @@
-"""The modelled time of operations, for the framework's partitioner.
+"""How fast ethos_u is: the modelled time of operations for the framework's partitioner, and the figures of the HAL.
 
 Each part is priced as a whole, with its tensors in the working memory: nothing is planned, so this takes milliseconds.
 What compiling makes of a network, with cascades or without, may take longer or less.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from nnhal.resolved import ResolvedModel
 from nnhal.support import Supported
 from nnhal.support.parts import part_of
+from nnhal.types import Capabilities
 from nnhal_cascade.geometry.box import whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.matchers import build_graph
@@ -18,6 +19,8 @@ from nnhal_cascade.performance.price import StripePlaces
 from nnhal_cascade.performance.stripe_pricer import StripePricer
 from nnhal_cascade.support import supported_operations
 from nnhal_devices.backend import TransferCosts
+from nnhal_devices.npu_capabilities import quant8_capabilities
+from nnhal_devices.roofline import Roofline
 
 TRANSFER_COSTS = TransferCosts()
 """The NPU has no page table of its own: importing memory costs what it costs on any device."""
@@ -53,3 +56,20 @@ def _whole_cycles(graph: CascaderGraph, system: System) -> list[int]:
         price = pricer.price(part.index, output, inputs, StripePlaces((working,) * len(inputs), working, constants))
         found.append(price.cycles + price.fill)
     return found
+
+
+_NS = 1_000_000_000
+
+
+def capabilities_of(system: System) -> Capabilities:
+    """Return the figures of a system."""
+    cycles_per_ns = system.clock_hz / _NS
+    return quant8_capabilities(
+        Roofline(
+            overhead_ns=0,
+            bytes_per_ns=system.working.bandwidth * cycles_per_ns,
+            default_macs_per_ns=system.accelerator.macs * cycles_per_ns,
+            macs_per_ns={},
+        ),
+        power=0.01,
+    )

@@ -1,4 +1,4 @@
-"""The cost model of the emulated NPU.
+"""How fast ethos_n is: the cost model of the emulated NPU, and the figures of the HAL that follow from it.
 
 4 TOP/s at 1 GHz: 2048 multiply-adds per cycle of a nanosecond, two operations each. One channel of 32-bit LPDDR4-3200
 gives 12.8 bytes per nanosecond. Before an operation begins, its commands and its first stripe are fetched: 2 us.
@@ -9,7 +9,8 @@ from __future__ import annotations
 from nnhal.operations._types import Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal_devices.backend import TransferCosts
-from nnhal_devices.costs import Roofline
+from nnhal_devices.npu_capabilities import quant8_capabilities
+from nnhal_devices.roofline import Roofline
 
 QUANT8 = (Q8A, Q8AS)
 """The types of activations, which the speed of an operation depends on."""
@@ -28,3 +29,6 @@ TRANSFER_COSTS = TransferCosts(import_ns=5_000)
 def inference_ns(model: ResolvedModel) -> int:
     """The time of one run of a model: the sum of its operations."""
     return round(sum(ROOFLINE.operation_ns(model)))
+
+
+CAPABILITIES = quant8_capabilities(ROOFLINE, power=0.02)

@@ -5,7 +5,7 @@ import numpy as np
 from nnhal.operations._types import F32, I32, Q8A
 from nnhal.types import Operand, OperationType
 from nnhal_cascade.hardware.memory_file import system_for
-from nnhal_devices.ethos_u.costs import nanoseconds, operation_ns
+from nnhal_devices.ethos_u.performance import nanoseconds, operation_ns
 from tests.support.agreement import like
 from tests.support.ethos_u import needs_networks, network
 from tests.support.models import Recipe

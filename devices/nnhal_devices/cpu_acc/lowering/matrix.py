@@ -1,9 +1,9 @@
-"""FULLY_CONNECTED."""
+"""FULLY_CONNECTED and BATCH_MATMUL."""
 
 from __future__ import annotations
 
 from nnhal.operations._window import activation_of
-from nnhal.operations.matrix import FullyConnectedInput
+from nnhal.operations.matrix import BatchMatmulInput, FullyConnectedInput
 from nnhal_devices.cpu_acc.elements import QUANTIZED, quantization_of
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 from nnhal_devices.cpu_acc.lowering._weights import bias_of, filter_of
@@ -25,3 +25,17 @@ def _rows(to: Emitter) -> str:
     if to.op.main_type() in QUANTIZED:
         return to.graph.dequantize(rows, quantization_of(to.op.inputs[FullyConnectedInput.INPUT]))
     return rows
+
+
+def batch_matmul(to: Emitter) -> None:
+    """Matrices are transposed as asked before they are multiplied."""
+    first = _oriented(to, BatchMatmulInput.FIRST, to.op.boolean(BatchMatmulInput.TRANSPOSE_FIRST))
+    second = _oriented(to, BatchMatmulInput.SECOND, to.op.boolean(BatchMatmulInput.TRANSPOSE_SECOND))
+    to.keep_real(to.graph.add("MatMul", first, second))
+
+
+def _oriented(to: Emitter, position: int, transpose: bool) -> str:
+    if not transpose:
+        return to.real(position)
+    rank = len(to.op.ranked(position))
+    return to.graph.add("Transpose", to.real(position), perm=[*range(rank - 2), rank - 1, rank - 2])

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType
 from nnhal_devices.backend import TransferCosts
-from nnhal_devices.costs import Roofline
-from nnhal_devices.gpu_acc.fusion import Fusion, fuse
+from nnhal_devices.cpu_ref.performance import ROOFLINE as REFERENCE
+from nnhal_devices.gpu_acc.optimize import Fusion, fuse
+from nnhal_devices.roofline import Roofline
 
 ROOFLINE = Roofline(
     overhead_ns=20_000,
@@ -31,3 +32,13 @@ def fused_operation_ns(model: ResolvedModel, found: Sequence[Fusion]) -> list[fl
     fused_away = {fusion.activation for fusion in found}
     costs = iter(ROOFLINE.operation_ns(fuse(model, found)))
     return [0.0 if number in fused_away else next(costs) for number, _ in enumerate(model.model.main.operations)]
+
+
+_POWER = 0.3
+"""The energy of a multiply-add of a GPU core, relative to a CPU core: an estimate."""
+
+CAPABILITIES = ROOFLINE.capabilities(
+    REFERENCE,
+    _POWER,
+    [OperandType.FLOAT32, OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.FLOAT16],
+)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from nnhal.operations._types import F32
 from nnhal.types import OperandType, OperationType
 from nnhal.validation.control_flow import MAX_DEPTH
-from nnhal_devices.costs import work_of
+from nnhal_devices.roofline import work_of
 from tests.support.agreement import like
 from tests.support.models import Recipe
 from tests.support.subgraphs import nested

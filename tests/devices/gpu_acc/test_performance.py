@@ -7,9 +7,9 @@ from nnhal.operations._types import F16, F32
 from nnhal.support import Supported
 from nnhal.types import OperandType, OperationType
 from nnhal_devices.driver import DriverOptions
-from nnhal_devices.gpu_acc.costs import ROOFLINE, fused_operation_ns
 from nnhal_devices.gpu_acc.driver import GpuAcc
-from nnhal_devices.gpu_acc.fusion import fusions
+from nnhal_devices.gpu_acc.optimize import fusions
+from nnhal_devices.gpu_acc.performance import ROOFLINE, fused_operation_ns
 from tests.support.agreement import like, single
 from tests.support.models import Recipe
 
