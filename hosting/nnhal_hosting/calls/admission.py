@@ -71,7 +71,7 @@ class CallAdmission(_Interceptor):
         self._threads = CallThreads(limits.threads)
         self._memory = MessageMemory(limits.memory_bytes, self._named("MEMORY_BYTES"))
         self._untaken = UntakenAnswers(limit_bytes=limits.memory_bytes)
-        self._stalls = StallWatch(limits.stalled_secs)
+        self._stalls = StallWatch(limits.stalled_secs, limits.memory_bytes)
         self._lock = threading.Lock()
         self._shares: dict[str, _Share] = {}
         self._strangers = Lane(_STRANGERS, _STRANGERS, may_share=False, newest_first=True)
