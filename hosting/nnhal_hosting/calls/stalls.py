@@ -16,6 +16,7 @@ from nnhal_hosting.own_memory import OwnBytes, return_freed_memory
 _LOOK_SECONDS = 0.02
 _HASTE_SECONDS = 0.1
 """How long a message may take if others wait in a lane of many."""
+_MUCH_BYTES = 64 << 20
 _RETURN_SECONDS = 1.0
 """How long after messages have taken much memory what they have freed is returned to the system."""
 
@@ -104,7 +105,7 @@ class StallWatch:
             slow = [each for each in self._receptions if each.began <= seen and each not in late]
         used = self._used()
         grown = used - self._used_before
-        if grown > self._limit_bytes // 2:
+        if grown > min(self._limit_bytes // 2, _MUCH_BYTES):
             self._return_at = now + _RETURN_SECONDS
         elif self._return_at is not None and now > self._return_at and not slow:
             self._return_memory()

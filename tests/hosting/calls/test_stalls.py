@@ -27,7 +27,8 @@ class Calls:
         self.receiving = ExitStack()
 
     def receive(self, name: str) -> None:
-        self.receiving.enter_context(self.watch.watching(_Context(name, self.cancelled), WaitingCall(lambda: None)))
+        context: Any = _Context(name, self.cancelled)
+        self.receiving.enter_context(self.watch.watching(context, WaitingCall(lambda: None)))
 
     def await_looks(self, count: int = 3) -> None:
         before = self.looks
