@@ -20,9 +20,48 @@ from nnhal.types import ErrorStatus
 from nnhal_hosting.calls.answers import UntakenAnswers
 from nnhal_hosting.calls.lanes import CallThreads, Lane, WaitingCall
 from nnhal_hosting.calls.limits import CallLimits
-from nnhal_hosting.calls.memory import MessageMemory
 from nnhal_hosting.calls.stalls import StallWatch
 from nnhal_hosting.rpc import abort
+
+if TYPE_CHECKING:
+    _Interceptor = grpc.ServerInterceptor[Any, Any]
+    _Handler = grpc.RpcMethodHandler[Any, Any]
+else:  # generic in its stubs only
+    _Interceptor = grpc.ServerInterceptor
+
+
+class MessageMemory:
+    """Bytes that calls share. Safe to use from several threads."""
+
+    def __init__(self, limit: int, setting: str = "") -> None:
+        """``setting`` names the limit at the end of refusals."""
+        self._limit = limit
+        self._setting = setting
+        self._lock = threading.Lock()
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes that are charged now."""
+        return self._held
+
+    @contextmanager
+    def charged(self, size: int, what: str) -> Iterator[None]:
+        """Charge bytes while the context lasts. Raises RESOURCE_EXHAUSTED_TRANSIENT if too few are left."""
+        with self._lock:
+            if self._held + size > self._limit:
+                others = f" while others hold {self._held}" if size <= self._limit else ""
+                raise HalError(
+                    ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
+                    f"{what} holds {size} bytes{others}; all together may hold {self._limit}{self._setting}",
+                )
+            self._held += size
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held -= size
+
 
 _OWN_THREADS = 2
 """Threads that a session may always have: one call of it may wait for something, and another one is served."""
@@ -31,11 +70,6 @@ _STRANGERS = 4
 _REFUSERS = 2
 _STREAM_SECONDS = 1.0
 """What a stream begins with is short, and a call without it must not take the place of one."""
-if TYPE_CHECKING:
-    _Interceptor = grpc.ServerInterceptor[Any, Any]
-    _Handler = grpc.RpcMethodHandler[Any, Any]
-else:  # generic in its stubs only
-    _Interceptor = grpc.ServerInterceptor
 
 
 class _Share(NamedTuple):
