@@ -134,6 +134,7 @@ def test_an_option_that_names_a_file_starts_nothing(option: str) -> None:
 @pytest.mark.parametrize("profile", profile_names())
 def test_a_profile_that_comes_with_nnhal_is_taken_by_its_name(profile: str) -> None:
     collector = _supervised()
+    collector.contacts.answers["supervisor", "start_device"] = supervised("mlip1")
     browser = PageBrowser(collector)
     browser.post("/devices/start", "/devices", {"driver": "mlip", "options": f"profile={profile}"})
     assert collector.contacts.calls == [("supervisor", "start_device", ("mlip", "", 1, 1, {"profile": profile}), {})]
