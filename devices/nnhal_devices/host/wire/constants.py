@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from nnhal.errors import invalid_argument
 from nnhal_devices.host.wire.limits import SessionBudget, WireLimits, exhausted
-from nnhal_devices.wire.protocol import CHUNK_BYTES
+from nnhal_devices.wire import CHUNK_BYTES
 
 _DIGEST_BYTES = 32
 _Key = tuple[str, bytes]

@@ -20,8 +20,7 @@ from nnhal_devices.host.wire.limits import WireLimits, exhausted
 from nnhal_devices.host.wire.own_device import OwnDevice
 from nnhal_devices.host.wire.packs import MissingConstantsError
 from nnhal_devices.host.wire.session import FarSession
-from nnhal_devices.wire.chunks import chunks_of, joined
-from nnhal_devices.wire.protocol import CHUNK_BYTES, PROTOCOL_VERSION, SESSION_TOKEN_METADATA
+from nnhal_devices.wire import CHUNK_BYTES, PROTOCOL_VERSION, SESSION_TOKEN_METADATA, chunks_of, joined
 from nnhal_hosting.calls import CallAdmission
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import abort, defect

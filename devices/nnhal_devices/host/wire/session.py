@@ -22,7 +22,7 @@ from nnhal_devices.host.wire.limits import SessionBudget, WireLimits
 from nnhal_devices.host.wire.objects import FarMemory, FarObjects, FarPreparedModel
 from nnhal_devices.host.wire.own_device import OwnDevice
 from nnhal_devices.host.wire.packs import ConstantPacks
-from nnhal_devices.wire.chunks import Scatter, chunks_of
+from nnhal_devices.wire import Scatter, chunks_of
 
 
 class FarRuns:
