@@ -14,11 +14,10 @@ from nnhal.errors import HalError, NnhalError, invalid_argument
 from nnhal.types import ErrorStatus
 from nnhal.v1 import wire_pb2 as wire
 from nnhal.v1 import wire_pb2_grpc
-from nnhal_devices.host.wire.constants import KeptConstants
+from nnhal_devices.host.wire.constants import KeptConstants, MissingConstantsError
 from nnhal_devices.host.wire.door import WireDoor
 from nnhal_devices.host.wire.limits import WireLimits, exhausted
 from nnhal_devices.host.wire.own_device import OwnDevice
-from nnhal_devices.host.wire.packs import MissingConstantsError
 from nnhal_devices.host.wire.session import FarSession
 from nnhal_devices.wire import CHUNK_BYTES, PROTOCOL_VERSION, SESSION_TOKEN_METADATA, chunks_of, joined
 from nnhal_hosting.calls import CallAdmission
