@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_service.fallback import Edge, PassedValue, lay_out, price_ns
+from nnhal_service.fallback import CLIENT, Edge, PassedValue, Side, lay_out, price_ns
 from nnhal_service.native.convert import step_to_wire
-from nnhal_service.native.explained_networks import link_to_wire, plan_wire_ns, side_of, whole_model_wire_ns
 from nnhal_service.native.explained_operations import operations_to_wire
 from nnhal_service.runtime import SketchedPlan
 
@@ -28,7 +27,7 @@ def explanation_to_wire(sketch: SketchedPlan) -> wire.ModelExplanation:
                 modelled_timing=description.modelled_timing if description else False,
                 link=link_to_wire(sketch.sides[name]),
             )
-            for name, description in sketch.descriptions.items()
+            for name, description in sketch.survey.descriptions.items()
         ],
         modelled_ns=report.cost.total_ns if report else 0.0,
         counterfactuals=_counterfactuals(sketch),
@@ -43,7 +42,7 @@ def explanation_to_wire(sketch: SketchedPlan) -> wire.ModelExplanation:
 
 
 def _image_layout(sketch: SketchedPlan) -> wire.ImageLayoutExplanation | None:
-    images = sketch.images
+    images = sketch.choice.images
     if images is None:
         return None
     return wire.ImageLayoutExplanation(
@@ -73,7 +72,7 @@ def _arena_values(sketch: SketchedPlan) -> list[wire.ArenaValue]:
     placed = sorted(sketch.layout.placements.items(), key=lambda entry: (entry[1].kind, entry[1].offset, entry[0]))
     return [
         wire.ArenaValue(
-            value=sketch.value_names[operand],
+            value=sketch.survey.value_names[operand],
             memory=place.kind,
             offset=place.offset,
             bytes=value.size,
@@ -87,7 +86,7 @@ def _arena_values(sketch: SketchedPlan) -> list[wire.ArenaValue]:
 
 def _edges(sketch: SketchedPlan, value: PassedValue) -> list[wire.EdgeExplanation]:
     source = value.writer
-    name = sketch.value_names[value.operand]
+    name = sketch.survey.value_names[value.operand]
     return [
         _edge(
             name,
@@ -139,3 +138,35 @@ def _counterfactuals(sketch: SketchedPlan) -> list[wire.Counterfactual]:
             )
         )
     return found
+
+
+def link_to_wire(side: Side) -> wire.DeviceLink | None:
+    """Return the network to a device; None if the device is of this host."""
+    costs = side.costs
+    if not costs.is_wire:
+        return None
+    return wire.DeviceLink(round_trip_ns=costs.round_trip_ns, ns_per_byte=costs.copy_ns_per_byte)
+
+
+def side_of(sketch: SketchedPlan, step: int | None) -> Side:
+    """Return the device of a step as one end of an edge; None stands for the client."""
+    return CLIENT if step is None else sketch.sides[sketch.plan.steps[step].device]
+
+
+def plan_wire_ns(sketch: SketchedPlan) -> float:
+    """Return the modelled time of a run that goes by on networks: round trips, and the bytes of values."""
+    total = sum(sketch.sides[step.device].costs.round_trip_ns for step in sketch.plan.steps)
+    for value in sketch.values.values():
+        source = side_of(sketch, value.writer).costs
+        for destination, edge in zip(value.destinations, value.edges, strict=True):
+            total += source.copy_ns_per_byte * edge.wire_down_bytes
+            total += side_of(sketch, destination).costs.copy_ns_per_byte * edge.wire_up_bytes
+    return total
+
+
+def whole_model_wire_ns(sketch: SketchedPlan, device: str) -> float:
+    """Return the same of a run with the whole model on one device; 0 if that is not possible or has no known time."""
+    report, costs = sketch.refined.partitioning.report, sketch.sides[device].costs
+    if report is None or device not in report.whole_model_hand_over_ns or not costs.is_wire:
+        return 0.0
+    return report.whole_model_hand_over_ns[device] - costs.hop_ns + costs.round_trip_ns
