@@ -15,7 +15,7 @@ WARM = Zygote(
         "nnhal_devices.host.process",
         *(f"nnhal_devices.{name}.driver" for name in ("cpu_acc", "cpu_ref", "ethos_n", "ethos_u", "gpu_acc", "mlip")),
         "nnhal_service.process",
-        "nnhal_service.front_door",
+        "nnhal_service.model_server",
     ]
 )
 """Forks the processes of tests that do not look at how a process starts."""

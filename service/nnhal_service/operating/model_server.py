@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nnhal_service.v2.repository import ServedRepository
 
 
-class OperatedFronts(Protocol):
+class OperatedModelServer(Protocol):
     """What serves the models of a repository. Safe to use from several threads."""
 
     @property
