@@ -1,4 +1,4 @@
-"""The protocol's fronts and what they share: the repository, shared memory, access, metrics and traces.
+"""The model server: the servers of the protocol and what they share: the repository, shared memory, access, metrics and traces.
 
 The modules of HTTP are imported only if it is enabled: they take as long to import as the rest of the framework.
 """

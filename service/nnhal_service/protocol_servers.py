@@ -1,4 +1,4 @@
-"""The protocol's fronts, in one event loop, over whatever is behind them.
+"""The servers of the protocol, gRPC and HTTP, in one event loop, over whatever is behind them.
 
 The modules of HTTP are imported only if it is enabled: they take as long to import as the rest of the framework.
 """

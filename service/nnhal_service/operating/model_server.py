@@ -1,4 +1,4 @@
-"""The fronts of the protocol, as operators need them."""
+"""The model server, as operators need it."""
 
 from __future__ import annotations
 
