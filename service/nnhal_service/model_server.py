@@ -1,4 +1,4 @@
-"""The model server: the servers of the protocol, and the repository, shared memory, access, metrics and traces for them.
+"""The model server: the servers of the protocol, and the repository, shared memory, access and metrics behind them.
 
 The modules of HTTP are imported only if it is enabled: they take as long to import as the rest of the framework.
 """
