@@ -81,7 +81,7 @@ class ReportTable(Generic[Row]):
         return [column for column in self.columns if column.only in (None, medium)]
 
 
-class Figures(NamedTuple):
+class FigureCards(NamedTuple):
     """The sums of a report, as cards on a page."""
 
     cards: Sequence[Figure]
@@ -109,7 +109,7 @@ class Markup(NamedTuple):
 
 TerminalPart: TypeAlias = str | Footnotes | ReportTable[Any]
 """A line, the footnotes of the tables before it, or a table."""
-PagePart: TypeAlias = str | Figures | Picture | ReportTable[Any] | Folded | Markup
+PagePart: TypeAlias = str | FigureCards | Picture | ReportTable[Any] | Folded | Markup
 """A text is a note."""
 
 
@@ -138,7 +138,7 @@ def part_html(part: PagePart) -> str:
     match part:
         case str():
             return f"<p class='note'>{escaped(part)}</p>"
-        case Figures(cards):
+        case FigureCards(cards):
             return figure_list(cards)
         case Picture(name, drawing):
             return scrolling(name, drawing.embedded())

@@ -5,7 +5,7 @@ import pytest
 from nnhal_pages.document import Figure
 from nnhal_pages.report import (
     Column,
-    Figures,
+    FigureCards,
     Folded,
     Mark,
     Markup,
@@ -59,7 +59,7 @@ def test_a_page_has_its_columns_and_headers_that_begin_with_a_capital() -> None:
 def test_a_page_has_each_part_and_escapes_all_texts() -> None:
     parts = (
         NASTY,
-        Figures([Figure(NASTY, "12", NASTY)]),
+        FigureCards([Figure(NASTY, "12", NASTY)]),
         Folded(NASTY, (TABLE,)),
         Picture(NASTY, Drawing(10, 10, NASTY, "")),
         Markup("<h3>as it is</h3>"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal_cascade.command.report import BufferReport, CascadeReport, FrontierPoint, PartReport, PlanReport
+from nnhal_cascade.command.report import BufferReport, CascadePlanReport, CascadeReport, FrontierPoint, PartReport
 
 
 def kibibytes(count: int) -> str:
@@ -49,7 +49,7 @@ def amounts(bytes_of: dict[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in bytes_of.items()) or "none"
 
 
-def numbers(plan: PlanReport) -> str:
+def numbers(plan: CascadePlanReport) -> str:
     """The parts of a plan: ``3``, or ``0-7``."""
     return span((plan.parts[0].part, plan.parts[-1].part))
 
@@ -66,14 +66,14 @@ def cascades(point: FrontierPoint) -> str:
     return f"{found}; {point.tiles} tiles" if point.tiles > 1 else found
 
 
-def stripes(part: PartReport, plan: PlanReport) -> str:
+def stripes(part: PartReport, plan: CascadePlanReport) -> str:
     """How a part is cut: ``whole``, ``112 of 1 row``, or ``7 tiles`` if these are not cut further."""
     if part.runs == plan.tiles:
         return "whole" if plan.tiles == 1 else f"{plan.tiles} tiles"
     return f"{part.runs} of {_elements(part.stripe, plan.along)}"
 
 
-def cut(part: PartReport, plan: PlanReport) -> str:
+def cut(part: PartReport, plan: CascadePlanReport) -> str:
     """How a part is cut, as a phrase: ``in one piece``, or ``in 112 stripes of 1 row``."""
     if part.runs == plan.tiles:
         return "in one piece" if plan.tiles == 1 else f"in {plan.tiles} tiles"
@@ -102,7 +102,7 @@ def shape(extents: Sequence[int]) -> str:
     return " x ".join(map(str, extents))
 
 
-def plan_name(plan: PlanReport) -> str:
+def plan_name(plan: CascadePlanReport) -> str:
     """A plan with its parts, its tiles and its direction."""
     if len(plan.parts) == 1 and plan.tiles == 1:
         return numbers(plan)
@@ -111,14 +111,14 @@ def plan_name(plan: PlanReport) -> str:
     return kind + tiles
 
 
-def cost(plan: PlanReport) -> str:
+def cost(plan: CascadePlanReport) -> str:
     """What a plan takes: its memory, its cycles, and how many of them it waits."""
     waiting = f", {plan.waiting:,} of them waiting for copies" if plan.waiting else ""
     direction = ", from the last stripe to the first" if plan.reversed else ""
     return f"{size(plan.memory)}, {plan.cycles:,} cycles{waiting}{direction}"
 
 
-def place(plan: PlanReport) -> str:
+def place(plan: CascadePlanReport) -> str:
     """A plan in a sentence: ``the cascade of 0-7``, or ``part 3 (CONV_2D a)``."""
     if len(plan.parts) > 1:
         return f"the {plan_name(plan)}"

@@ -16,10 +16,10 @@ from nnhal_cascade.command.pictures.frontier import frontier_drawing
 from nnhal_cascade.command.pictures.memory import memory_drawing
 from nnhal_cascade.command.report import (
     BufferReport,
+    CascadePlanReport,
     CascadeReport,
     FrontierPoint,
     PartReport,
-    PlanReport,
     RegionReport,
 )
 from nnhal_cascade.schedule.lives import TensorLife
@@ -27,7 +27,7 @@ from nnhal_cascade.schedule.replay import PlanReplay
 from nnhal_pages.document import Figure
 from nnhal_pages.report import (
     Column,
-    Figures,
+    FigureCards,
     Folded,
     Mark,
     Markup,
@@ -103,7 +103,7 @@ def _lines(report: CascadeReport) -> Iterator[str]:
         yield f"{formatting.plan_name(plan)}: {formatting.cost(plan)}"
 
 
-def _sums(report: CascadeReport) -> Figures:
+def _sums(report: CascadeReport) -> FigureCards:
     planned, system = report.planned, report.system
     peak, clock = formatting.kibibytes(planned.peak), formatting.clock(system.clock_hz)
     cards = [
@@ -119,7 +119,7 @@ def _sums(report: CascadeReport) -> Figures:
         cards.append(
             Figure("Measured by the device", "as planned" if same else "differs", formatting.agreement(report))
         )
-    return Figures(cards)
+    return FigureCards(cards)
 
 
 def _frontier(report: CascadeReport) -> ReportTable[FrontierPoint]:
@@ -148,14 +148,14 @@ def _cascades(report: CascadeReport) -> tuple[PagePart, ...]:
     return (_CASCADES, Markup(f"<div class='cascades'>{drawings}</div>"))
 
 
-def _caption(plan: PlanReport) -> str:
+def _caption(plan: CascadePlanReport) -> str:
     tiles = f" in {plan.tiles} tiles of at most {formatting.shape(plan.tile)}" if plan.tiles > 1 else ""
     back = ", from the last stripe to the first" if plan.reversed else ""
     memory, cycles = formatting.size(plan.memory), formatting.short(plan.cycles)
     return f"Parts {formatting.numbers(plan)}{tiles}{back}: {memory}, {cycles} cycles"
 
 
-_PlanPart = tuple[PlanReport, PartReport]
+_PlanPart = tuple[CascadePlanReport, PartReport]
 
 
 def _parts(report: CascadeReport) -> ReportTable[_PlanPart]:

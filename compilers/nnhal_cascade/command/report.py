@@ -101,7 +101,7 @@ class PartReport:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanReport:
+class CascadePlanReport:
     """Parts that run together: a cascade if there is more than one."""
 
     plan: int
@@ -175,19 +175,19 @@ class CascadeReport:
     """By the device, if it ran."""
     spilled: dict[str, int]
     """Bytes of tensors that do not lie in the working memory, by region."""
-    plans: tuple[PlanReport, ...]
+    plans: tuple[CascadePlanReport, ...]
     buffers: tuple[BufferReport, ...]
     """By address."""
     frontier: tuple[FrontierPoint, ...]
     """From most memory to least; empty if it was not asked for."""
 
     @property
-    def cascades(self) -> tuple[PlanReport, ...]:
+    def cascades(self) -> tuple[CascadePlanReport, ...]:
         """The plans of more than one part."""
         return tuple(plan for plan in self.plans if len(plan.parts) > 1)
 
     @property
-    def peak_plan(self) -> PlanReport:
+    def peak_plan(self) -> CascadePlanReport:
         """The plan that needs the most memory; the first of several."""
         return max(self.plans, key=lambda plan: plan.memory)
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from nnhal_cascade.command.report import (
     BufferReport,
+    CascadePlanReport,
     CascadeReport,
     FrontierPoint,
     PartReport,
-    PlanReport,
     RegionReport,
     RunFigures,
     SystemReport,
@@ -101,11 +101,11 @@ def system_report(system: System) -> SystemReport:
     return SystemReport(system.name, system.accelerator.name, system.clock_hz, system.working.name, regions)
 
 
-def _plan(schedule: Schedule, number: int, ran: PlanReplay, buffers: Sequence[BufferReport]) -> PlanReport:
+def _plan(schedule: Schedule, number: int, ran: PlanReplay, buffers: Sequence[BufferReport]) -> CascadePlanReport:
     plan, working = schedule.proposal.plans[number], schedule.system.working.name
     largest = max((tile.shape for tile in plan.tiles), key=lambda shape: shape.elements)
     alive = (each for each in buffers if each.region == working and each.first <= number <= each.last)
-    return PlanReport(
+    return CascadePlanReport(
         number,
         tuple(_part(schedule, plan, position, ran) for position in range(len(plan.parts))),
         plan.along.name.lower(),

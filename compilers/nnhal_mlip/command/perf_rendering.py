@@ -24,7 +24,7 @@ from nnhal_pages.charts.memory import memory_chart
 from nnhal_pages.document import Figure
 from nnhal_pages.report import (
     Column,
-    Figures,
+    FigureCards,
     Folded,
     Mark,
     Markup,
@@ -95,7 +95,7 @@ def bounds(perf: NetworkPerf) -> str:
     return f"no schedule takes less than {perf.least:,} cycles: full arrays, and DDR without a pause{times}"
 
 
-def _sums(perf: NetworkPerf) -> Figures:
+def _sums(perf: NetworkPerf) -> FigureCards:
     at_clock = f"{perf.cycles:,} cycles at {perf.clock_hz / 1e9:g} GHz"
     firmware = f"{len(perf.binaries)} starts, apart from the time"
     cards = [
@@ -105,7 +105,7 @@ def _sums(perf: NetworkPerf) -> Figures:
         Figure("Multiply-adds", f"{perf.macs:,}", f"{perf.macs / perf.cycles:,.1f} in a cycle" if perf.cycles else ""),
         Figure("Bytes of DDR", f"{perf.ddr_bytes:,}", "read and written in a run"),
     ]
-    return Figures(cards)
+    return FigureCards(cards)
 
 
 def _note(perf: NetworkPerf) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nnhal_cascade.command import formatting
-from nnhal_cascade.command.report import BufferReport, CascadeReport, PartReport, PlanReport
+from nnhal_cascade.command.report import BufferReport, CascadePlanReport, CascadeReport, PartReport
 from nnhal_pages.svg import Drawing, element, label, lanes, rounded, title
 from nnhal_pages.text import shortened
 
@@ -21,7 +21,7 @@ _ARC = 12
 """How much farther to the left each edge bows that skips one part more."""
 
 
-def cascade_drawing(report: CascadeReport, plan: PlanReport) -> Drawing:
+def cascade_drawing(report: CascadeReport, plan: CascadePlanReport) -> Drawing:
     """Draw one cascade from its first part to its last, downwards."""
     buffers = {each.name: each for each in report.buffers_of(plan.plan) if each.kind != "weights"}
     lane = lanes(report.tensors)
@@ -42,7 +42,7 @@ def _y(position: int) -> int:
     return _TOP + _GAP + position * (_BOX + _GAP)
 
 
-def _part(position: int, part: PartReport, plan: PlanReport, sources: dict[str, int]) -> str:
+def _part(position: int, part: PartReport, plan: CascadePlanReport, sources: dict[str, int]) -> str:
     y = _y(position)
     outside = [shortened(formatting.brief(name), _NAME // 2) for name in part.inputs if name not in sources]
     weights = f"weights {part.weights}, {part.weight_bytes:,} bytes" if part.weight_bytes else "no weights"
