@@ -19,8 +19,8 @@ from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Model, Operan
 from nnhal.types.layout import Dimensions, describe, fully_specified
 from nnhal_tools.conformance.arguments import Arguments, InBuffers, InPools
 from nnhal_tools.conformance.compare import distribution_mismatch, mismatch
-from nnhal_tools.conformance.launched import awaited
 from nnhal_tools.conformance.memory import MemoryChoice
+from nnhal_tools.conformance.surviving import awaited
 from nnhal_tools.conformance.vectors import Vector
 
 

@@ -30,7 +30,7 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-from nnhal_tools.conformance.tolerances import tolerance_of
+from nnhal_tools.conformance.compare import tolerance_of
 
 _MOST_LINE_BYTES = 256 << 20
 
