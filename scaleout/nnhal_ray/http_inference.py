@@ -110,7 +110,10 @@ def _wants_compression(accepted: str) -> bool:
 
 
 def _names_region(header: bytes) -> bool:
-    """Whether a tensor of a request lies in a region of shared memory. A malformed request is the framework's."""
+    """Whether a tensor of a request lies in a region of shared memory.
+
+    It is false for a malformed request: that is passed on, and the framework says what is wrong with it.
+    """
     try:
         head = cut_json(memoryview(header)).head if len(header) > MOST_PARSED_JSON else header
         tensors = [entry for key in ("inputs", "outputs") for entry in orjson.loads(head).get(key, ())]

@@ -18,7 +18,7 @@ BLOCKS = 50
 IDENTIFIES = 30
 PROGRAM = f"""
 import os, sys, threading
-from nnhal_hosting.thread_names import show_thread_names
+from nnhal_hosting.threads import show_thread_names
 show_thread_names()
 begin, done, end = threading.Event(), threading.Event(), threading.Event()
 

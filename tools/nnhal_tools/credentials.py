@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from nnhal.errors import NnhalError
-from nnhal_hosting.admin.keys import new_admin_key
+from nnhal_hosting.admin_keys import new_admin_key
 
 _BYTES = 32
 ROLES = ("view", "infer", "admin")

@@ -216,7 +216,7 @@ class MemoryGuard:
         time.sleep(_PAUSE_SECONDS)
 
     def _end(self, reason: str) -> None:
-        """Let the thread that faults end the process with SIGBUS, as it does without a guard."""
+        """Let a fault end the process with SIGBUS, as without a guard."""
         self._ended = True
         print(f"SIGBUS: {reason}", file=sys.stderr, flush=True)
         _libc.signal(signal.SIGBUS, None)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from nnhal.v1 import admin_pb2 as wire
+from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_hosting.logs import SHOWN, levels_from, show_logs
-from nnhal_hosting.politeness import politely
 from nnhal_hosting.sessions import Ownership
 from nnhal_service.native.intake import Intake
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
@@ -88,7 +88,7 @@ class FrameworkAdministration:
         """Add pools, buffers, executions and fences: those of the session of a public id, or with None all."""
         owners = [owner for owner in self._sessions.all() if session in (None, owner.session.id)]
         models = self._records.models.all() if session is None else []
-        response.pools.extend(politely(pools_of(owners, models), 8))
+        response.pools.extend(with_pauses(pools_of(owners, models), 8))
         response.buffers.extend(buffers_of(owners))
         response.executions.extend(self._executions.live(session))
         response.fences.extend(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from nnhal.v1 import framework_admin_pb2, framework_admin_pb2_grpc
 from nnhal_hosting.admin.oversight import Oversight
-from nnhal_hosting.admin.registration import ADMIN_SERVICE, serve_admin
+from nnhal_hosting.admin.servicer import ADMIN_SERVICE, serve_admin
 from nnhal_hosting.server import ServerProcess
 from nnhal_service.native.intake import Intake
 from nnhal_service.native.session import NativeSessions

@@ -10,7 +10,7 @@ from nnhal.errors import invalid_argument
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_hosting.admin.guard import OperatorGuard
 from nnhal_hosting.clocks import boottime_shift
-from nnhal_hosting.politeness import politely
+from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import report_to_wire
 from nnhal_service.operating.executions import FrameworkExecutions
@@ -38,7 +38,7 @@ class OperatedRuns:
             live=live,
             finished=[
                 finished_to_wire(number, run, shift)
-                for number, run in politely(self._history.after(request.after, request.model), 16)
+                for number, run in with_pauses(self._history.after(request.after, request.model), 16)
             ],
             recordings=[wire.RecordingState(**state._asdict()) for state in self._records.recordings.states()],
         )

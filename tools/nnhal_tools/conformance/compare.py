@@ -1,29 +1,12 @@
-"""Comparing outputs with the expectations of a vector, within a tolerance for each type."""
+"""Comparing outputs with the expectations of a vector."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.types import OperandType
 from nnhal.types.layout import Dimensions, describe
 from nnhal_tools.conformance.vectors import Expectation
-
-_HALF = (5 * 2.0**-10, 5 * 2.0**-10)
-_FLOAT = (1e-5, 5 * 2.0**-23)
-
-
-def tolerance_of(code: int, half: bool) -> tuple[float, float]:
-    """Return the absolute and the relative tolerance of an operand type, in its own numbers.
-
-    ``half`` says whether floats of 32 bits may be computed with the precision of float16.
-    """
-    if code in (OperandType.TENSOR_FLOAT16, OperandType.FLOAT16):
-        return _HALF
-    if code in (OperandType.TENSOR_FLOAT32, OperandType.FLOAT32):
-        return _HALF if half else _FLOAT
-    return (0.0, 0.0) if code in (OperandType.TENSOR_BOOL8, OperandType.BOOL) else (1.0, 0.0)
-
 
 _SHOWN = 3
 

@@ -19,8 +19,8 @@ from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Model, Operan
 from nnhal.types.layout import Dimensions, describe, fully_specified
 from nnhal_tools.conformance.arguments import Arguments, InBuffers, InPools
 from nnhal_tools.conformance.compare import distribution_mismatch, mismatch
+from nnhal_tools.conformance.launched import awaited
 from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.surviving import awaited
 from nnhal_tools.conformance.vectors import Vector
 
 
@@ -97,7 +97,7 @@ class VectorRunner:
     """Runs vectors in one session with a device: each model is prepared once and executed in several ways."""
 
     def __init__(self, device: RemoteDevice, ways: Sequence[Way], seconds: float | None = None) -> None:
-        """With ``seconds``, each preparation and each execution has a deadline after so many."""
+        """``seconds`` limits each preparation and each execution; None sets no deadline."""
         self._device = device
         self._seconds = seconds
         self._arguments: dict[Way, Arguments] = {

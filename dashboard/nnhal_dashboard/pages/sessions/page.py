@@ -89,7 +89,7 @@ def sessions(request: Request) -> Response:
 
 @router.get("/sessions/{process}/{session}")
 def session(request: Request, process: str, session: str) -> Response:
-    """Show a session and all that it holds."""
+    """Show a session and everything that it holds."""
     if _found(collector_of(request).look(), process, session) is None:
         raise LookupError(f"{process} has no session {session!r}: it has ended, or the process was started again")
     values = {"process": process, "session": session}
