@@ -16,8 +16,8 @@ from nnhal_ray.refusals import SHARED_MEMORY
 from nnhal_ray.replies import refused_over_http
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.runtime.run.cancellation import Cancellation
-from nnhal_service.serving.client_memory import to_array
 from nnhal_service.serving.errors import ServingError
+from nnhal_service.serving.requests.client_memory import to_array
 from nnhal_service.v2.http.decode import BINARY_SIZE, MOST_PARSED_JSON, DecodedRequest, decode_body
 from nnhal_service.v2.http.infer import JSON_SIZE, inference_target
 from nnhal_service.v2.http.json_cut import cut_json

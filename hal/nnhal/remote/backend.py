@@ -41,7 +41,7 @@ class DeviceDescription:
     optimizes_nothing: bool = False
     """Whether it has no optimiser, so that it need not be asked to optimise a step."""
     ignores_networks: bool = False
-    """Whether nothing comes of telling it that networks are loaded and unloaded."""
+    """Whether it ignores notifications that networks are loaded and unloaded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.repository import Repository
 from nnhal_service.runtime.run.workers import Workers
 from nnhal_service.serving import ServedModel, ServingError
-from nnhal_service.serving.instance_memory import InstanceMemory
-from nnhal_service.serving.run_log import ProcessRuns
+from nnhal_service.serving.history.ended_runs import ProcessRuns
+from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.v2.backend import LogSetting
 
 _MOST_RUNS = 4096

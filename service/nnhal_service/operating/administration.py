@@ -17,7 +17,7 @@ from nnhal_service.operating.memories import buffers_of, bytes_of_buffer, pools_
 from nnhal_service.runtime.devices.notes import Note
 from nnhal_service.runtime.memory.domains import AllocatedMemory
 from nnhal_service.runtime.run.launched_run import LaunchedRun
-from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class FrameworkAdministration:
@@ -28,7 +28,7 @@ class FrameworkAdministration:
         sessions: NativeSessions,
         intake: Intake,
         executions: FrameworkExecutions,
-        records: RunRecords,
+        records: ServingMonitor,
         note: Note,
         fronts: OperatedFronts | None = None,
         set_level: Callable[[str], object] | None = None,

@@ -22,8 +22,8 @@ from nnhal_service.repository import ModelIndex
 from nnhal_service.repository.entry import ModelState
 from nnhal_service.runtime import Fleet, LoadedModel, PreparedPlan
 from nnhal_service.serving import ServedModel, ServingError
-from nnhal_service.serving.run_records import RunRecords
-from nnhal_service.serving.statistics import RequestCounts
+from nnhal_service.serving.history.statistics import RequestCounts
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class OperatedOverview:
@@ -32,7 +32,7 @@ class OperatedOverview:
     _guard: OperatorGuard
     _fleet: Fleet
     _sessions: NativeSessions
-    _records: RunRecords
+    _records: ServingMonitor
     _events: FrameworkEvents
     _models_in_use: ModelsInUse
     _direct_runs: DirectRunCounter

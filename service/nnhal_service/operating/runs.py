@@ -15,8 +15,8 @@ from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import report_to_wire
 from nnhal_service.operating.executions import FrameworkExecutions
 from nnhal_service.operating.run_history import RunHistory
-from nnhal_service.serving.ended_run import EndedRun
-from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.history.ended_runs import EndedRun
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class OperatedRuns:
@@ -25,7 +25,7 @@ class OperatedRuns:
     _guard: OperatorGuard
     _history: RunHistory
     _executions: FrameworkExecutions
-    _records: RunRecords
+    _records: ServingMonitor
 
     @answers
     def GetRuns(self, request: wire.GetRunsRequest, context: grpc.ServicerContext) -> wire.GetRunsResponse:
