@@ -12,7 +12,8 @@ import pytest
 from nnhal_hosting.supervision import Child
 from tests.support.certificates import Pair, authority, signed
 from tests.support.far_devices import Served, connection_to, far_device
-from tests.support.idle_calls import half_sent, idle_calls, refused
+from tests.support.idle_calls import complete, half_sent, idle_calls, refused
+from tests.support.processes import WARM
 from tests.support.tokens import token_file
 from tests.support.waiting import wait_until
 
@@ -131,7 +132,9 @@ def test_a_certificate_of_the_authority_opens_a_session_in_its_name(secrets: Sec
 )
 def test_what_is_not_safe_or_contradicts_itself_is_refused(short_path: Path, options: list[str], reason: str) -> None:
     lines: list[str] = []
-    child = Child("nnhal_devices", ["cpu_ref", "--endpoint", str(short_path / "far"), *options], heard=lines.append)
+    child = Child(
+        "nnhal_devices", ["cpu_ref", "--endpoint", str(short_path / "far"), *options], heard=lines.append, zygote=WARM
+    )
     try:
         assert child.process.wait(60) == 2
     finally:
@@ -160,6 +163,14 @@ def test_calls_that_never_send_anything_keep_nobody_out(short_path: Path, method
 
         with connection_to(far), idle_calls(far.address, 80, half_sent(f"/nnhal.v1.WireService/{method}")):
             wait_until(is_admitted, "another framework is admitted")
+
+
+def test_a_message_that_is_too_long_is_refused(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_WIRE_MESSAGE_BYTES", str(4 << 20))
+    with far_device(short_path) as far:
+        call = complete("/nnhal.v1.WireService/OpenSession", bytes(5 << 20))
+        with idle_calls(far.address, 1, call) as calls:
+            assert refused(calls, 1)[0].startswith("RESOURCE_EXHAUSTED: ")
 
 
 def test_strangers_are_refused_before_their_messages_are_received(secrets: Secrets, short_path: Path) -> None:

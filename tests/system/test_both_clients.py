@@ -26,8 +26,9 @@ from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, RunReport, V2Server, aio, connect
 from nnhal_client.aio import AsyncFramework, AsyncModel
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.onnx_models import onnx_model
+from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
 from tests.support.waiting import wait_until
 
@@ -139,7 +140,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "any", {"1/model.onnx": onnx_file()})
-    with front_door(device_processes, repository) as process:
+    with model_server(device_processes, repository) as process:
         yield process
 
 
@@ -237,7 +238,7 @@ def test_runs_are_direct_again_after_a_device_has_died(
     path = tmp_path / "tanh.onnx"
     path.write_bytes(onnx_file(shape=(1, 8)))
     x = rows(1, 0)
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, KINDS[kind](testbed.framework) as client:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed, KINDS[kind](testbed.framework) as client:
         model = client.load(path)
 
         def is_direct() -> bool:

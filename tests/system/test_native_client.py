@@ -22,8 +22,9 @@ from nnhal_client import Framework, V2Server, connect
 from nnhal_service.serving import TensorDescription
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.deaths import kill_for_good
-from tests.support.front_door import Devices, Served, devices, front_door
+from tests.support.model_server import Devices, Served, devices, model_server
 from tests.support.native_holder import native_holder
+from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
 from tests.support.v2 import FakeModel
 from tests.support.v2_front import serving
@@ -43,7 +44,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     write(repository, "wide", {"1/model.onnx": onnx_file("Relu", (1, 1 << 20))})
     write(repository, "open", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
     write(repository, "fleeting", {"1/model.onnx": onnx_file(shape=(1, 8)), "2/model.onnx": onnx_file(shape=(1, 8))})
-    with front_door(device_processes, repository) as process:
+    with model_server(device_processes, repository) as process:
         yield process
 
 
@@ -167,7 +168,7 @@ def test_an_unknown_model_is_refused(framework: Framework) -> None:
 
 
 def test_a_framework_without_a_repository_says_so(short_path: Path) -> None:
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, connect(testbed.framework) as session:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed, connect(testbed.framework) as session:
         status, message = refused(lambda: session.open("tanh"))
     assert status == ErrorStatus.INVALID_ARGUMENT
     assert "no model repository" in message
@@ -177,7 +178,7 @@ def test_a_killed_client_leaves_nothing_behind(tmp_path: Path) -> None:
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     with (
         devices() as own,
-        front_door(own, tmp_path) as server,
+        model_server(own, tmp_path) as server,
         RemoteDevice(own.endpoints["cpu_acc"]) as device,
     ):
 
@@ -219,7 +220,7 @@ def test_a_device_that_is_killed_under_a_burst(
 ) -> None:
     path = tmp_path / "tanh.onnx"
     path.write_bytes(onnx_file(shape=(1, 8)))
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, connect(testbed.framework) as session:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed, connect(testbed.framework) as session:
         binding = session.load(path, fallback=fallback).bind()
         binding.inputs["x"][...] = row(0.25)
         assert binding.run().direct
@@ -235,7 +236,7 @@ def test_a_device_that_is_killed_under_a_burst(
 def test_a_framework_that_is_killed_ends_bursts_too(short_path: Path, tmp_path: Path) -> None:
     path = tmp_path / "tanh.onnx"
     path.write_bytes(onnx_file(shape=(1, 8)))
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, connect(testbed.framework) as session:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed, connect(testbed.framework) as session:
         binding = session.load(path).bind()
         assert binding.run().direct
         os.kill(testbed.pid("framework"), signal.SIGKILL)

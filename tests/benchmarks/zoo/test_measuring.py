@@ -13,6 +13,7 @@ from benchmarks.zoo.measuring import Effort, aims_of, measured
 from benchmarks.zoo.packages import ModelFile
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.processes import WARM
 
 _LITTLE = Effort(1, 0.0)
 
@@ -21,7 +22,7 @@ _LITTLE = Effort(1, 0.0)
 def framework(short_path: Path) -> Iterator[Framework]:
     """Open a session with the framework of a testbed."""
     with (
-        Testbed(Topology(device=(DeviceEntry(driver="cpu_acc"),)), short_path) as testbed,
+        Testbed(Topology(device=(DeviceEntry(driver="cpu_acc"),)), short_path, zygote=WARM) as testbed,
         connect(testbed.framework) as session,
     ):
         yield session

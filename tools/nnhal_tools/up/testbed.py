@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -41,14 +40,19 @@ class Testbed:
         tell: Callable[[str], None] = lambda _: None,
         misbehaviour: Misbehaviour = NO_MISBEHAVIOUR,
         allow_recording: bool = False,
+        zygote: Zygote | None = None,
     ) -> None:
-        """``misbehaviour`` is that of the devices, which may be recorded if ``allow_recording``."""
+        """``misbehaviour`` is that of the devices, which may be recorded if ``allow_recording``.
+
+        A given ``zygote`` forks the processes, and goes on when the testbed has ended.
+        """
         self.directory = directory
         self.admin_key = new_admin_key()
         """What the admin services of the processes ask for."""
         self._misbehaviour = misbehaviour
         self._recording = ["--allow-recording"] if allow_recording else []
-        self._zygote = Zygote(_imported_by(topology))
+        self._zygote = zygote or Zygote(_imported_by(topology))
+        self._own_zygote = self._zygote if zygote is None else None
         self.journal = ProcessJournal(tell)
         self.logs = LogTail()
         self._topology = topology
@@ -138,7 +142,8 @@ class Testbed:
             self._closed = True
         children = [process.leave() for process in self.processes]
         stop_all([child for child in children if child is not None])
-        self._zygote.close()
+        if self._own_zygote is not None:
+            self._own_zygote.close()
 
     def _show(self, dashboard: WatchedProcess) -> None:
         """Start the dashboard. Without one, everything else goes on."""
@@ -156,8 +161,7 @@ class Testbed:
         words += ["--threads", str(entry.threads), *entry.driver_options, *self._recording]
         identity = ProcessIdentity(entry.title, "device", entry.driver, directory, is_added)
         faults = self._misbehaviour.words()
-        launch = partial(_launch, "nnhal_devices", lambda: [*words, *faults()], self.admin_key, zygote=self._zygote)
-        return self._watched(identity, launch, _STARTING_SECONDS)
+        return self._process(identity, "nnhal_devices", lambda: [*words, *faults()])
 
     def _device_options(self) -> list[str]:
         with self._lock:
@@ -166,25 +170,15 @@ class Testbed:
     def _process(
         self, identity: ProcessIdentity, module: str, words: Callable[[], list[str]], seconds: float = _STARTING_SECONDS
     ) -> WatchedProcess:
-        return self._watched(identity, partial(_launch, module, words, self.admin_key), seconds)
+        def launch(heard: Callable[[str], None]) -> Child:
+            return Child(module, words(), admin_key=self.admin_key, heard=heard, zygote=self._zygote)
 
-    def _watched(
-        self, identity: ProcessIdentity, launch: Callable[[Callable[[str], None]], Child], seconds: float
-    ) -> WatchedProcess:
         return WatchedProcess(identity, launch, self.journal, self.logs.add, seconds)
 
 
-def _launch(
-    module: str,
-    words: Callable[[], list[str]],
-    admin_key: str,
-    heard: Callable[[str], None],
-    zygote: Zygote | None = None,
-) -> Child:
-    return Child(module, words(), admin_key=admin_key, heard=heard, zygote=zygote)
-
-
 def _imported_by(topology: Topology) -> list[str]:
-    """What the devices of a topology import before they serve. Drivers of other packages are left to their devices."""
+    """What devices and framework import before they serve. Drivers of other packages are left to their devices."""
     drivers = dict.fromkeys(entry.driver for entry in topology.device)
-    return ["nnhal_devices.host.process", *(f"nnhal_devices.{driver}.driver" for driver in drivers)]
+    modules = ["nnhal_devices.host.process", *(f"nnhal_devices.{driver}.driver" for driver in drivers)]
+    modules.append("nnhal_service.process")
+    return [*modules, "nnhal_service.model_server"] if "model_repository" in topology.framework else modules
