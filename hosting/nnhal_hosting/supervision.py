@@ -90,6 +90,11 @@ class Supervision:
         with contextlib.suppress(BlockingIOError):  # a full pipe wakes as well
             os.write(self._waker, _READY)
 
+    def give_up(self) -> None:
+        """As ``exit``, for a process that cannot go on: it ends even if what has failed keeps it from shutting down."""
+        self.exit()
+        end_for_certain()
+
     def wait(self) -> int:
         """Sleep until SIGTERM or SIGINT arrives, the supervisor ends, or ``exit`` is called.
 
@@ -117,6 +122,13 @@ class Supervision:
 
     def _stop(self, *_: object) -> None:
         self._stopping = True
+
+
+def end_for_certain() -> None:
+    """Let this process, which is about to end, not take more than a few seconds for it. It exits with EXIT_STATUS."""
+    end = threading.Timer(_STOP_SECONDS, os._exit, (EXIT_STATUS,))
+    end.daemon = True
+    end.start()
 
 
 def add_supervision_argument(parser: argparse.ArgumentParser) -> None:

@@ -78,7 +78,7 @@ class FrameworkProcess:
                 records.client_models.usage,
             )
             self._front_door = FrontDoor(
-                endpoint.directory, fleet, settings, clients, records, passed, rates, oversight.exit
+                endpoint.directory, fleet, settings, clients, records, passed, rates, oversight.give_up
             )
         self._native = ServerProcess(
             endpoint,
@@ -87,6 +87,7 @@ class FrameworkProcess:
             settings.calls,
             settings.allowed_uids,
             admin_keys=oversight.keys,
+            end_process=oversight.give_up,
         )
         models = self._front_door.repository if self._front_door else None
         servicer = FrameworkServicer(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable
 
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _SETTINGS = 0, 1, 4
 _END_STREAM, _END_HEADERS = 1, 4
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0))
+"""What a client begins with: the preface, and empty settings."""
 Header = tuple[bytes, bytes]
 
 
@@ -21,7 +22,7 @@ def connected(address: str) -> socket.socket:
     else:
         host, _, port = address.rpartition(":")
         connection = socket.create_connection((host, int(port)), timeout=20)
-    connection.sendall(_PREFACE + frame(_SETTINGS, 0, 0))
+    connection.sendall(PREFACE)
     return connection
 
 

@@ -65,8 +65,9 @@ def up(
     A process that dies is started again. The framework is reached at DIRECTORY/framework, the supervisor itself, for
     'nnhal ps' and the like, at DIRECTORY/supervisor.
     """
+    from nnhal.admin import EXIT_STATUS
     from nnhal_hosting.logs import configure_logs
-    from nnhal_hosting.supervision import Supervision
+    from nnhal_hosting.supervision import Supervision, end_for_certain
     from nnhal_tools.settings import ClientSettings
     from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed, read_topology
     from nnhal_tools.up.control import controlled
@@ -84,16 +85,25 @@ def up(
         signal.signal(number, _interrupt)  # until all serve
     if supervisor is not None:
         threading.Thread(target=_end_with, args=(supervisor,), name="supervisor", daemon=True).start()
+    is_lost = threading.Event()
+
+    def end() -> None:
+        is_lost.set()
+        end_for_certain()
+        os.kill(os.getpid(), signal.SIGTERM)
+
     try:
-        with controlled(testbed):
+        with controlled(testbed, end):
             supervision = Supervision(supervisor)
             supervision.ready()
             _say(f"ready: {testbed.framework}")
             supervision.wait()
             _say("stopping")
+        if is_lost.is_set():
+            raise typer.Exit(EXIT_STATUS)
     except KeyboardInterrupt:
         _say("stopped before all processes served")
-        raise typer.Exit(1) from None
+        raise typer.Exit(EXIT_STATUS if is_lost.is_set() else 1) from None
 
 
 def _say(line: str) -> None:
