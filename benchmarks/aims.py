@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks.peers.machine import machine
+from benchmarks.machine import machine
 
 
 @dataclass(frozen=True, slots=True)

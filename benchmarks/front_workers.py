@@ -17,9 +17,9 @@ from rich.console import Console
 from benchmarks.peers.contenders import Contender
 from benchmarks.peers.rounds import Result, run_rounds
 from benchmarks.peers.tables import result_table
+from benchmarks.serve import Target, Transport
+from benchmarks.serve.server import SMALL, serving, small_model
 from nnhal_pages.terminal import output_console, show_table
-from nnhal_tools.bench.serve import Target, Transport
-from nnhal_tools.bench.serve.server import SMALL, serving, small_model
 
 _INSTANCES = 4
 
@@ -37,8 +37,7 @@ def main() -> int:
     with ExitStack() as stack:
         contenders: dict[str, Contender] = {}
         for count in arguments.workers:
-            options = [f"--front-workers={count}"]
-            server = stack.enter_context(serving({SMALL: small_model()}, _INSTANCES, options))
+            server = stack.enter_context(serving({SMALL: small_model()}, _INSTANCES, count))
             processes = tuple(server.processes.values())
             for transport in (Transport.HTTP, Transport.GRPC):
                 target = Target(transport, server.urls[transport], SMALL)

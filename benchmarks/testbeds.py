@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.generators import BenchError
 from nnhal.errors import NnhalError
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.v1 import supervisor_pb2
@@ -53,7 +54,7 @@ def running_testbed(
 ) -> Iterator[RunningTestbed]:
     """Run ``nnhal up`` on a topology until the context ends; its files and its log are below ``root``.
 
-    ``environment`` is added to this process's. Raises RuntimeError if the testbed does not become ready.
+    ``environment`` is added to this process's. Raises BenchError if the testbed does not become ready.
     """
     root.mkdir(parents=True, exist_ok=True)
     file, log = root / "testbed.toml", root / "log"
@@ -81,4 +82,4 @@ def _ready(process: subprocess.Popen[bytes], directory: Path, log: Path) -> Runn
             bare = {protocol: address.removeprefix("http://") for protocol, address in addresses.items()}
             return RunningTestbed(directory, process.pid, {each.name: each.pid for each in processes}, bare)
         time.sleep(0.2)
-    raise RuntimeError(f"the testbed is not ready:\n{log.read_text()[-_SHOWN_CHARACTERS:]}")
+    raise BenchError(f"the testbed is not ready:\n{log.read_text()[-_SHOWN_CHARACTERS:]}")

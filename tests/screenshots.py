@@ -18,8 +18,7 @@ from typing import Literal
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks.dashboard.steady_load import SteadyLoad
-from nnhal_tools.bench.serve import Target, Transport
+from benchmarks.serve import Load, Target, Transport
 from tests.support.browsing import CHROMIUM, launch
 from tests.support.showcase import MODELS, Showcase, showcase
 from tests.support.waiting import wait_until
@@ -52,7 +51,7 @@ def main() -> int:
         return 1
     windows = {f"-{width}": (width, 900) for width in arguments.width or ()} or _WINDOWS
     arguments.out.mkdir(parents=True, exist_ok=True)
-    with showcase() as testbed, SteadyLoad(_targets(testbed)) as load, load.flowing(_RATE):
+    with showcase() as testbed, Load(_targets(testbed)) as load, load.flowing(_RATE):
         _live_through(testbed, arguments.seconds)
         with sync_playwright() as playwright, launch(playwright, CHROMIUM) as browser:
             context = browser.new_context(base_url=testbed.dashboard, reduced_motion="reduce")

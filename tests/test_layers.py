@@ -61,8 +61,12 @@ SERVICE_LAYERS = [
     {"fallback", "partition"},
 ]
 """The layers of the service, from the top down. A layer may use those below; packages of one layer are independent."""
+SERVING_ROOMS = ["models", "history", "instances", "queue", "config", "requests", "loop", "errors"]
+"""The rooms of serving, and the modules beside them, from the top down: as those of the runtime."""
 RUNTIME_ROOMS = ["context", "run", "memory", "plan", "devices"]
 """The rooms of the runtime, from the top down. A room may use those below it."""
+HOST_ROOMS = ["wire", "servicers", "operating", "recording", "channels", "sessions", "runs", "memory"]
+"""The rooms of a device's host, from the top down: as those of the runtime."""
 MAX_FLOORS = 6
 """The longest chain of imports between modules of one room; a package within a room counts as one module."""
 NOT_DRIVERS = {"dynamic", "faults", "host", "wire"}
@@ -202,17 +206,32 @@ def test_every_part_of_the_service_has_its_layer() -> None:
     assert parts <= set().union(*SERVICE_LAYERS)
 
 
-def test_the_rooms_of_the_runtime_use_only_those_below_them() -> None:
-    folder = PACKAGES["nnhal_service"] / "runtime"
-    assert {path.name for path in folder.iterdir() if (path / "__init__.py").exists()} == set(RUNTIME_ROOMS)
-    for number, room in enumerate(RUNTIME_ROOMS):
-        above = {f"nnhal_service.runtime.{other}" for other in RUNTIME_ROOMS[:number]}
-        assert violations(modules_of(folder / room), above) == []
+ROOMS = {
+    PACKAGES["nnhal_service"] / "runtime": RUNTIME_ROOMS,
+    PACKAGES["nnhal_service"] / "serving": SERVING_ROOMS,
+    PACKAGES["nnhal_devices"] / "host": HOST_ROOMS,
+}
 
 
-@pytest.mark.parametrize("room", RUNTIME_ROOMS)
-def test_a_room_of_the_runtime_has_few_floors(room: str) -> None:
-    assert floors(PACKAGES["nnhal_service"] / "runtime" / room) <= MAX_FLOORS
+@pytest.mark.parametrize("folder", ROOMS, ids=lambda folder: folder.name)
+def test_rooms_use_only_those_below_them(folder: Path) -> None:
+    rooms = ROOMS[folder]
+    assert {path.name for path in folder.iterdir() if (path / "__init__.py").exists()} <= set(rooms)
+    for number, room in enumerate(rooms):
+        above = {f"{dotted(folder / '__init__.py')}.{other}" for other in rooms[:number]}
+        module = (folder / room).with_suffix(".py")
+        modules = [module] if module.exists() else modules_of(folder / room)
+        assert modules
+        assert violations(modules, above) == []
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [*ROOMS, *(folder / room for folder, rooms in ROOMS.items() for room in rooms if (folder / room).is_dir())],
+    ids=lambda one: one.name,
+)
+def test_a_room_has_few_floors(folder: Path) -> None:
+    assert floors(folder) <= MAX_FLOORS
 
 
 def test_what_logs_does_not_import_what_writes_the_lines() -> None:

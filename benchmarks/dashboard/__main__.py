@@ -23,12 +23,11 @@ from benchmarks.aims import Aim, aim_table, write_aims
 from benchmarks.dashboard.browser import visit
 from benchmarks.dashboard.latencies import latency_aims, latency_table, measure_latencies
 from benchmarks.dashboard.pages import measure_pages, page_aims, page_table
-from benchmarks.dashboard.steady_load import SteadyLoad
 from benchmarks.dashboard.testbed import idle_sessions, model_name, shown_testbed
 from benchmarks.dashboard.updates import measure_updates, update_aims, update_table
+from benchmarks.serve import Load, Target, Transport
 from benchmarks.tables import ShownTables
 from benchmarks.testbeds import RunningTestbed
-from nnhal_tools.bench.serve import Load, Target, Transport
 
 _MOST_REQUESTS = 2000.0
 _SHARE = 0.5
@@ -55,7 +54,7 @@ def main() -> int:
     with (
         shown_testbed(arguments.devices, arguments.models) as testbed,
         idle_sessions(testbed, arguments.sessions),
-        SteadyLoad(_targets(testbed, arguments.models)) as load,
+        Load(_targets(testbed, arguments.models)) as load,
     ):
         rate = arguments.rate or _rate(testbed)
         print(f"{rate:.0f} requests a second; load {os.getloadavg()[0]:.1f}", file=sys.stderr)
@@ -84,7 +83,7 @@ def _targets(testbed: RunningTestbed, models: int) -> list[Target]:
 
 def _rate(testbed: RunningTestbed) -> float:
     """The requests of a second that are sent from now on."""
-    with Load(Target(Transport.HTTP, testbed.addresses["http"], model_name(0)), _SENDERS) as load:
+    with Load([Target(Transport.HTTP, testbed.addresses["http"], model_name(0))] * _SENDERS) as load:
         return min(_MOST_REQUESTS, _SHARE * load.measure(_CAPACITY_SECONDS).rate)
 
 

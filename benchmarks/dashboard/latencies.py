@@ -13,8 +13,8 @@ from statistics import median, quantiles
 from rich.table import Table
 
 from benchmarks.aims import Aim
-from benchmarks.dashboard.steady_load import SteadyLoad
 from benchmarks.dashboard.updates import BUSY_PAGES, open_pages
+from benchmarks.serve import Load
 from benchmarks.testbeds import RunningTestbed
 
 _FROZEN, _AGAIN, _IDLE, _OPEN = "frozen", "frozen, again", "nobody looks", f"{len(BUSY_PAGES)} pages open"
@@ -25,7 +25,7 @@ Latencies = Mapping[str, Sequence[Sequence[float]]]
 """By situation: of each round, the latencies in seconds."""
 
 
-def measure_latencies(testbed: RunningTestbed, load: SteadyLoad, rate: float, rounds: int, seconds: float) -> Latencies:
+def measure_latencies(testbed: RunningTestbed, load: Load, rate: float, rounds: int, seconds: float) -> Latencies:
     """Measure windows in all situations, which take turns."""
     found: dict[str, list[list[float]]] = {name: [] for name in (_FROZEN, _IDLE, _AGAIN, _OPEN)}
     for number in range(rounds):
@@ -34,7 +34,7 @@ def measure_latencies(testbed: RunningTestbed, load: SteadyLoad, rate: float, ro
         for name in names:
             with _situation(testbed, name):
                 time.sleep(_SETTLE_SECONDS)
-                found[name].append(load.measure(seconds, rate))
+                found[name].append((load.measure(seconds, rate).latencies / 1e9).tolist())
     return found
 
 

@@ -20,7 +20,7 @@ _DRIVERS = ("cpu_acc", "cpu_ref", "null")
 def shown_testbed(devices: int, models: int) -> Iterator[RunningTestbed]:
     """Start a testbed with a number of devices, and of copies of one small model, ``digits_000`` and so on.
 
-    Raises RuntimeError if it does not become ready.
+    Raises BenchError if it does not become ready.
     """
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name:
         root = Path(name)

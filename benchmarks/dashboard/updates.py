@@ -11,8 +11,8 @@ from rich.table import Table
 
 from benchmarks.aims import Aim
 from benchmarks.dashboard.browser import open_page
+from benchmarks.processes import process_ns
 from benchmarks.testbeds import RunningTestbed
-from nnhal_tools.bench.processes import process_ns
 
 BUSY_PAGES = ("/", "/devices", "/models", "/memory", "/sessions", "/metrics")
 """Pages whose live parts change all the time."""

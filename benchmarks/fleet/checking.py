@@ -55,7 +55,7 @@ def compared(
 ) -> list[Comparison]:
     """Replay traces of some seconds each over real and simulated hosts.
 
-    Raises RuntimeError if the hosts do not start, SenderError if requests fail before the replay.
+    Raises BenchError if the hosts do not start, or if requests fail before the replay.
     """
     found: list[Comparison] = []
     with ExitStack() as stack:

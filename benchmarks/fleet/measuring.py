@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnx
 import psutil
 from tritonclient.http import InferenceServerClient
 
 from benchmarks.fleet.figures import HostFigures, ModelKind
-from benchmarks.peers.models import cnn, rectifier
+from benchmarks.models import cnn, rectifier, write_model
+from benchmarks.processes import process_ns
 from benchmarks.scaling.senders import Destination, Sender
 from benchmarks.testbeds import RunningTestbed, running_testbed
-from nnhal_tools.bench.processes import process_ns
 
 TINY = "tiny"
 """A model whose own time is next to nothing: what its requests take is the way there and back."""
@@ -47,7 +46,7 @@ def measured_requests(
     """Measure requests in windows of all models in turn: one at a time, and more than there are workers.
 
     ``frameworks`` are the ids of the frameworks of all hosts that the sender reaches, and ``workers`` is the number of
-    their device workers. Raises SenderError.
+    their device workers. Raises BenchError.
     """
     latencies: dict[str, list[float]] = {name: [] for name in (TINY, *models)}
     rates: dict[str, list[float]] = {name: [] for name in models}
@@ -84,7 +83,7 @@ def _with_mean(mean: float, seconds: Sequence[float]) -> tuple[float, ...]:
 
 
 def measured_host(root: Path, seconds: float, rounds: int, say: Callable[[str], None]) -> HostFigures:
-    """Measure a host that serves copies of a CNN on cpu_acc. Raises RuntimeError or SenderError."""
+    """Measure a host that serves copies of a CNN on cpu_acc. Raises BenchError."""
     with _running_host(root) as host:
         say("the host runs")
         destination = Destination("http", host.addresses["http"], {TINY: (1, 256), _name(0): _IMAGE})
@@ -106,8 +105,8 @@ def measured_host(root: Path, seconds: float, rounds: int, say: Callable[[str], 
 @contextmanager
 def _running_host(root: Path) -> Iterator[RunningTestbed]:
     for number in range(_COPIES):
-        _write(root, _name(number), cnn())
-    _write(root, TINY, rectifier(1 << 10))
+        write_model(root / "models", _name(number), cnn())
+    write_model(root / "models", TINY, rectifier(1 << 10))
     topology = (
         f'[[device]]\ndriver = "cpu_acc"\nworkers = {_WORKERS}\n'
         f'[framework]\nmodel_repository = ["{root / "models"}"]\nmodel_control_mode = "explicit"\n'
@@ -115,12 +114,6 @@ def _running_host(root: Path) -> Iterator[RunningTestbed]:
     )
     with running_testbed(root, topology, ["--no-dashboard"]) as host:
         yield host
-
-
-def _write(root: Path, name: str, model: onnx.ModelProto) -> None:
-    file = root / "models" / name / "1" / "model.onnx"
-    file.parent.mkdir(parents=True)
-    onnx.save(model, file)
 
 
 def _name(number: int) -> str:

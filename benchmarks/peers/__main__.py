@@ -17,6 +17,8 @@ from pathlib import Path
 import onnx
 from rich.console import Console
 
+from benchmarks.machine import machine
+from benchmarks.models import cnn, rectifier
 from benchmarks.peers.contenders import (
     CNN,
     LARGE,
@@ -28,14 +30,13 @@ from benchmarks.peers.contenders import (
     peer_contenders,
 )
 from benchmarks.peers.environments import REQUIREMENTS, PeerError, environments_directory, installed
-from benchmarks.peers.machine import machine
-from benchmarks.peers.models import cnn, rectifier
 from benchmarks.peers.ratios import Ratio, ratios
-from benchmarks.peers.rounds import Result, Say, run_rounds
+from benchmarks.peers.rounds import Result, run_rounds
 from benchmarks.peers.starting import Addresses, echo_server, peer_server
 from benchmarks.peers.tables import aim_table, ratio_table, result_table
+from benchmarks.rounds import Say
+from benchmarks.serve.server import serving
 from nnhal_pages.terminal import output_console, show_table
-from nnhal_tools.bench.serve.server import serving
 
 _SIZES = tuple(4 << 10 << 2 * step for step in range(7))
 """Sizes at which V2 with shared memory is compared with V2 with bytes: 4 KiB to 16 MiB."""
@@ -75,8 +76,7 @@ def _measured(arguments: argparse.Namespace, say: Say) -> Iterator[list[Result]]
     seconds, rounds = arguments.seconds, arguments.rounds
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-peers-")))
-        options = [f"--front-workers={arguments.front_workers}"] if arguments.front_workers is not None else []
-        nnhal = stack.enter_context(serving({**files, **passing}, arguments.instances, options))
+        nnhal = stack.enter_context(serving({**files, **passing}, arguments.instances, arguments.front_workers))
         peers = _peers(stack, arguments, files, directory, say)
         echo = stack.enter_context(echo_server(TINY, directory)) if TINY in arguments.models else None
         for model in arguments.models:

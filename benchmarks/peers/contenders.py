@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.peers.starting import Addresses
-from nnhal_tools.bench.serve import Target, Transport
-from nnhal_tools.bench.serve.server import BenchServer
+from benchmarks.serve import Target, Transport
+from benchmarks.serve.server import BenchServer
 
 TINY, CNN, LARGE = "tiny", "cnn", "large"
 FLOOR = "ONNX Runtime in process"

@@ -1,24 +1,19 @@
-"""Short windows in rounds, so that other load of the machine meets all contenders alike."""
+"""Results of all contenders, measured in turn."""
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.peers.contenders import Contender
-from nnhal_tools.bench.processes import family, process_ns
-from nnhal_tools.bench.serve import BenchError, Load, MeasurementWindow
-
-Say = Callable[[str], None]
-_STEP = 5
-"""Each round begins this many contenders later, so that no contender always follows the same one."""
+from benchmarks.rounds import Measure, ProcessorTime, Say, measure_in_turns
+from benchmarks.serve import Load, MeasurementWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +42,9 @@ def run_rounds(
     model: str, contenders: Mapping[str, Contender], concurrency: int, seconds: float, rounds: int, say: Say
 ) -> list[Result]:
     """Measure all contenders in turn. One that fails is left out, with a message."""
-    windows: dict[str, list[_Window]] = {}
-    with ExitStack() as stack:
-        loads: dict[str, Load] = {}
-        for name, contender in contenders.items():
-            try:
-                loads[name] = stack.enter_context(Load(contender.target, concurrency))
-                windows[name] = []
-            except BenchError as error:
-                say(f"{model}, concurrency {concurrency}: {name} is left out: {error}")
-        for number in range(rounds):
-            names = deque(loads)
-            names.rotate(-number * _STEP)
-            for name in names:
-                try:
-                    windows[name].append(_measured(loads[name], contenders[name].servers, seconds))
-                except (BenchError, OSError) as error:
-                    say(f"{model}, concurrency {concurrency}: {name} is left out: {error}")
-                    del loads[name], windows[name]
-            say(f"{model}, concurrency {concurrency}: round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}")
-    return [_result(model, concurrency, name, own) for name, own in windows.items()]
+    starts = {name: partial(_measuring, each, concurrency, seconds) for name, each in contenders.items()}
+    found = measure_in_turns(f"{model}, concurrency {concurrency}", starts, rounds, say)
+    return [_result(model, concurrency, name, windows) for name, windows in found.items()]
 
 
 class _Window(NamedTuple):
@@ -74,13 +52,16 @@ class _Window(NamedTuple):
     cpu_us: float | None
 
 
-def _measured(load: Load, servers: tuple[int, ...], seconds: float) -> _Window:
-    """Measure a window. Raises BenchError, or OSError if a server has ended."""
-    pids = [pid for server in servers for pid in family(server)]
-    before = sum(map(process_ns, pids))
-    window = load.measure(seconds)
-    used_ns = sum(map(process_ns, pids)) - before
-    return _Window(window, used_ns / len(window.latencies) / 1e3 if pids else None)
+@contextmanager
+def _measuring(contender: Contender, concurrency: int, seconds: float) -> Iterator[Measure[_Window]]:
+    with Load([contender.target] * concurrency) as load:
+
+        def measure() -> _Window:
+            used = ProcessorTime(contender.servers)
+            window = load.measure(seconds)
+            return _Window(window, used.microseconds(len(window.latencies)))
+
+        yield measure
 
 
 def _result(model: str, concurrency: int, name: str, windows: list[_Window]) -> Result:

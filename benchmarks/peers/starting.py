@@ -16,11 +16,11 @@ from pathlib import Path
 
 import onnx
 
+from benchmarks.generators import BenchError
 from benchmarks.peers.environments import Peer, PeerError
 from benchmarks.peers.triton import shared_memory_prefix, triton_command, triton_libraries
+from benchmarks.serve.transports.grpc_v2 import GrpcConnection
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal_tools.bench.serve import BenchError
-from nnhal_tools.bench.serve.transports.grpc_v2 import GrpcConnection
 
 _PROGRAMS = Path(__file__).parent / "servers"
 _ECHO = Path(__file__).parent / "echo.py"

@@ -9,10 +9,7 @@ from contextlib import ExitStack, contextmanager
 from math import prod
 from pathlib import Path
 
-import onnx
-from onnx import TensorProto, helper
-
-from benchmarks.peers.models import rectifier
+from benchmarks.models import rectifier, write_model
 from benchmarks.testbeds import RunningTestbed, running_testbed
 
 TINY, LARGE, SHORT, LONG = "tiny", "large", "short", "long"
@@ -33,12 +30,10 @@ _PACED = "npu"
 def written_models(repository: Path) -> Path:
     """Write the models into a repository, and return the repository."""
     for name, shape in MODELS.items():
-        file = repository / name / "1" / "model.onnx"
-        file.parent.mkdir(parents=True)
-        onnx.save(_chain(shape, OPERATIONS[name]) if name in OPERATIONS else rectifier(4 * prod(shape)), file)
         device = _PACED if name in OPERATIONS else "cpu_acc"
         placement = f'parameters {{ key: "nnhal.devices" value {{ string_value: "{device}" }} }}\n'
-        (repository / name / "config.pbtxt").write_text(f"instance_group {{ count: {_INSTANCES} }}\n{placement}")
+        model = rectifier(4 * prod(shape), OPERATIONS.get(name, 1))
+        write_model(repository, name, model, f"instance_group {{ count: {_INSTANCES} }}\n{placement}")
     return repository
 
 
@@ -66,7 +61,7 @@ def environment() -> Mapping[str, str]:
 
 @contextmanager
 def running_hosts(root: Path, count: int, milliseconds: float) -> Iterator[Sequence[RunningTestbed]]:
-    """Run several hosts until the context ends. Raises RuntimeError if one does not become ready."""
+    """Run several hosts until the context ends. Raises BenchError if one does not become ready."""
     repository = written_models(root / "models")
     words = topology(repository, milliseconds)
     with ExitStack() as stack, ThreadPoolExecutor(count) as starting:
@@ -75,12 +70,3 @@ def running_hosts(root: Path, count: int, milliseconds: float) -> Iterator[Seque
         ]
         started = [starting.submit(stack.enter_context, context) for context in contexts]
         yield [each.result() for each in started]
-
-
-def _chain(shape: Sequence[int], operations: int) -> onnx.ModelProto:
-    """Return y = relu(relu(… x)) of float32."""
-    names = ["x", *(f"r{number}" for number in range(1, operations)), "y"]
-    nodes = [helper.make_node("Relu", [names[n]], [names[n + 1]]) for n in range(operations)]
-    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
-    graph = helper.make_graph(nodes, "chain", tensors[:1], tensors[1:])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

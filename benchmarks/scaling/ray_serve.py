@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.generators import BenchError
 from benchmarks.scaling.hosts import devices_topology, environment
-from benchmarks.scaling.senders import Sender, SenderError
+from benchmarks.scaling.senders import Sender
 from benchmarks.scaling.ways import Way, ways_by_ray
 
 _VARIABLE = "NNHAL_RAY"
@@ -71,5 +72,5 @@ def _require_answers(ways: list[Way]) -> None:
         try:
             with Sender(way.destination) as sender:
                 sender.keep_busy(next(iter(way.destination.models)), 1, 0.5).require_none_failed(way.title)
-        except SenderError as error:
+        except BenchError as error:
             raise RayServeError(str(error)) from error

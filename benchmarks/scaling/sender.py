@@ -11,11 +11,13 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import tritonclient.grpc.aio as triton_grpc
 import tritonclient.http.aio as triton_http
+
+from benchmarks.generators import Answer, generator_answers
 
 _LONGEST_SECONDS = 10.0
 """A request that takes longer has failed."""
@@ -32,13 +34,11 @@ Infer = Callable[[str], Awaitable[object]]
 
 def main() -> int:
     """Serve windows until the input ends."""
-    answers = sys.stdout
-    sys.stdout = sys.stderr  # output of libraries must not be taken for an answer
-    asyncio.run(_serve(json.loads(sys.stdin.readline()), answers))
+    asyncio.run(_serve(json.loads(sys.stdin.readline()), generator_answers()))
     return 0
 
 
-async def _serve(destination: dict[str, Any], answers: TextIO) -> None:
+async def _serve(destination: dict[str, Any], answer: Answer) -> None:
     shapes: dict[str, list[int]] = destination["models"]
     if destination["protocol"] == "grpc":
         options = _ROUND_ROBIN if destination["round_robin"] else None
@@ -52,14 +52,14 @@ async def _serve(destination: dict[str, Any], answers: TextIO) -> None:
         return await asyncio.wait_for(client.infer(model, inputs[model]), _LONGEST_SECONDS)
 
     try:
-        _say(answers, {"ready": True})
+        answer({"ready": True})
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
             window = json.loads(line)
             if "instants" in window:
-                _say(answers, await _replay(infer, window["instants"], window["models"]))
+                answer(await _replay(infer, window["instants"], window["models"]))
             else:
-                _say(answers, await _keep_busy(infer, window["model"], window["concurrency"], window["seconds"]))
+                answer(await _keep_busy(infer, window["model"], window["concurrency"], window["seconds"]))
     finally:
         await client.close()
 
@@ -118,10 +118,6 @@ def _input(library: Any, shape: Sequence[int]) -> object:
     values = library.InferInput("x", shape, "FP32")
     values.set_data_from_numpy(np.random.default_rng(0).random(shape, np.float32))
     return values
-
-
-def _say(answers: TextIO, what: object) -> None:
-    print(json.dumps(what), file=answers, flush=True)
 
 
 if __name__ == "__main__":

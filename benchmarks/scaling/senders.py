@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.generators import BenchError, Generator
 from nnhal.contexts import Closing
 
-_STOP_SECONDS = 20.0
 _SHOWN_CHARACTERS = 200
-
-
-class SenderError(Exception):
-    """Requests that cannot be sent, or that fail when none should. The message has the first error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +57,10 @@ class SentRequests:
         return len(self.latencies) / float(self.ended.max())
 
     def require_none_failed(self, what: str) -> SentRequests:
-        """Return the same. Raises SenderError if a request failed."""
+        """Return the same. Raises BenchError if a request failed."""
         words = next(filter(None, self.errors), None)
         if words is not None:
-            raise SenderError(f"{what}: {self.failed} of {len(self.errors)} failed: {words[:_SHOWN_CHARACTERS]}")
+            raise BenchError(f"{what}: {self.failed} of {len(self.errors)} failed: {words[:_SHOWN_CHARACTERS]}")
         return self
 
 
@@ -76,56 +68,27 @@ class Sender(Closing):
     """A process that sends requests to a destination. Use it as a context."""
 
     def __init__(self, destination: Destination) -> None:
-        """Raises SenderError if the process does not start."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.scaling.sender"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        words = {name: getattr(destination, name) for name in Destination.__slots__}
+        """Raises BenchError if the process does not start."""
+        self._generator = Generator("benchmarks.scaling.sender", destination.url, asdict(destination))
         try:
-            self._tell(words)
-            self._answer()
+            self._generator.answer()
         except BaseException:
             self.close()
             raise
 
     def keep_busy(self, model: str, concurrency: int, seconds: float) -> SentRequests:
-        """Send requests for a time, each as soon as one before is answered. Raises SenderError."""
+        """Send requests for a time, each as soon as one before is answered. Raises BenchError."""
         return self._window({"model": model, "concurrency": concurrency, "seconds": seconds})
 
     def replay(self, instants: Sequence[float], models: Sequence[str]) -> SentRequests:
-        """Send requests at instants, each for its model. Raises SenderError."""
+        """Send requests at instants, each for its model. Raises BenchError."""
         return self._window({"instants": instants, "models": models})
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+        self._generator.close()
 
     def _window(self, words: Mapping[str, object]) -> SentRequests:
-        self._tell(words)
-        answer = self._answer()
+        self._generator.tell(words)
+        answer = self._generator.answer()
         return SentRequests(np.array(answer["due"]), np.array(answer["ended"]), answer["errors"])
-
-    def _tell(self, words: Mapping[str, object]) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(words) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise SenderError(f"the sender ended with status {self._process.wait()}") from error
-
-    def _answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SenderError(f"the sender ended with status {self._process.wait()}")
-        return json.loads(line)

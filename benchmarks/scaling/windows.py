@@ -1,20 +1,20 @@
-"""Windows of all ways in turn, so that other load of the machine meets all alike."""
+"""Windows of all ways, measured in turn."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.scaling.senders import Sender, SenderError, SentRequests
+from benchmarks.rounds import Measure, ProcessorTime, Say, measure_in_turns
+from benchmarks.scaling.senders import Sender, SentRequests
 from benchmarks.scaling.ways import Way
-from nnhal_tools.bench.processes import family, process_ns
 
-Say = Callable[[str], None]
 _WARM_UP_SECONDS = 0.3
 
 
@@ -44,41 +44,28 @@ def measure_ways(
     ways: Sequence[Way], model: str, concurrency: int, seconds: float, rounds: int, say: Say
 ) -> list[WayResult]:
     """Measure all ways in rounds. One that fails is left out, with a message."""
-    found: dict[str, list[_Window]] = {}
     known = {way.title: way for way in ways}
-    with ExitStack() as stack:
-        senders: dict[str, Sender] = {}
-        for title, way in known.items():
-            try:
-                sender = stack.enter_context(Sender(way.destination))
-                sender.keep_busy(model, concurrency, _WARM_UP_SECONDS).require_none_failed(title)
-                senders[title], found[title] = sender, []
-            except SenderError as error:
-                say(f"{model}: {title} is left out: {error}")
-        for number in range(rounds):
-            turns = deque(senders)
-            turns.rotate(-number)
-            for title in turns:
-                try:
-                    found[title].append(_measured(known[title], senders[title], model, concurrency, seconds))
-                except SenderError as error:
-                    del senders[title], found[title]
-                    say(f"{model}: {title} is left out: {error}")
-            say(f"{model}, {concurrency} at a time: round {number + 1} of {rounds}")
-    return [_result(known[title], model, concurrency, own) for title, own in found.items()]
+    starts = {title: partial(_measuring, way, model, concurrency, seconds) for title, way in known.items()}
+    found = measure_in_turns(f"{model}, concurrency {concurrency}", starts, rounds, say)
+    return [_result(known[title], model, concurrency, windows) for title, windows in found.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
+class _Window(NamedTuple):
     sent: SentRequests
     between_us: float
 
 
-def _measured(way: Way, sender: Sender, model: str, concurrency: int, seconds: float) -> _Window:
-    pids = [pid for each in way.processes for pid in family(each)]
-    before = sum(map(process_ns, pids))
-    sent = sender.keep_busy(model, concurrency, seconds).require_none_failed(way.title)
-    return _Window(sent, (sum(map(process_ns, pids)) - before) / len(sent.errors) / 1e3)
+@contextmanager
+def _measuring(way: Way, model: str, concurrency: int, seconds: float) -> Iterator[Measure[_Window]]:
+    with Sender(way.destination) as sender:
+        sender.keep_busy(model, concurrency, _WARM_UP_SECONDS).require_none_failed(way.title)
+
+        def measure() -> _Window:
+            used = ProcessorTime(way.processes)
+            sent = sender.keep_busy(model, concurrency, seconds).require_none_failed(way.title)
+            return _Window(sent, used.microseconds(len(sent.errors)) or 0.0)
+
+        yield measure
 
 
 def _result(way: Way, model: str, concurrency: int, windows: Sequence[_Window]) -> WayResult:

@@ -164,7 +164,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a plan is as it is, and what it costs."""
+    """Why the plan places each operation as it does, and what the plan costs."""
 
     operations: tuple[OperationStory, ...]
     steps: tuple[StepStory, ...]

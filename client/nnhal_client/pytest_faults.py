@@ -1,4 +1,4 @@
-"""A fixture of pytest: devices that a test has misbehave, and that are well again after it.
+"""A fixture of pytest that makes devices misbehave during a test, and clears their faults after it.
 
 A ``conftest.py`` names it: ``pytest_plugins = ["nnhal_client.pytest_faults"]``.
 """
@@ -20,7 +20,7 @@ DeviceFaultsOf = Callable[[Path], FaultControl]
 
 @pytest.fixture
 def device_faults() -> Iterator[DeviceFaultsOf]:
-    """Return what gives the faults of the device that serves in a directory. All are cleared after the test.
+    """Return a function from a device's directory to the control of its faults, which are cleared after the test.
 
     The device must have been started with ``--allow-faults``, and by the user who runs the test.
     """

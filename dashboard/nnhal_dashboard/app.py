@@ -4,29 +4,49 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as PlainHttpError
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp
 
 from nnhal.errors import NnhalError
-from nnhal_dashboard.access.bodies import BoundedBodies
-from nnhal_dashboard.access.gate import Gate
+from nnhal_dashboard.access.gate import BoundedBodies, Gate
 from nnhal_dashboard.access.visitors import COOKIE, Visitors
 from nnhal_dashboard.live.fragments import Fragments
 from nnhal_dashboard.live.streams import MOST_KEYS, LiveResponse, Streams
-from nnhal_dashboard.pages.table import PAGES
+from nnhal_dashboard.monitoring.collector import Collector
+from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_dashboard.pages.devices import page as devices
+from nnhal_dashboard.pages.logs import page as logs
+from nnhal_dashboard.pages.memory import page as memory
+from nnhal_dashboard.pages.metrics import page as metrics
+from nnhal_dashboard.pages.models import page as models
+from nnhal_dashboard.pages.overview import page as overview
+from nnhal_dashboard.pages.runs import page as runs
+from nnhal_dashboard.pages.sessions import page as sessions
+from nnhal_dashboard.pages.trying import page as trying
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_dashboard.web import signing_in, static
-from nnhal_dashboard.web.errors import error_page
 from nnhal_dashboard.web.rendering import Renderer, personal
-from nnhal_dashboard.world.collector import Collector
-from nnhal_dashboard.world.snapshot import Snapshot
+from nnhal_dashboard.web.request_state import show_page
 from nnhal_hosting.access import AccessRole, AllowedHosts, LocalUsers
 
+PAGES = (
+    overview.PAGE,
+    devices.PAGE,
+    models.PAGE,
+    runs.PAGE,
+    memory.PAGE,
+    sessions.PAGE,
+    metrics.PAGE,
+    trying.PAGE,
+    logs.PAGE,
+)
+"""All pages, in the order of the navigation."""
 _OPEN = ("/login", "/static/", "/favicon.ico")
 """Paths that need nobody to have signed in."""
 _WITHOUT_COOKIE = ("/static/", "/favicon.ico")
@@ -122,3 +142,10 @@ def create_app(
 def _takes_files(path: str) -> bool:
     """Whether forms sent to a path may have files. Who sends them is looked at before these are read."""
     return path == "/models" or path.startswith("/try/")
+
+
+def error_page(request: Request, status: int, message: str) -> Response:
+    """Answer with an error as a page; as plain text if the request was not for a page."""
+    if not hasattr(request.state, "visitor") or "text/html" not in request.headers.get("accept", ""):
+        return PlainTextResponse(message + "\n", status)
+    return show_page(request, "error.html", {"message": message}, HTTPStatus(status).phrase, status)

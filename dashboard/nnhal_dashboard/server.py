@@ -13,10 +13,10 @@ import uvicorn
 from nnhal.endpoint import Endpoint
 from nnhal_dashboard.access.visitors import Visitors
 from nnhal_dashboard.app import create_app
+from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.settings import DashboardSettings
-from nnhal_dashboard.world.collector import Collector
 from nnhal_hosting.access import AllowedHosts, LocalUsers, TcpListener, Tls, read_tokens, require_safe
-from nnhal_hosting.admin.keys import read_admin_key
+from nnhal_hosting.admin_keys import read_admin_key
 from nnhal_hosting.http import ConnectionLimiter, ConnectionLimits
 from nnhal_hosting.listener_watch import ListenerWatch, asks_http
 from nnhal_hosting.server import use_all_descriptors

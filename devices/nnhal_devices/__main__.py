@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nnhal_hosting.extras import require_extra
+
+if TYPE_CHECKING:
+    from nnhal_devices.faults.injection import DeviceFaults
 
 
 def main() -> int:
@@ -20,20 +24,17 @@ def main() -> int:
     from nnhal.memory import MemoryGuard
     from nnhal_devices.driver import DriverOptions
     from nnhal_devices.dynamic import BackendError, register_backends
-    from nnhal_devices.faults.arguments import add_fault_arguments, faults_at_start
-    from nnhal_devices.host.memory_watch import be_first_to_go
+    from nnhal_devices.host.memory.memory_watch import be_first_to_go
     from nnhal_devices.host.process import host
     from nnhal_devices.host.settings import DeviceSettings
-    from nnhal_devices.host.wire.arguments import add_wire_arguments
     from nnhal_devices.registry import create_driver, driver_names, registry
     from nnhal_hosting.access import TokenFileError
     from nnhal_hosting.admin.oversight import oversight_of
+    from nnhal_hosting.interpreter_sharing import set_start_apart, share_interpreter
     from nnhal_hosting.logs import configure_logs, get_logger
-    from nnhal_hosting.politeness import set_start_apart, share_interpreter
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision, add_supervision_argument
-    from nnhal_hosting.thread_names import show_thread_names
-    from nnhal_hosting.thread_starts import refuse_threads_without_memory
+    from nnhal_hosting.threads import refuse_threads_without_memory, show_thread_names
 
     parser = argparse.ArgumentParser(
         "nnhal device",
@@ -69,8 +70,8 @@ def main() -> int:
         help="the key that operators of this process show: a file of its own user, with mode 0600 or 0400; for "
         "processes that systemd or containers supervise, since nnhal up gives its processes a key by itself",
     )
-    add_wire_arguments(parser)
-    add_fault_arguments(parser)
+    _add_wire_arguments(parser)
+    _add_fault_arguments(parser)
     parser.add_argument(
         "--allow-recording",
         action="store_true",
@@ -94,7 +95,7 @@ def main() -> int:
         driver = create_driver(name, DriverOptions(settings.threads, settings.options))
         threadpool_limits(settings.threads, user_api="blas")  # numpy's would use every processor
         oversight = oversight_of(supervision, settings.admin_key)
-        faults = faults_at_start(settings.allow_faults, settings.faults, started_again, directory)
+        faults = _faults_at_start(settings.allow_faults, settings.faults, started_again, directory)
         process = host(driver, Endpoint(directory.resolve()), settings, guard, oversight, faults)
     except ValidationError as error:
         print(f"nnhal device: {describe_invalid(error)}", file=sys.stderr)
@@ -107,6 +108,60 @@ def main() -> int:
         set_start_apart()
         supervision.ready()
         return supervision.wait()
+
+
+def _add_wire_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a process that listens for frameworks on other hosts. Names as in the settings."""
+    wire = parser.add_argument_group(
+        "frameworks on other hosts", "beyond loopback only with TLS and tokens or client certificates: docs/remote.md"
+    )
+    wire.add_argument("--listen", metavar="HOST:PORT", help="listen there too; port 0 lets the system choose")
+    wire.add_argument("--tls-certificate", metavar="FILE", help="the certificate of the device's host, in PEM form")
+    wire.add_argument("--tls-key", metavar="FILE", help="its key")
+    wire.add_argument(
+        "--tls-client-ca", metavar="FILE", help="admit only clients with a certificate of this authority (mutual TLS)"
+    )
+    wire.add_argument("--tokens", metavar="FILE", help="admit only clients with a token of this file: docs/access.md")
+    wire.add_argument(
+        "--insecure",
+        action="store_true",
+        default=None,
+        help="listen beyond this host without TLS, or without tokens and client certificates",
+    )
+
+
+def _add_fault_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a process that may be told to misbehave."""
+    parser.add_argument(
+        "--allow-faults",
+        action="store_true",
+        default=None,
+        help="let the user who runs this process tell the device to misbehave: see 'nnhal faults'",
+    )
+    parser.add_argument(
+        "--faults", metavar="FILE", type=Path, help="faults that it has from the start on; needs --allow-faults"
+    )
+    parser.add_argument("--started-again", action="store_true", default=None, help=argparse.SUPPRESS)
+
+
+def _faults_at_start(allowed: bool, file: Path | None, started_again: bool, directory: Path) -> DeviceFaults | None:
+    """The faults of a device that serves in a directory; None if it takes none.
+
+    Raises ValueError for faults that are not allowed, and FaultDocumentError for a file that is not as expected.
+    """
+    if not allowed:
+        if file is not None:
+            raise ValueError(f"got faults {file}, expected --allow-faults with them")
+        return None
+    # Processes that take no faults do not pay for reading what checks them.
+    from nnhal_devices.faults.injection import DeviceFaults
+    from nnhal_hosting.faults import device_of, read_faults_file
+
+    name = device_of(directory)
+    if file is None:
+        return DeviceFaults(name)
+    document = read_faults_file(file).of(name)
+    return DeviceFaults(name, document.of_each_start() if started_again else document)
 
 
 if __name__ == "__main__":

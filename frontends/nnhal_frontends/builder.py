@@ -32,7 +32,7 @@ MAX_INLINE_BYTES = 128
 POOL_ALIGNMENT = 64
 """Bytes."""
 _FEW = 256
-"""Constants of more values are told apart by some of these before all are compared."""
+"""Constants of more values are compared by a sample of them first."""
 _SAMPLE = 16
 
 

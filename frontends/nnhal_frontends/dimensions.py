@@ -17,7 +17,7 @@ from nnhal_frontends.tflite_identifier import is_tflite
 def with_dimensions(imported: ImportedModel, shapes: Mapping[str, Sequence[int]]) -> ImportedModel:
     """Return the model with fixed dimensions of inputs, and with those of other operands that follow from them.
 
-    A dimension that is given as 0 stays as it is.
+    A dimension that is given as 0 does not change.
     Raises InvalidModel if an input is unknown or has other dimensions, HalError if operands contradict one another.
     """
     tensors = {tensor.name: tensor for tensor in imported.all_inputs}

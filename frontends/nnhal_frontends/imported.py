@@ -50,7 +50,7 @@ class ImportedState:
 
 
 class SourceForm(Protocol):
-    """The operators of the user's file, of which the operations were made, as operations of an extension."""
+    """The operators of the user's file from which the operations were made, as operations of an extension."""
 
     @property
     def extension(self) -> str:
@@ -88,7 +88,7 @@ class ImportedModel:
     """What the file declares and its operations contradict: what they compute counts."""
     states: tuple[ImportedState, ...] = ()
     signatures: tuple[str, ...] = ()
-    """The entry points that the file has, of which one is imported."""
+    """The entry points of the file; one of them is imported."""
     source: SourceForm | None = None
     """The file's own form of the model; None if it has none that a device could take."""
 

@@ -44,7 +44,7 @@ def shapes_with(
     declared: Mapping[str, Dimensions],
     names: Mapping[str, Sequence[str]],
 ) -> dict[str, Dimensions]:
-    """Return ``shapes`` with those of further inputs of which an open dimension has a length; others stay open, as 0.
+    """Add to ``shapes`` those of inputs whose open dimensions are given a length; other dimensions stay open, as 0.
 
     ``declared`` are the dimensions of each input, 0 for an open one, and ``names`` the names of its dimensions, empty
     for one without a name. Raises ValueError if an input or a dimension is unknown.

@@ -30,7 +30,7 @@ def lack_of(error: BaseException) -> str:
 
 
 def reason_of(error: OSError | ValueError | RuntimeError | OverflowError) -> str:
-    """Why the host refuses something, in words and without numbers of errors."""
+    """Say why the host refuses something, without the number of the error."""
     if isinstance(error, OverflowError):
         return "it is larger than any memory of the host"
     if isinstance(error, OSError):

@@ -152,7 +152,7 @@ class Signal:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody has cancelled the fence. One of which all copies are closed is not cancelled."""
+        """Whether somebody has cancelled the fence. Closing all of its copies does not cancel it."""
         try:
             view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self._descriptor.fileno())
         except (OSError, ValueError):  # it has signalled, or failed

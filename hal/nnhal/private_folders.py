@@ -22,7 +22,7 @@ _ROOT = 0
 def make_private_folder(path: Path, group: int | None = None) -> None:
     """Make a folder, and those above it that are missing, with mode 0700 whatever the umask.
 
-    With a ``group``, those that are made are its own with mode 0750; one that is there is left as it is.
+    With a ``group``, new folders belong to it and have mode 0750; a folder that exists is not changed.
     One that is there must be this user's, and nobody else may write to it; those above it are this user's or
     root's, and others may write to them only if they are sticky, as /tmp is. Raises OSError, or ValueError in words.
     """

@@ -34,7 +34,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What became of one use of a value in a run: the bytes that were copied for it, and why.
+    """How a value was passed for one use in a run: the bytes that were copied for it, and why.
 
     ``source_step`` wrote it and ``destination_step`` read it; CLIENT_STEP is the client, whose name is empty. An entry
     without a value is what a device copied in one step beyond the plan: more, or less where its ``copied_bytes`` are

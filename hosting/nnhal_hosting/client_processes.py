@@ -22,7 +22,7 @@ from typing import Protocol
 
 from nnhal.descriptor import Descriptor
 from nnhal.link import Channel
-from nnhal_hosting.freight import FreightWatch
+from nnhal_hosting.inflight_descriptors import InflightWatch
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.process_start import TICK_NS
 from nnhal_hosting.socket_holders import Holders, find_holders, peer_inode
@@ -34,7 +34,7 @@ _LOOK_SECONDS = 0.25
 _LOOKS = 2
 """How often nobody must be found before a session ends: a process may be forked during a look."""
 _SWEEP_SECONDS = 2.0
-"""How often freight is looked for while it is unknown who holds the link of a client that has ended."""
+"""How often descriptors in flight are looked for while it is unknown who holds the link of a client that has ended."""
 
 
 class LinkedClient(Protocol):
@@ -75,7 +75,7 @@ class ClientProcesses:
         self._by_process: dict[int, _Link] = {}
         self._orphans: set[_Link] = set()
         self._unseen: set[_Link] = set()  # the client has ended, and it is unknown who holds the link
-        self._freight = FreightWatch()
+        self._freight = InflightWatch()
         self._look_at = self._sweep_at = 0.0
         self._closing = False
         self._epoll = select.epoll()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import socket
-import stat
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -20,12 +19,12 @@ from types import TracebackType
 from nnhal.descriptor import Descriptor
 from nnhal.link.channel import peer_credentials
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.own_sockets import count_descriptors, own_sockets
 
 _RESERVED = 8
 """One in so many connections is for others than the process that has the most."""
 _PAUSE_SECONDS = 0.05
 """What comes within this time is looked at together, when gRPC has accepted it."""
-_DESCRIPTORS = Path("/proc/self/fd")
 _log = get_logger(__name__)
 
 
@@ -71,7 +70,7 @@ class ConnectionShares:
                     self._look()
 
     def _look(self) -> None:
-        if sum(1 for _ in _DESCRIPTORS.iterdir()) <= self._limit // 2:
+        if count_descriptors() <= self._limit // 2:
             return
         counts: Counter[tuple[str, int]] = Counter()
         ended: Counter[tuple[str, int]] = Counter()
@@ -92,13 +91,7 @@ class ConnectionShares:
 
     def _ends(self) -> Iterator[socket.socket]:
         """This process's ends of the sockets at the path, each as long as it is looked at."""
-        for number in sorted(int(entry.name) for entry in _DESCRIPTORS.iterdir()):
-            with suppress(OSError):  # closed meanwhile; what has its number now is asked for its own path
-                if not stat.S_ISSOCK(os.fstat(number).st_mode):
-                    continue
-                with socket.socket(fileno=os.dup(number)) as end:
-                    if end.family == socket.AF_UNIX and end.getsockname() == self._path:
-                        yield end
+        return (end for end in own_sockets() if end.family == socket.AF_UNIX and end.getsockname() == self._path)
 
 
 def _listens(end: socket.socket) -> bool:

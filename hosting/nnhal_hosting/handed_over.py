@@ -20,7 +20,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import invalid_argument
 from nnhal.fence import fault_of_pair
 from nnhal.link import Channel
-from nnhal_hosting.freight import carries_freight
+from nnhal_hosting.inflight_descriptors import has_inflight
 
 _SO_COOKIE = 57
 _COOKIE = struct.Struct("=Q")
@@ -75,7 +75,7 @@ def _fault_of_socket(descriptor: Descriptor, ends: ChannelEnds) -> str:
     with _view(descriptor) as end:
         if ends.has(end):
             return "an end of a channel of this process"
-    return "a socket in which other descriptors wait to be received" if carries_freight(descriptor) else ""
+    return "a socket in which other descriptors wait to be received" if has_inflight(descriptor) else ""
 
 
 def _kernel_object(descriptor: Descriptor) -> str:

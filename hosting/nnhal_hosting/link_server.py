@@ -30,7 +30,7 @@ from nnhal.link.client import PROTOCOL_VERSION
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import types_pb2
-from nnhal_hosting.admin.keys import is_admin_key
+from nnhal_hosting.admin_keys import is_admin_key
 from nnhal_hosting.client_processes import ClientProcesses
 from nnhal_hosting.descriptors import DescriptorTable, SessionLimits
 from nnhal_hosting.handed_over import ChannelEnds, require_usable

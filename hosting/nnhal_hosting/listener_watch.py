@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from nnhal_hosting.health.asking import Silent, Unhealthy, require_end, require_grpc, require_page
+from nnhal_hosting.asking import Silent, Unhealthy, require_end, require_grpc, require_page
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.supervision import is_traced
 

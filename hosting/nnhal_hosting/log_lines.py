@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, TextIO, cast
 
 import structlog
 
 from nnhal_hosting.kept_lines import KEPT
-from nnhal_hosting.logs import SHOWN
-from nnhal_hosting.outlet import OUTLET
+from nnhal_hosting.nonblocking_stderr import STDERR
 
 _to_microseconds = structlog.processors.TimeStamper(fmt="iso")
 _UNSAID = frozenset(("event", "process", "level", "exc_info"))
@@ -18,20 +18,25 @@ _to_seconds = structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=Tru
 
 
 def get_logger(name: str) -> Any:
-    """The logger of a module. Configures structlog first if the process has said how."""
-    if SHOWN.format is not None:
-        format_lines(*SHOWN.format)
-        SHOWN.format = None
+    """The logger of a module."""
     return structlog.get_logger(name)
 
 
-def format_lines(process: str, as_json: bool) -> None:
-    """Configure structlog: lines for people, or JSON, which name the process."""
+def format_lines(process: str, as_json: bool, whole_seconds: Callable[[], bool]) -> None:
+    """Configure structlog: lines for people, or JSON, which name the process.
+
+    ``whole_seconds`` says for each line whether its instant has whole seconds or microseconds.
+    """
 
     def named(
         _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
     ) -> structlog.typing.EventDict:
         return {"process": process, **event}
+
+    def stamped(
+        logger: structlog.typing.WrappedLogger, method_name: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        return (_to_seconds if whole_seconds() else _to_microseconds)(logger, method_name, event)
 
     structlog.configure(
         processors=[
@@ -39,20 +44,14 @@ def format_lines(process: str, as_json: bool) -> None:
             named,
             structlog.processors.add_log_level,
             _keep,
-            _stamp,
+            stamped,
             _json_tracebacks() if as_json else structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger("notset"),
-        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, OUTLET)),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, STDERR)),
         cache_logger_on_first_use=True,
     )
-
-
-def _stamp(
-    logger: structlog.typing.WrappedLogger, method_name: str, event: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
-    return (_to_seconds if SHOWN.whole_seconds else _to_microseconds)(logger, method_name, event)
 
 
 def _keep(

@@ -90,6 +90,9 @@ class Logger:
                 from nnhal_hosting import log_lines
             except OSError:  # without a free descriptor no module can be read: the line is lost, but not its writer
                 return
+            if SHOWN.format is not None:
+                log_lines.format_lines(*SHOWN.format, lambda: SHOWN.whole_seconds)
+                SHOWN.format = None
             self._lines = log_lines.get_logger(self._name)
         getattr(self._lines, level)(event, **values)
 

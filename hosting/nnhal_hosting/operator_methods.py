@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 
 from nnhal.admin import ADMIN_KEY_METADATA
-from nnhal_hosting.admin.keys import is_admin_key
+from nnhal_hosting.admin_keys import is_admin_key
 
 _OPERATOR_THREADS = 8
 S = TypeVar("S")

@@ -18,12 +18,11 @@ from nnhal.link import SESSION_METADATA
 from nnhal_hosting.calls import CallAdmission, CallLimits
 from nnhal_hosting.connection_shares import ConnectionShares
 from nnhal_hosting.descriptors import SessionLimits
-from nnhal_hosting.health.servicer import WATCH, ProcessHealth
 from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
 from nnhal_hosting.listener_watch import Ask, ListenerWatch, asks_grpc, asks_link
 from nnhal_hosting.operator_methods import OperatorMethods
 from nnhal_hosting.polling import Poller
-from nnhal_hosting.reflection import REFLECT, SERVICE_NAME, reflection_handler
+from nnhal_hosting.standard_services import REFLECT, SERVICE_NAME, WATCH, ProcessHealth, reflection_handler
 
 _RPC_OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name

@@ -23,9 +23,9 @@ from typing import IO
 
 from nnhal.admin import EXIT_STATUS
 from nnhal.errors import NnhalError
-from nnhal_hosting.admin.keys import checked_admin_key, new_admin_key
+from nnhal_hosting.admin_keys import checked_admin_key, new_admin_key
 from nnhal_hosting.logs import get_logger
-from nnhal_hosting.outlet import OUTLET
+from nnhal_hosting.nonblocking_stderr import STDERR
 from nnhal_hosting.service_manager import ENDS, SERVES, WORKS, seconds_between_signs, tell_manager
 from nnhal_hosting.zygote import UNKNOWN_STATUS, ForkedProcess, Zygote
 
@@ -264,7 +264,7 @@ class Child:
                         self._heard(text)
                     except Exception:  # a pipe that nobody reads would stop the process
                         _log.exception("a line of a process was lost", process_id=self.process.pid)
-                OUTLET.write(text)
+                STDERR.write(text)
 
     def _last_words(self) -> str:
         if self._reader is not None and self.process.poll() is not None:

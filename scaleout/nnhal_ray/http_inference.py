@@ -16,8 +16,8 @@ from nnhal_ray.refusals import SHARED_MEMORY
 from nnhal_ray.replies import refused_over_http
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.runtime.run.cancellation import Cancellation
-from nnhal_service.serving.client_memory import to_array
 from nnhal_service.serving.errors import ServingError
+from nnhal_service.serving.requests.client_memory import to_array
 from nnhal_service.v2.http.decode import BINARY_SIZE, MOST_PARSED_JSON, DecodedRequest, decode_body
 from nnhal_service.v2.http.infer import JSON_SIZE, inference_target
 from nnhal_service.v2.http.json_cut import cut_json
@@ -110,7 +110,10 @@ def _wants_compression(accepted: str) -> bool:
 
 
 def _names_region(header: bytes) -> bool:
-    """Whether a tensor of a request lies in a region of shared memory. A malformed request is the framework's."""
+    """Whether a tensor of a request lies in a region of shared memory.
+
+    It is false for a malformed request: that is passed on, and the framework says what is wrong with it.
+    """
     try:
         head = cut_json(memoryview(header)).head if len(header) > MOST_PARSED_JSON else header
         tensors = [entry for key in ("inputs", "outputs") for entry in orjson.loads(head).get(key, ())]

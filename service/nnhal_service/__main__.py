@@ -18,13 +18,12 @@ def main() -> int:
     from nnhal.endpoint import Endpoint
     from nnhal.errors import NnhalError
     from nnhal_hosting.admin.oversight import oversight_of
+    from nnhal_hosting.interpreter_sharing import set_start_apart, share_interpreter
     from nnhal_hosting.logs import configure_logs, get_logger
-    from nnhal_hosting.politeness import set_start_apart, share_interpreter
     from nnhal_hosting.service_manager import passed_sockets
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision
-    from nnhal_hosting.thread_names import show_thread_names
-    from nnhal_hosting.thread_starts import refuse_threads_without_memory
+    from nnhal_hosting.threads import refuse_threads_without_memory, show_thread_names
     from nnhal_service.allocator import keep_freed_memory
     from nnhal_service.options import options_of, parser
     from nnhal_service.process import FrameworkProcess

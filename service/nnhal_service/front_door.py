@@ -59,8 +59,8 @@ from nnhal_service.runtime.devices.notes import note_replanned
 from nnhal_service.serving import Observer, ServedModel, ServingLoop
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ServingError
-from nnhal_service.serving.run_log import OtherProcesses
-from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.history.ended_runs import OtherProcesses
+from nnhal_service.serving.models.monitor import ServingMonitor
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import (
     LogSetting,
@@ -113,7 +113,7 @@ class FrontDoor:
         fleet: Fleet,
         settings: ServiceSettings,
         clients: NativeClients = NO_NATIVE_CLIENTS,
-        records: RunRecords | None = None,
+        records: ServingMonitor | None = None,
         passed: Mapping[str, socket.socket] = NO_SOCKETS,
         rates: ClientRates | None = None,
         end_process: Callable[[], None] = lambda: None,
@@ -127,7 +127,7 @@ class FrontDoor:
         Raises ValueError or ServingError if settings contradict one another or are not safe, OSError if an address or a
         file cannot be used.
         """
-        self._records = records or RunRecords()
+        self._records = records or ServingMonitor()
         self._settings = settings
         check_passed(settings, passed)
         self._passed = passed

@@ -17,7 +17,7 @@ from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.front_settings import connection_limits, hosts_of, users_of
 from nnhal_service.serving import ServingLoop
-from nnhal_service.serving.instance_memory import InstanceMemory
+from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescription, SharedMemory, TraceSettings
 from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer

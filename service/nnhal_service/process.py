@@ -22,7 +22,7 @@ from nnhal_service.operating.events import FrameworkEvents
 from nnhal_service.operating.registration import OPERATOR_SERVICES, serve_framework_operators
 from nnhal_service.run_memory import limit_run_memory
 from nnhal_service.runtime import Fleet
-from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.models.monitor import ServingMonitor
 from nnhal_service.settings import ServiceSettings
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class FrameworkProcess:
         )
         limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
         events = FrameworkEvents()
-        records = RunRecords(events.note)
+        records = ServingMonitor(events.note)
         if passed and not settings.model_repository:
             raise ValueError(f"sockets are passed for {', '.join(passed)}, which needs --model-repository")
         limit_run_memory(settings.value_bytes)

@@ -8,6 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from benchmarks.models import cnn, rectifier
 from benchmarks.peers.contenders import (
     ECHO,
     FLOOR,
@@ -27,11 +28,10 @@ from benchmarks.peers.contenders import (
     peer_contenders,
 )
 from benchmarks.peers.environments import PeerError, installed
-from benchmarks.peers.models import cnn, rectifier
 from benchmarks.peers.ratios import Quantity, Ratio, ratios
 from benchmarks.peers.rounds import Result, run_rounds
 from benchmarks.peers.starting import echo_server
-from nnhal_tools.bench.serve import Target, Transport
+from benchmarks.serve import Target, Transport
 
 
 def _result(

@@ -17,8 +17,8 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal_devices.driver import DriverOptions
-from nnhal_devices.host.hosted_device import HostedDevice
-from nnhal_devices.host.models import ValidModel
+from nnhal_devices.host.sessions.hosted_device import HostedDevice
+from nnhal_devices.host.sessions.models import ValidModel
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.registry import registry
 from nnhal_tools.conformance.vectors import Vector

@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import admin_pb2, framework_admin_pb2
-from nnhal_dashboard.access.bodies import LONGEST_FORM
-from nnhal_dashboard.pages.table import PAGES
+from nnhal_dashboard.access.gate import LONGEST_FORM
+from nnhal_dashboard.app import PAGES
 from nnhal_dashboard.web import signing_in, static
 from nnhal_hosting.access import Tokens, read_tokens
 from tests.support.dashboard import (

@@ -25,7 +25,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, ExecutionConfig, Request
 from nnhal.v1 import burst_pb2, execution_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
-from nnhal_devices.host.launches import MAX_LAUNCHED
+from nnhal_devices.host.runs.launches import MAX_LAUNCHED
 from tests.support.additions import (
     POOL_BYTES,
     POOL_KINDS,

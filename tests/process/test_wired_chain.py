@@ -26,7 +26,7 @@ from nnhal.remote.execution import burst_run
 from nnhal.remote.stage import StageDescriptors
 from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal.v1 import burst_pb2, chain_pb2, types_pb2
-from nnhal_devices.host.wiring import MAX_BELLS, MAX_STAGE_SOCKETS
+from nnhal_devices.host.channels.wiring import MAX_BELLS, MAX_STAGE_SOCKETS
 from tests.support.additions import addition_in_ashmem, addition_model, addition_of_unknown_size
 from tests.support.chains import APART, DIAMOND, JOIN, LINE, SHAPES, Chain, Sum
 from tests.support.held_device import held_device

@@ -31,7 +31,7 @@ from nnhal.types import (
 from nnhal.types.layout import ELEMENT_TYPES, byte_size
 from nnhal.v1 import device_pb2, types_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
-from nnhal_devices.host.cache import CacheFiles
+from nnhal_devices.host.sessions.cache import CacheFiles
 from tests.support.additions import argument
 from tests.support.models import Recipe
 from tests.support.wire import WireDevice

@@ -20,6 +20,12 @@ def nnhal(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[
     return subprocess.run(command(arguments), capture_output=True, text=True, timeout=timeout, check=False)
 
 
+def benchmark(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m benchmarks.NAME`` and wait until it ends."""
+    words = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+
+
 def nnhal_on_terminal(columns: int, *arguments: str) -> tuple[int, str]:
     """Run the command on a terminal of that width. Returns its status, and its output without styles."""
     screen, terminal = pty.openpty()

@@ -15,14 +15,14 @@ from nnhal.remote.admin import FrameworkAdmin
 from nnhal.v1 import admin_pb2, framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.access.visitors import Visitors
 from nnhal_dashboard.app import create_app
+from nnhal_dashboard.monitoring.collector import Collector
+from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_dashboard.monitoring.history import History
+from nnhal_dashboard.monitoring.logbook import Logbook
+from nnhal_dashboard.monitoring.plans import PlanBook
+from nnhal_dashboard.monitoring.problems import problems_of
+from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
 from nnhal_dashboard.settings import DashboardSettings
-from nnhal_dashboard.world.collector import Collector
-from nnhal_dashboard.world.contacts import Contacts
-from nnhal_dashboard.world.history import History
-from nnhal_dashboard.world.logbook import Logbook
-from nnhal_dashboard.world.plans import PlanBook
-from nnhal_dashboard.world.problems import problems_of
-from nnhal_dashboard.world.snapshot import ObservedProcess, Snapshot
 from nnhal_hosting.access import AllowedHosts, Tokens
 
 _FORM_TOKEN = re.compile(r"name='form_token' value='([^']*)'")

@@ -30,10 +30,10 @@ from nnhal.types import (
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, byte_size, fits
 from nnhal.validation import validate_request
-from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.hosted_device import HostedDevice, Preparation
-from nnhal_devices.host.models import ValidModel
-from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_devices.host.memory.device_memory import DeviceBuffer
+from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.sessions.hosted_device import HostedDevice, Preparation
+from nnhal_devices.host.sessions.models import ValidModel
 from nnhal_tools.conformance.arguments import bytes_of, given
 from nnhal_tools.conformance.vectors import Vector
 from tests.support.mutations import subgraphs

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nnhal.arrays import Array
 from nnhal_service.serving import InferenceRequest, ServedModel
-from nnhal_service.serving.client_memory import to_array
+from nnhal_service.serving.requests.client_memory import to_array
 from tests.support.v2 import FakeModel
 
 

@@ -28,7 +28,7 @@ from nnhal.endpoint import Endpoint
 from nnhal_devices.__main__ import main as serve
 from nnhal_devices.driver import Control, DriverOptions
 from nnhal_devices.registry import create_driver
-from nnhal_hosting.admin.keys import new_admin_key
+from nnhal_hosting.admin_keys import new_admin_key
 from nnhal_hosting.supervision import send_admin_key
 from tests.support.waiting import stop, wait_for_death, wait_until
 

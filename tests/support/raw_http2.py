@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Iterable
 
 _DATA, _HEADERS, _SETTINGS = 0, 1, 4
 _END_STREAM, _END_HEADERS = 1, 4
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0))
 """What a client begins with: the preface, and empty settings."""
+_INITIAL_WINDOW_SIZE = 4
 Header = tuple[bytes, bytes]
 
 
-def connected(address: str) -> socket.socket:
-    """A connection to ``unix:PATH`` or ``HOST:PORT``, on which the preface has been sent."""
+def connected(address: str, window: int | None = None) -> socket.socket:
+    """A connection to ``unix:PATH`` or ``HOST:PORT``, on which the preface has been sent.
+
+    ``window`` is how many bytes of each answer it takes; None for what is usual.
+    """
     path = address.removeprefix("unix:")
     if path != address:
         connection = socket.socket(socket.AF_UNIX)
@@ -23,6 +28,8 @@ def connected(address: str) -> socket.socket:
         host, _, port = address.rpartition(":")
         connection = socket.create_connection((host, int(port)), timeout=20)
     connection.sendall(PREFACE)
+    if window is not None:
+        connection.sendall(frame(_SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW_SIZE, window)))
     return connection
 
 

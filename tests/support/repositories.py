@@ -14,7 +14,7 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.repository import Opened
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.request import InferenceRequest
 from tests.support.onnx_models import onnx_model
 from tests.support.tflite_files import Spec, TfliteFile
 

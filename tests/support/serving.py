@@ -12,10 +12,10 @@ from functools import cache
 from nnhal_service.runtime import LoadedModel
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving import ServedModel
-from nnhal_service.serving.batcher import Batcher
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.serving.queue import NEVER, Ticket
+from nnhal_service.serving.queue.batcher import Batcher
+from nnhal_service.serving.queue.request_queue import NEVER, Ticket
 from tests.support.waiting import wait_until
 
 

@@ -16,10 +16,10 @@ from nnhal.arrays import Array
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.datatypes import datatype_of, raw_from_array
 from nnhal.inference.model_config_pb2 import ModelConfig
-from nnhal_service.serving.client_memory import Place, to_array
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
-from nnhal_service.serving.signature import TensorDescription
+from nnhal_service.serving.requests.client_memory import Place, to_array
+from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
+from nnhal_service.serving.requests.signature import TensorDescription
 from nnhal_service.v2.backend import (
     IndexEntry,
     LogSetting,

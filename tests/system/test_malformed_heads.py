@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal_hosting.health.asking import Unhealthy
+from nnhal_hosting.asking import Unhealthy
 from nnhal_hosting.listener_watch import asks_grpc
 from tests.support.certificates import authority, signed
 from tests.support.command import command

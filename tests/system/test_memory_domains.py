@@ -22,7 +22,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Binding, DomainMemory, Framework, MemoryRole, Model, connect
-from nnhal_hosting import keeper
+from nnhal_hosting import restarted_process as restarted
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.memory_keeper import memory_keeper
 from tests.support.resources import resources_of
@@ -201,7 +201,7 @@ def test_memory_of_a_device_that_died_says_so_and_all_else_goes_on(
     short_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until the device is back, which is not before the test ends."""
-    monkeypatch.setattr(keeper, "_FIRST_RESTART_SECONDS", 60.0)
+    monkeypatch.setattr(restarted, "_FIRST_RESTART_SECONDS", 60.0)
     with Testbed(DEFAULT_TOPOLOGY, short_path) as bed, connect(bed.framework) as session:
         model = session.load(path, devices=["cpu_acc", "cpu_ref"], pins={"op:ADD": "cpu_acc", "op:TANH": "cpu_acc"})
         memory = session.allocate([model.input_role("x")])

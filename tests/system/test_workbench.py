@@ -1,4 +1,4 @@
-"""The story of docs/workbench.md: its commands are run, and print what the page shows."""
+"""The story of docs/recording.md: its commands are run, and print what the page shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/workbench.md"
+PAGE = ROOT / "docs/recording.md"
 _SHOWN = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NNHAL = "-c 'from nnhal_tools.cli import main; main()'"
 _SEPARATOR = "---- the next command ----"

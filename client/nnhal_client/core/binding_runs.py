@@ -31,7 +31,7 @@ class OutputTooSmallError(HalError):
 
 
 class ResizableOutputs(Protocol):
-    """Outputs of which some have no dimensions before a run."""
+    """Outputs; the dimensions of some may be unknown before a run."""
 
     @property
     def has_unknown_dimensions(self) -> bool:

@@ -97,7 +97,7 @@ since the devices write the memory of the binding.
 
 
 class ModelRuns(Generic[E, B]):
-    """The runs of one model, of which at most ``concurrency`` are under way at a time, each with a binding of its own.
+    """The runs of one model: at most ``concurrency`` at a time, each with a binding of its own.
 
     Bindings are kept for runs with the same dimensions of the inputs. Drivers close the ``unwanted`` bindings before
     they bind and at the end of each run. Safe to use from several threads.

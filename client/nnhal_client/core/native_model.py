@@ -37,7 +37,7 @@ class NativeModel:
     states: tuple[Tensor, ...]
     """What each binding carries from run to run, on the devices: neither inputs nor outputs."""
     signatures: tuple[str, ...]
-    """The entry points that its file names, of which it is one."""
+    """The entry points that its file names; the model is one of them."""
     placements: tuple[OperationPlacement, ...]
     steps: tuple[str, ...]
     """The device of each step."""

@@ -20,7 +20,7 @@ Buffer = Array | bytes | bytearray | memoryview
 
 
 class UsableMemory(Protocol):
-    """Memory of the NDK: memory of the host, of which a part may be used, or the framework's, which is used whole."""
+    """Memory of the NDK: memory of the host, which may be used in part, or the framework's, which is used whole."""
 
     @property
     def host(self) -> Memory | None:

@@ -33,7 +33,7 @@ class Lifecycle:
 
     @contextmanager
     def looking(self) -> Iterator[ExecutionState]:
-        """Hold the state as it is."""
+        """Keep the state from changing."""
         with self._lock:
             self.poll()
             yield self.state

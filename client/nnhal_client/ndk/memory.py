@@ -87,7 +87,7 @@ class MemoryDesc:
         self._add(compilation, True, index, frequency)
 
     def set_dimensions(self, dimensions: Sequence[int]) -> None:
-        """Narrow the dimensions of its roles; 0 leaves one as it is. Raises BAD_DATA if they cannot be combined."""
+        """Narrow the dimensions of its roles; 0 keeps a dimension. Raises BAD_DATA if they cannot be combined."""
         self._require_unfinished()
         given = tuple(dimensions)
         if min(given, default=0) < 0:

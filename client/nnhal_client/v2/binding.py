@@ -23,7 +23,7 @@ from nnhal_client.v2.calls import INFER, R
 from nnhal_client.v2.messages import V2Tensor, outputs_of, request_of
 
 _IDENTIFIER_BITS = 62
-"""Of a sequence: two bindings will never have the same."""
+"""Bits of the identifier of a sequence: enough that two bindings never draw the same one."""
 
 
 class V2Caller(Protocol):

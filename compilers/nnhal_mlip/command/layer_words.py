@@ -41,7 +41,7 @@ def layer_title(user_names: Sequence[str], otherwise: str) -> str:
 
 
 def counted(words: Iterable[str]) -> str:
-    """Return how often there is each word: ``20 Conv2D, Maxpool2D``."""
+    """Return the words with the number of their occurrences, unless that is 1: ``20 Conv2D, Maxpool2D``."""
     counts = Counter(words)
     return ", ".join(word if count == 1 else f"{count} {word}" for word, count in counts.items())
 

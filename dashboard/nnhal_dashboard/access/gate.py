@@ -1,14 +1,17 @@
-"""What every request passes first: who sent it, which page, and for which host; and the headers of every answer."""
+"""What every request passes first: who sent it, from which page, for which host, how long it is; headers of answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nnhal_hosting.access import AllowedHosts, LocalUsers, objection_to_page, peer_name
 
+LONGEST_FORM = 1 << 20
+"""Bytes of a form without files."""
 _HEADERS = (
     (
         b"content-security-policy",
@@ -56,3 +59,30 @@ def _with_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, b
     names = {name.lower() for name, _ in given}
     stored = [] if b"cache-control" in names else [(b"cache-control", b"no-store")]
     return [*given, *_HEADERS, *stored]
+
+
+class BoundedBodies:
+    """Reads of a body no more than a form may have, except at paths that ``takes_files``: they see to it themselves."""
+
+    def __init__(self, app: ASGIApp, takes_files: Callable[[str], bool]) -> None:
+        self._app = app
+        self._takes_files = takes_files
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_bounded = scope["type"] == "http" and not self._takes_files(scope["path"])
+        await self._app(scope, _bounded(receive) if is_bounded else receive, send)
+
+
+def _bounded(receive: Receive) -> Receive:
+    """Return what receives the same, and raises HTTPException (413) once more has come than a form may have."""
+    taken = 0
+
+    async def receive_some() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > LONGEST_FORM:
+            raise HTTPException(413, f"the form has more than {LONGEST_FORM} bytes, the most that are read of one")
+        return message
+
+    return receive_some

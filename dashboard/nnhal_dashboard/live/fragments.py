@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from nnhal_dashboard.world.collector import Collector
-from nnhal_dashboard.world.snapshot import Snapshot
+from nnhal_dashboard.monitoring.collector import Collector
+from nnhal_dashboard.monitoring.snapshot import Snapshot
 
 Parameters = Mapping[str, str]
 Values = Callable[["Moment"], Mapping[str, Any]]

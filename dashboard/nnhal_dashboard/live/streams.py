@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from nnhal_dashboard.world.snapshot import Snapshot
+from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_hosting.logs import get_logger
 
 Render = Callable[[str], str]

@@ -13,10 +13,10 @@ from starlette.responses import HTMLResponse
 
 from nnhal_dashboard.access.visitors import Visitor
 from nnhal_dashboard.live.fragments import Fragments, Moment, key_of, parse_key
+from nnhal_dashboard.monitoring.collector import Collector
+from nnhal_dashboard.monitoring.standing import requests_wait
 from nnhal_dashboard.web import words
 from nnhal_dashboard.web.static import version
-from nnhal_dashboard.world.collector import Collector
-from nnhal_dashboard.world.standing import requests_wait
 from nnhal_hosting.access import AccessRole
 
 NAVIGATION = (

@@ -32,12 +32,11 @@ from nnhal_devices.driver import (
     ShrinkableDriver,
     Workload,
 )
-from nnhal_devices.faults.fault_set import ActiveFault, Point
+from nnhal_devices.faults.fault_set import LATER, RAN, ActiveFault, Point
 from nnhal_devices.faults.injection import DeviceFaults, told
 from nnhal_devices.faults.layer_values import LayerFaults, about_layers, with_outputs
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of, layers_of
 from nnhal_devices.faults.outcomes import DoneExecution, altered_outcome, altered_result
-from nnhal_devices.faults.served_call import LATER, RAN
 from nnhal_devices.faults.shrunk_sram import ShrinkingSram
 from nnhal_hosting.faults import AnswerFault, Fault, ShrunkSramFault, ValuesFault
 

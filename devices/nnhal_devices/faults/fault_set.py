@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextvars import ContextVar
 from enum import Enum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -13,7 +14,6 @@ from typing import NamedTuple
 from nnhal.errors import HalError, invalid_argument
 from nnhal.types import ErrorStatus
 from nnhal_devices.faults.model_facts import ModelFacts, ModelLayer
-from nnhal_devices.faults.served_call import CURRENT, LATER, ServedCall
 from nnhal_hosting.faults import (
     EXECUTE,
     LAUNCHES,
@@ -27,6 +27,36 @@ from nnhal_hosting.faults import (
     ShrunkSramFault,
     ValuesFault,
 )
+
+
+class ServedCall(NamedTuple):
+    """One call, from its arrival on until it has been answered and its work is done."""
+
+    method: str
+    """As conditions of faults name it."""
+
+    session: str = ""
+    """The public id of its session; empty for a call without one."""
+
+    client: str = ""
+    """What the client calls itself."""
+
+    is_wanted: Callable[[], bool] = lambda: True
+    """Whether the client is still there."""
+
+    def begin(self) -> None:
+        """Make it the call of this thread."""
+        CURRENT.set(self)
+        LATER.set(None)
+
+
+NO_CALL = ServedCall("")
+RAN: ContextVar[ModelFacts | None] = ContextVar("ran", default=None)
+"""The model that was executed last in this thread."""
+LATER: ContextVar[Sequence[ActiveFault] | None] = ContextVar("later", default=None)
+"""The faults of the answer, or of the fence, that the execution in this thread has met; None if there was none."""
+CURRENT: ContextVar[ServedCall] = ContextVar("call", default=NO_CALL)
+"""That of this thread, or of the thread that has started it."""
 
 _EXECUTE, _LAUNCHES, _PREPARE = frozenset(EXECUTE), frozenset(LAUNCHES), frozenset(PREPARE)
 

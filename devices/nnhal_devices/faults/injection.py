@@ -12,9 +12,8 @@ from types import TracebackType
 from nnhal.errors import HalError
 from nnhal.injected import injected_fault
 from nnhal_devices.driver import Control
-from nnhal_devices.faults.fault_set import ActiveFault, FaultSet, Point
+from nnhal_devices.faults.fault_set import CURRENT, ActiveFault, FaultSet, Point
 from nnhal_devices.faults.model_facts import ModelFacts
-from nnhal_devices.faults.served_call import CURRENT
 from nnhal_hosting.faults import (
     DeathFault,
     DelayFault,

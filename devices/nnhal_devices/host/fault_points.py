@@ -16,19 +16,17 @@ from nnhal.link import Channel
 from nnhal.support import Support, Supported, Unsupported
 from nnhal.types import Model
 from nnhal_devices.faults.driver import FaultyWorkload
-from nnhal_devices.faults.fault_set import ActiveFault, Point, later_of
+from nnhal_devices.faults.fault_set import CURRENT, NO_CALL, RAN, ActiveFault, FaultSet, Point, ServedCall, later_of
 from nnhal_devices.faults.injection import DeviceFaults, delay, tell
 from nnhal_devices.faults.injection import told as told_of
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of, name_of_operation
-from nnhal_devices.faults.served_call import CURRENT, NO_CALL, RAN, ServedCall
-from nnhal_devices.faults.signals import FaultySignal
-from nnhal_devices.host.burst import Burst
-from nnhal_devices.host.client_session import ClientSession, ClientSessions, Exchange
-from nnhal_devices.host.execution import Execution
-from nnhal_devices.host.hosted_device import HostedDevice
-from nnhal_devices.host.prepared_model import PreparedModel
-from nnhal_devices.host.wrapped_servicer import WrappedServicer
-from nnhal_hosting.faults import AnswerFault, CacheFault
+from nnhal_devices.host.runs.burst import Burst
+from nnhal_devices.host.runs.execution import Execution
+from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions, Exchange
+from nnhal_devices.host.sessions.hosted_device import HostedDevice
+from nnhal_devices.host.sessions.wrapped_servicer import WrappedServicer
+from nnhal_hosting.faults import AnswerFault, CacheFault, FenceFault
 from nnhal_hosting.polling import Work
 from nnhal_hosting.rpc import abort
 
@@ -209,3 +207,35 @@ def _facts_of_request(client: ClientSession | None, request: Any) -> ModelFacts 
 def _served(method: str, client: ClientSession, is_active: Callable[[], bool]) -> ServedCall:
     session = client.session
     return ServedCall(method, session.id, session.client_name, lambda: is_active() and not client.is_over)
+
+
+class FaultySignal:
+    """The signalling end of a fence that does what faults say."""
+
+    def __init__(self, signal: Signal, facts: ModelFacts | None, faults: FaultSet) -> None:
+        self._signal = signal
+        self._facts = facts
+        self._faults = faults
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody has cancelled the fence."""
+        return self._signal.is_cancelled
+
+    def send(self) -> None:
+        """Signal, fail in place of that, or keep the signal back until a fault is removed."""
+        self._act(self._signal.send)
+
+    def fail(self) -> None:
+        """Fail, or keep that back."""
+        self._act(self._signal.fail)
+
+    def _act(self, act: Callable[[], None]) -> None:
+        for active in later_of(self._faults, Point.FENCE, self._facts):
+            assert isinstance(active.fault, FenceFault)
+            tell(active, self._facts, active.fault.outcome)
+            if active.fault.outcome == "never":
+                self._faults.hold(active, act)
+                return
+            act = self._signal.fail
+        act()

@@ -32,10 +32,10 @@ from nnhal.v1 import (
     recording_pb2_grpc,
 )
 from nnhal_devices.driver import Driver
-from nnhal_devices.host.administration import DeviceAdministration
-from nnhal_devices.host.client_session import ClientSession, ClientSessions, OnChannel
-from nnhal_devices.host.hosted_device import HostedDevice
-from nnhal_devices.host.memory_watch import MemoryWatch
+from nnhal_devices.host.memory.memory_watch import MemoryWatch
+from nnhal_devices.host.operating.administration import DeviceAdministration
+from nnhal_devices.host.operating.work_view import title_of
+from nnhal_devices.host.runs.watchdog import Watchdog, end_process
 from nnhal_devices.host.servicers.backend import BackendServicer
 from nnhal_devices.host.servicers.buffer import BufferServicer
 from nnhal_devices.host.servicers.burst import BurstServicer
@@ -46,15 +46,15 @@ from nnhal_devices.host.servicers.faults import FaultServicer
 from nnhal_devices.host.servicers.fenced_execution_callback import FencedExecutionCallbackServicer
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
 from nnhal_devices.host.servicers.recording import DeviceRecordingServicer
+from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions, OnChannel
+from nnhal_devices.host.sessions.hosted_device import HostedDevice
 from nnhal_devices.host.settings import DeviceSettings
-from nnhal_devices.host.watchdog import Watchdog, end_process
 from nnhal_devices.host.wire.door import WireDoor
 from nnhal_devices.host.wire.limits import WireLimits
 from nnhal_devices.host.wire.own_device import OwnDevice
 from nnhal_devices.host.wire.server import WireServer
-from nnhal_devices.host.work_view import title_of
 from nnhal_hosting.admin.oversight import NO_OVERSIGHT, Oversight
-from nnhal_hosting.admin.registration import serve_admin
+from nnhal_hosting.admin.servicer import serve_admin
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.listener_watch import asks_grpc
 from nnhal_hosting.polling import Poller

@@ -62,7 +62,7 @@ def add_extension_operation(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
 
 
 def _has_operands(graph: OnnxGraph, node: OnnxNode) -> bool:
-    """Return whether the HAL has operands for all that a node reads, apart from constants."""
+    """Return whether the HAL has operands for everything that a node reads, apart from constants."""
     infos = [graph.tensors.get(name) for name in node.inputs if name and name not in graph.constants]
     return all(
         info is not None and info.element_type in OPERAND_TYPES and info.shape is not None and not info.is_empty

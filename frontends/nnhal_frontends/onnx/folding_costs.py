@@ -23,9 +23,9 @@ from nnhal_frontends.onnx.graph import OnnxNode
 _MOST_VALUES = 1024
 """The longest input whose values shape inference is told. Shapes, lengths and paddings are short."""
 _STRING_BYTES = 64
-"""What a string is taken to need."""
+"""The bytes that a string is assumed to need."""
 _STEP = 256
-"""What a step in Python counts, in elements of a vectorised operation."""
+"""The cost of a step in Python, in elements of a vectorised operation."""
 _NUMPY_OPERATORS = """
     Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
     Cast CastLike Ceil Clip Concat Constant ConstantOfShape Cos Cosh CumSum Div Equal Exp Expand EyeLike Flatten

@@ -104,7 +104,7 @@ class OnnxGraph:
     imports: Sequence[onnx.OperatorSetIdProto] = ()
     """The opsets of all domains."""
     warnings: tuple[str, ...] = ()
-    """What the model says of itself and is not so."""
+    """Declarations of the model that are wrong, in words."""
 
     def shape(self, name: str) -> Dimensions | None:
         """Return a tensor's shape; None if its rank is unknown."""

@@ -24,7 +24,7 @@ MOST_ELEMENTS = 1 << 20
 MOST_DIMENSIONS = 1 << 22
 """Of all tensors of a model together."""
 _USUAL_RANK = 8
-"""Taken for a tensor of which nothing is known."""
+"""Assumed for a tensor about which nothing is known."""
 _PROPAGATED = frozenset({"Add", "Cast", "Concat", "Gather", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze"})
 """Operators that propagate the elements of the vectors that they read."""
 _SIZED_BY_VALUES = frozenset(

@@ -44,7 +44,7 @@ _MOVE_DATA = frozenset(
 _MOVE_REALS = frozenset({"Pad", "Relu"})
 """Of these, and of Pad, those for which the 0 of integers is not that of the reals which they stand for."""
 _ENDS = frozenset({"DequantizeLinear", "QuantizeLinear"})
-"""What says that a tensor is quantised. Without them a graph has nothing quantised."""
+"""Operators that mark a tensor as quantised. A graph without them has no quantised tensors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ Size = int | str
 def resolve_reshapes(graph: OnnxGraph) -> OnnxGraph:
     """Return the graph with constant targets for each Reshape with at most one unknown dimension in its result.
 
-    A target that comes from the values of inputs stays as it is: nothing is known of it before they are there, and then
+    A target that comes from the values of inputs is kept: nothing is known of it before they are there, and then
     it may not fit.
     """
     known: dict[str, tuple[Size, ...]] = {}

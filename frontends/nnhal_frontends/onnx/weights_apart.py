@@ -98,7 +98,7 @@ def set_weights_apart(model: onnx.ModelProto) -> ModelApart:
 
 
 def _values(tensor: TensorProto) -> Array | None:
-    """Return the values of a large tensor; None if it is to stay where it is."""
+    """Return the values of a large tensor; None if the tensor stays in the file."""
     if not _is_large(tensor):
         return None
     try:

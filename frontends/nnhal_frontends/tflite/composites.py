@@ -1,4 +1,4 @@
-"""Put the operators of which a composite is made in its place: the HAL has operations for most of them."""
+"""Replace composites by the operators that they consist of: the HAL has operations for most of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Inliner:
     def _add(
         self, operator: TfliteOperator, tensors: list[TfliteTensor], operators: list[TfliteOperator], depth: int
     ) -> None:
-        """Add an operator, or those of which it is made, which may be composites too."""
+        """Add an operator; for a composite, the operators that it consists of, which may be composites too."""
         part = self._part(operator)
         if part is None:
             self.nodes_left -= 1
@@ -66,7 +66,7 @@ class _Inliner:
             self._add(own, tensors, operators, depth + 1)
 
     def _part(self, operator: TfliteOperator) -> TfliteGraph | None:
-        """Return the subgraph to put in an operator's place, None if it stays as it is.
+        """Return the subgraph that replaces an operator, or None if the operator is kept.
 
         That is so if it is no composite, or if an output of the subgraph is made by none of its operators.
         Raises UnsupportedNode if two outputs are the same tensor: LiteRT gives only one of them a value.

@@ -66,7 +66,7 @@ _WIDEST = 8
 
 
 def read_graphs(content: ModelContent, limits: ImportLimits = DEFAULT_LIMITS) -> tuple[TfliteGraph, ...]:
-    """Return the subgraphs of a TFLite file, of which the first is main. Constants are views of ``content``.
+    """Return the subgraphs of a TFLite file, the main one first. Constants are views of ``content``.
 
     Raises InvalidModel if the file is malformed.
     """

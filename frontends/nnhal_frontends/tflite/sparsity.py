@@ -1,4 +1,4 @@
-"""Constants of which a file stores only some elements.
+"""Sparse constants: a file stores only some of their elements.
 
 The axes of a sparse tensor are stored as levels, the outermost first. A level has either all indexes along its axis, or
 for each element of the level before it a segment of the indexes that are present (compressed sparse rows). An axis may
@@ -45,7 +45,7 @@ class TfliteSparsity:
 
 
 def densified(name: str, sparsity: TfliteSparsity, shape: Dimensions, values: Array, spare: int = 0) -> Array:
-    """Return the tensor of a shape whose stored elements are ``values``, of which the last ``spare`` may be padding.
+    """Return the tensor of a shape whose stored elements are ``values``; the last ``spare`` of these may be padding.
 
     Raises InvalidModel if they contradict one another.
     """

@@ -203,6 +203,6 @@ def narrowed(values: Array, name: str) -> Array:
 
 
 def _nibbles(data: Array) -> Array:
-    """Return signed 4-bit integers, of which each byte holds two, the lower half first."""
+    """Return signed 4-bit integers; each byte holds two, the lower half first."""
     signed = data.view(np.int8)
     return np.stack([np.left_shift(signed, 4) >> 4, signed >> 4], axis=1).reshape(-1)

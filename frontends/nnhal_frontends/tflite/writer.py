@@ -45,7 +45,7 @@ class WrittenSubgraph:
 
 
 def write_model(subgraphs: Sequence[WrittenSubgraph], numbers: dict[int, int]) -> bytes:
-    """Return a file of these subgraphs, of which the first is main.
+    """Return a file of these subgraphs; the first is the main one.
 
     ``numbers`` has the new number of each subgraph of the old file that an operator refers to.
     """

@@ -161,7 +161,7 @@ def _objects(items: Sequence[object]) -> Array:
 
 
 def _packed(raw: bytes, bits: int) -> bytes:
-    """Elements of a byte each, of which the lowest ``bits`` count, as ONNX packs them: the first in the lowest bits."""
+    """Elements of a byte each, whose lowest ``bits`` count, as ONNX packs them: the first in the lowest bits."""
     per_byte = 8 // bits
     elements = np.frombuffer(raw + bytes(-len(raw) % per_byte), np.uint8) & ((1 << bits) - 1)
     shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(bits)

@@ -15,7 +15,7 @@ from nnhal.operations.normalization import (
 
 
 def l2_normalization(op: OperationContext) -> tuple[Array, ...]:
-    """Vectors of length 1; a vector of zeros stays as it is."""
+    """Vectors of length 1; a vector of zeros does not change."""
     values = to_real(op, L2NormalizationInput.INPUT)
     lengths: Floats = np.sqrt(
         np.square(values).sum(axis=op.integer(L2NormalizationInput.AXIS, default=-1), keepdims=True)

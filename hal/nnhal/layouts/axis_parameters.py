@@ -119,7 +119,7 @@ def sliced_in_strides(op: OperationContext, order: Order) -> Rewritten | None:
 
 
 def gathered(op: OperationContext, order: Order) -> Rewritten | None:
-    """Rewrite GATHER with a vector of indices, which leaves the rank as it is."""
+    """Rewrite GATHER with a vector of indices, which keeps the rank."""
     if len(op.ranked(GatherInput.INDICES)) != 1:
         return None
     return along(GatherInput.AXIS)(op, order)

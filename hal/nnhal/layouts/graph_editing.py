@@ -100,7 +100,7 @@ class GraphEditing:
                 read.update(operation.inputs)
 
     def edited(self) -> ChannelsLast:
-        """The model as it is now."""
+        """The model with the edits so far."""
         numbers = [number for number in range(len(self.operations)) if number not in self._left_out]
         kept = [self.operations[number] for number in numbers]
         if kept == list(self._main.operations):

@@ -38,7 +38,7 @@ class Keeps:
     known: bool = False
     """Whether its outputs have a known layout, as those of a convolution do."""
     flat: tuple[int, ...] = ()
-    """Inputs of which only the sequence of elements counts."""
+    """Inputs for which only the sequence of their elements counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ _LATE_FAULTS = 1000
 _INEXPLICABLE_FAULTS = 200_000
 """Signals in a row, about a second of a thread that tries again and again, for which no region can be the reason."""
 _FEW_FAULTS = 10
-"""So many signals at a time are not counted: a client that changes a file's size to and fro may cause them for ever."""
+"""Fewer signals at a time do not count: a client may cause them for ever by changing a file's size to and fro."""
 _IN_A_ROW_SECONDS = 0.1
 _PAUSE_SECONDS = 0.001
 
@@ -216,7 +216,7 @@ class MemoryGuard:
         time.sleep(_PAUSE_SECONDS)
 
     def _end(self, reason: str) -> None:
-        """Let the thread that faults end the process with SIGBUS, as it does without a guard."""
+        """Let a fault end the process with SIGBUS, as without a guard."""
         self._ended = True
         print(f"SIGBUS: {reason}", file=sys.stderr, flush=True)
         _libc.signal(signal.SIGBUS, None)

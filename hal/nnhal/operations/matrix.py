@@ -2,7 +2,7 @@
 
 FULLY_CONNECTED: input x weights^T + bias, with a fused activation.
 
-BATCH_MATMUL: matrix products of two batches of matrices, either of which may be transposed first.
+BATCH_MATMUL: matrix products of two batches of matrices; either batch may be transposed first.
 """
 
 from __future__ import annotations

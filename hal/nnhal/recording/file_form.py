@@ -19,14 +19,14 @@ MAX_EVENTS_BYTES = 256 << 20
 """Bytes of one record of events before compression, models without their constants included."""
 FREE_EVENTS_BYTES = 16 << 20
 EVENTS_BYTES_EACH = 128
-"""Bytes of all events before compression that a file may have: some, and so many more for each byte of the file. Events
-have times, which compress to no less.
+"""Bytes of all events before compression that a file may have: a fixed number, and a number for each byte of the file,
+since the times of events do not compress to less.
 """
 FREE_RECORDS = 1_000_000
 """Calls that a file may have, besides one for each of its bytes: the times of a call take more than one."""
 
 INVALID_DEADLINE = -(1 << 63)
-"""The nanoseconds to a deadline that was no instant: a number below -1."""
+"""Stands for a deadline that was a number below -1, and so no instant."""
 
 
 class RecordKind(IntEnum):

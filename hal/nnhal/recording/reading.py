@@ -39,7 +39,7 @@ class Record:
     started_ns: int
     ended_ns: int
     event: wire.RecordedEvent = field(repr=False)
-    """What it was; equal calls have the same one, whose own instants are those of the first."""
+    """What was called. Equal calls share one event, which has the instants of the first of them."""
 
 
 class DeviceRecording(Closing):

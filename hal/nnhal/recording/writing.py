@@ -13,9 +13,9 @@ from nnhal.recording.file_form import CONTENT, MAGIC, MAX_CONTENT_BYTES, MAX_EVE
 from nnhal.v1 import recording_pb2 as wire
 
 _LEVEL = 1
-"""Of compression: recording is to be fast."""
+"""The level of compression, a low one, since recording has to be fast."""
 _END_BYTES = 4096
-"""Kept free for the end, whatever the limit."""
+"""Bytes that are kept free for the last record, whatever the limit is."""
 
 
 class RecordingWriter:
@@ -68,7 +68,7 @@ class RecordingWriter:
             self._record(RecordKind.END, wire.RecordingEnd(figures=figures).SerializeToString())
 
     def close(self) -> None:
-        """Write no more, whatever comes from other threads: the file may be closed now."""
+        """Ignore further calls of any thread, so that the file may be closed."""
         with self._lock:
             self._is_closed = True
 

@@ -20,7 +20,7 @@ from nnhal.v1 import framework_admin_pb2 as framework_wire
 
 CLIENT_NAME = "nnhal-admin"
 _ANSWER_SECONDS = 10.0
-"""How long a process may take for what it does at once, in threads that clients cannot hold."""
+"""Seconds for a call that a process serves at once, in threads that clients cannot block."""
 T = TypeVar("T")
 
 

@@ -37,11 +37,11 @@ class DeviceDescription:
     maps_files: bool = False
     """Whether files of a tmpfs that may shrink are used in place too. Other such files are staged."""
     source_extension: str = ""
-    """The extension of which it prefers one operation to a whole step; empty if there is none."""
+    """The extension in whose single operation it prefers to receive a whole step; empty if there is none."""
     optimizes_nothing: bool = False
-    """Whether it leaves every operation as it is, and need not be asked to optimise."""
+    """Whether it has no optimiser, so that it need not be asked to optimise a step."""
     ignores_networks: bool = False
-    """Whether nothing comes of telling it that networks are loaded and unloaded."""
+    """Whether it ignores notifications that networks are loaded and unloaded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ class Calls:
         return channel
 
     def end_with_session(self, end: Channel | Descriptor) -> None:
-        """Have a socket that others wait at end when the session is given up: a channel, or the end of a fence."""
+        """Shut down a socket, of a channel or a fence, when the session is given up, so that nobody waits at it."""
         self._ends.add(end)
 
     @property

@@ -201,7 +201,7 @@ class RemoteDevice(Closing):
         return self._description
 
     def optimize_subgraph(self, model: Model) -> OptimizationViews:
-        """Return what the device makes of a model of which it supports every operation."""
+        """Return the device's optimised form of a model; the device supports every operation of it."""
         request = backend_pb2.OptimizeSubgraphRequest(model=model_to_wire(model, self._calls.issue))
         answer = self._calls.call(self._backend.OptimizeSubgraph, request)
         return views_from_wire(answer, len(model.main.operations), self._calls.place)

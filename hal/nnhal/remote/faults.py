@@ -61,7 +61,7 @@ class FaultControl(Closing):
         return self._ask(self._stub.ListFaults, wire.ListFaultsRequest()).injected
 
     def clear(self, names: Sequence[str] = ()) -> int:
-        """Remove faults by name, all if there are no names, and return how many. What they have hang goes on."""
+        """Remove faults by name, all if there are no names, and return how many. Calls that hang by them continue."""
         return self._ask(self._stub.ClearFaults, wire.ClearFaultsRequest(names=names)).cleared
 
     def _ask(self, method: grpc.UnaryUnaryMultiCallable[Any, T], request: Message) -> T:

@@ -30,7 +30,7 @@ class Unsupported(NamedTuple):
 Support = Supported | Unsupported
 SUPPORTED = Supported()
 MORE = "conditions of its own, which a refusal names"
-"""What is said of conditions that are code, and no table."""
+"""The description of conditions that are code instead of a table."""
 
 
 @dataclass(frozen=True, slots=True)

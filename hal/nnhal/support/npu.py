@@ -60,7 +60,7 @@ def as_images(dimensions: Dimensions) -> tuple[int, int, int, int]:
 
 
 def known_dimensions(name: str, dimensions: Dimensions, hint: str) -> Support:
-    """Refuse a tensor of which a dimension is unknown. ``name`` says which, ``hint`` why they must be known."""
+    """Refuse a tensor with an unknown dimension. ``name`` says which, ``hint`` why they must be known."""
     if dimensions and 0 not in dimensions:
         return SUPPORTED
     got = f"{name} of {describe(dimensions) if dimensions else 'unknown rank'}"

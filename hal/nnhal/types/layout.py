@@ -77,7 +77,7 @@ def combine(first: Dimensions, second: Dimensions) -> Dimensions | None:
 
 
 def fits(dimensions: Dimensions, known: Dimensions) -> bool:
-    """Return whether a result's dimensions are those that are known of it. A 0 is a length of the result.
+    """Return whether a result's dimensions agree with those that were known before. A 0 is a length of the result.
 
     A known 0 is an axis of unknown size. No known dimensions are those of a scalar.
     """

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import invalid_argument
 from nnhal.memory.pool import is_blob_or_flat, validate_pool
-from nnhal.types import Model, Operand, Request, RequestArgument
+from nnhal.types import ExtensionNameAndPrefix, Model, Operand, Request, RequestArgument, TokenValuePair
 from nnhal.types.layout import (
     MAX_RANK,
     Dimensions,
@@ -116,3 +116,17 @@ def _dimensions(
     if not known and (what == "input" or not allow_unspecified_output):
         invalid_argument(f"{place} has dimensions {describe(combined)}, expected all known")
     return combined
+
+
+def validate_hints(hints: Sequence[TokenValuePair], names: Iterable[ExtensionNameAndPrefix]) -> None:
+    """Check that tokens are unique and that each has a prefix that is mapped to an extension.
+
+    The extension says what a hint means; a hint of an unknown extension is ignored. Raises INVALID_ARGUMENT.
+    """
+    tokens = [hint.token for hint in hints]
+    if len(set(tokens)) < len(tokens):
+        invalid_argument(f"hint tokens {tokens} are not unique")
+    prefixes = {entry.prefix for entry in names}
+    for token in tokens:
+        if token >> 16 not in prefixes:
+            invalid_argument(f"hint {token:#x} has prefix {token >> 16}, which is mapped to no extension")

@@ -4,9 +4,8 @@ from nnhal_hosting.access.hosts import AllowedHosts, HostName
 from nnhal_hosting.access.listeners import TcpListener, require_safe
 from nnhal_hosting.access.local_users import LocalUsers, peer_name, tcp_address
 from nnhal_hosting.access.origins import objection_to_page
-from nnhal_hosting.access.roles import AccessRole
 from nnhal_hosting.access.tls import Tls
-from nnhal_hosting.access.tokens import Identity, TokenFileError, Tokens, read_tokens
+from nnhal_hosting.access.tokens import AccessRole, Identity, TokenFileError, Tokens, read_tokens
 
 __all__ = [
     "AccessRole",

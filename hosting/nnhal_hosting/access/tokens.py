@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
+from enum import IntEnum
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -18,7 +19,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nnhal.errors import NnhalError
 from nnhal.given_files import read_given_toml
-from nnhal_hosting.access.roles import AccessRole
+
+
+class AccessRole(IntEnum):
+    """What a client may do; a higher role includes the lower ones."""
+
+    NOBODY = 0
+    """May ask whether the server is alive."""
+    VIEW = 1
+    """May also read everything, and changes nothing."""
+    INFER = 2
+    """May also run models and register memory for that."""
+    ADMIN = 3
+    """May also change what is served, traced and logged."""
 
 
 class TokenFileError(NnhalError):

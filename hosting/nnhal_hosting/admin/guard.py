@@ -11,7 +11,7 @@ import grpc
 from nnhal.admin import ADMIN_KEY_METADATA
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
-from nnhal_hosting.admin.keys import is_admin_key
+from nnhal_hosting.admin_keys import is_admin_key
 from nnhal_hosting.sessions import Ownership, Sessions
 
 

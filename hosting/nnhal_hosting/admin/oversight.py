@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnhal.v1 import admin_pb2 as wire
-from nnhal_hosting.admin.keys import read_admin_key
+from nnhal_hosting.admin_keys import read_admin_key
 from nnhal_hosting.supervision import Supervision
 
 _CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))

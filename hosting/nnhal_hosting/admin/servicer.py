@@ -4,25 +4,78 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
+from typing import Protocol
 
 import grpc
 
 from nnhal.errors import invalid_argument
 from nnhal.v1 import admin_pb2 as wire
 from nnhal.v1 import admin_pb2_grpc
-from nnhal_hosting.admin.administered import Administered
 from nnhal_hosting.admin.guard import OperatorGuard
 from nnhal_hosting.admin.oversight import Oversight
 from nnhal_hosting.admin.usage import command_of, process_usage, user_name
+from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_hosting.kept_lines import KEPT
 from nnhal_hosting.link_server import LinkServer
 from nnhal_hosting.logs import get_logger, shown_level
-from nnhal_hosting.politeness import politely
 from nnhal_hosting.process_start import process_started_ns
 from nnhal_hosting.rpc import answers
-from nnhal_hosting.sessions import Ownership
+from nnhal_hosting.server import ServerProcess
+from nnhal_hosting.sessions import Ownership, Sessions
+
+
+class Administered(Protocol):
+    """A device host or the framework, as its AdminService sees it. Safe to use from several threads.
+
+    Sessions are named by their public ids (``Ownership.session.id``).
+    """
+
+    @property
+    def kind(self) -> str:
+        """What the process is: device or framework."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The driver's name, or framework."""
+        ...
+
+    @property
+    def sessions(self) -> Sessions[Ownership]:
+        """The open sessions."""
+        ...
+
+    @property
+    def draining(self) -> bool:
+        """Whether it takes no new work."""
+        ...
+
+    def objects_of(self, owner: Ownership) -> Sequence[wire.ObjectCount]:
+        """Count what a session owns, by kind; kinds of which it owns none are left out."""
+        ...
+
+    def fill(self, response: wire.GetProcessResponse, session: str | None) -> None:
+        """Add pools, buffers, executions and fences: those of the session of a public id, or with None all."""
+        ...
+
+    def cancel(self, execution: str, session: str | None) -> bool:
+        """Cancel an execution by its public id; return whether it has ended.
+
+        Raises INVALID_ARGUMENT if there is none of that id, or if it belongs to another session than the one named.
+        """
+        ...
+
+    def drain(self, drain: bool) -> int:
+        """Take no new work, or take work again; return how many executions run or wait."""
+        ...
+
+    def set_log_level(self, level: str) -> None:
+        """Log from a level of ``LEVELS`` on, in the processes that serve for this one too."""
+        ...
+
 
 _LEVELS = ("debug", "info", "warning", "error")
 _LINES = 200
@@ -60,7 +113,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             usage=process_usage(),
         )
         owners = administered.sessions.all() if is_whole else [caller]
-        for owner in politely(sorted(owners, key=lambda owner: owner.session.opened_ns), 4):
+        for owner in with_pauses(sorted(owners, key=lambda owner: owner.session.opened_ns), 4):
             response.sessions.append(self._session(owner, owner is caller))
         administered.fill(response, None if is_whole else caller.session.id)
         response.at_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -147,3 +200,18 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 @cache
 def _version() -> str:
     return version("nnhal")
+
+
+ADMIN_SERVICE = wire.DESCRIPTOR.services_by_name["AdminService"].full_name
+"""The name by which reflection offers it."""
+
+
+def serve_admin(process: ServerProcess, administered: Administered, oversight: Oversight) -> OperatorGuard:
+    """Serve AdminService for a process, and return the guard for the services beside it.
+
+    The process must have been made with the keys of the same ``oversight``.
+    """
+    guard = OperatorGuard(administered.sessions, oversight.keys)
+    servicer = AdminServicer(administered, guard, process.link, oversight)
+    process.serve_operators(admin_pb2_grpc.add_AdminServiceServicer_to_server, servicer)
+    return guard

@@ -17,11 +17,51 @@ from google.protobuf.message import DecodeError
 
 from nnhal.errors import HalError, invalid_argument
 from nnhal.types import ErrorStatus
+from nnhal_hosting.calls.answers import UntakenAnswers
 from nnhal_hosting.calls.lanes import CallThreads, Lane, WaitingCall
 from nnhal_hosting.calls.limits import CallLimits
-from nnhal_hosting.calls.memory import MessageMemory
 from nnhal_hosting.calls.stalls import StallWatch
 from nnhal_hosting.rpc import abort
+
+if TYPE_CHECKING:
+    _Interceptor = grpc.ServerInterceptor[Any, Any]
+    _Handler = grpc.RpcMethodHandler[Any, Any]
+else:  # generic in its stubs only
+    _Interceptor = grpc.ServerInterceptor
+
+
+class MessageMemory:
+    """Bytes that calls share. Safe to use from several threads."""
+
+    def __init__(self, limit: int, setting: str = "") -> None:
+        """``setting`` names the limit at the end of refusals."""
+        self._limit = limit
+        self._setting = setting
+        self._lock = threading.Lock()
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes that are charged now."""
+        return self._held
+
+    @contextmanager
+    def charged(self, size: int, what: str) -> Iterator[None]:
+        """Charge bytes while the context lasts. Raises RESOURCE_EXHAUSTED_TRANSIENT if too few are left."""
+        with self._lock:
+            if self._held + size > self._limit:
+                others = f" while others hold {self._held}" if size <= self._limit else ""
+                raise HalError(
+                    ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
+                    f"{what} holds {size} bytes{others}; all together may hold {self._limit}{self._setting}",
+                )
+            self._held += size
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held -= size
+
 
 _OWN_THREADS = 2
 """Threads that a session may always have: one call of it may wait for something, and another one is served."""
@@ -30,11 +70,6 @@ _STRANGERS = 4
 _REFUSERS = 2
 _STREAM_SECONDS = 1.0
 """What a stream begins with is short, and a call without it must not take the place of one."""
-if TYPE_CHECKING:
-    _Interceptor = grpc.ServerInterceptor[Any, Any]
-    _Handler = grpc.RpcMethodHandler[Any, Any]
-else:  # generic in its stubs only
-    _Interceptor = grpc.ServerInterceptor
 
 
 class _Share(NamedTuple):
@@ -69,6 +104,7 @@ class CallAdmission(_Interceptor):
         self._is_aside = is_aside
         self._threads = CallThreads(limits.threads)
         self._memory = MessageMemory(limits.memory_bytes, self._named("MEMORY_BYTES"))
+        self._untaken = UntakenAnswers(limit_bytes=limits.memory_bytes)
         self._stalls = StallWatch(limits.stalled_secs)
         self._lock = threading.Lock()
         self._shares: dict[str, _Share] = {}
@@ -132,8 +168,15 @@ class CallAdmission(_Interceptor):
         name = method.rpartition("/")[2]
 
         def unary(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-            with self._received(handler, requests, context, call, name) as request:
-                return _behaviour(handler)(request, context)
+            size = 0
+            try:
+                with self._received(handler, requests, context, call, name) as request:
+                    answer = _behaviour(handler)(request, context)
+                    data = handler.response_serializer(answer) if handler.response_serializer is not None else answer
+                size = len(data)
+                return data
+            finally:
+                self._note_answer(size, context)
 
         def stream(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
             with self._received(handler, requests, context, call, name) as request:
@@ -148,8 +191,14 @@ class CallAdmission(_Interceptor):
         # gRPC looks for this attribute. A version that does not would give the call to the default threads.
         served.experimental_thread_pool = _Entrance(self._threads, lane, call)
         decode = handler.request_deserializer if handler.request_streaming else None
-        made: _Handler = make(served, decode, handler.response_serializer)
+        made: _Handler = make(served, decode, handler.response_serializer if handler.response_streaming else None)
         return made
+
+    def _note_answer(self, size: int, context: grpc.ServicerContext) -> None:
+        """Have a call count as an answer of so many bytes until it has ended, which is when its client has it."""
+        taken = self._untaken.add(size, context.cancel)
+        if not context.add_callback(taken):
+            taken()
 
     @contextmanager
     def _received(

@@ -1,7 +1,6 @@
 """Serving many channels with few threads."""
 
-from nnhal_hosting.polling.pace import Pace
 from nnhal_hosting.polling.poller import Poller
-from nnhal_hosting.polling.work import Work
+from nnhal_hosting.polling.work import Pace, Work
 
 __all__ = ["Pace", "Poller", "Work"]

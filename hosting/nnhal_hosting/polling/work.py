@@ -16,3 +16,29 @@ class Work(Protocol):
     def run(self) -> None:
         """Do the work. If it raises, its channel ends."""
         ...
+
+
+BRIEF_NS = 100_000
+"""Less than it takes to wake another thread, and to compete with it for the interpreter."""
+_HISTORY = 0xFF
+
+
+class Pace:
+    """How long the last eight times took. Work is brief if at most one was longer than BRIEF_NS.
+
+    One is forgiven, since a processor that is taken away makes anything long; work without a history is not brief.
+    """
+
+    __slots__ = ("_long",)
+
+    def __init__(self) -> None:
+        self._long = _HISTORY
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether the next time is expected to be brief."""
+        return self._long.bit_count() <= 1
+
+    def add(self, duration_ns: int) -> None:
+        """Add a time."""
+        self._long = (self._long << 1 | (duration_ns > BRIEF_NS)) & _HISTORY

@@ -7,10 +7,9 @@ import sys
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import NnhalError
-from nnhal_hosting.politeness import share_interpreter
+from nnhal_hosting.interpreter_sharing import share_interpreter
 from nnhal_hosting.supervision import Supervision, add_supervision_argument
-from nnhal_hosting.thread_names import show_thread_names
-from nnhal_hosting.thread_starts import refuse_threads_without_memory
+from nnhal_hosting.threads import refuse_threads_without_memory, show_thread_names
 from nnhal_service.allocator import keep_freed_memory
 from nnhal_service.front_workers.process import FrontWorkerProcess
 

@@ -8,7 +8,7 @@ from nnhal_service.runtime import PreparedPlan, RunReport
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.deadlines import run_by_deadline
 from nnhal_service.serving import ServedModel
-from nnhal_service.serving.bound import BoundLoadedModel
+from nnhal_service.serving.instances.bindable_model import BoundLoadedModel
 
 
 class HeldBinding:

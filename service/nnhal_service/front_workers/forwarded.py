@@ -9,8 +9,8 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal_service.runtime.run.cancellation import Cancellation
-from nnhal_service.serving.client_memory import to_array
-from nnhal_service.serving.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
+from nnhal_service.serving.requests.client_memory import to_array
+from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
 
 
 class ForwardedRequest(NamedTuple):

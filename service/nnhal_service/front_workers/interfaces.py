@@ -15,11 +15,10 @@ from nnhal_service.observability.metrics.requests import RecordedRequests
 from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.runtime import OutputReport, RunReport, TensorBinding
 from nnhal_service.serving.config import ServingConfig
-from nnhal_service.serving.ended_run import EndedRun
-from nnhal_service.serving.placement import PlannedRun
-from nnhal_service.serving.run_log import ProcessRuns
-from nnhal_service.serving.signature import ServedTensor
-from nnhal_service.serving.statistics import RequestCounts
+from nnhal_service.serving.history.ended_runs import EndedRun, ProcessRuns
+from nnhal_service.serving.history.statistics import RequestCounts
+from nnhal_service.serving.requests.planned_run import PlannedRun
+from nnhal_service.serving.requests.signature import ServedTensor
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import LogSetting, ServerDescription
 
@@ -43,7 +42,7 @@ class WorkerStart:
     numbers: Ashmem
     """The NumberTable of limits that all workers share: its rows are NUMBER_ROWS."""
     recorded: Collection[str]
-    """The models whose runs are recorded, as ``Recordings`` has them."""
+    """The models whose runs are recorded, as ``RunRecordings`` has them."""
     drains: bool
     """Whether it takes no new requests."""
     column: int

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import TypeVar
 
 from nnhal.link import channel_pair
-from nnhal_hosting.keeper import Keeper
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.restarted_process import RestartedProcess
 from nnhal_hosting.supervision import Child, stop_all
 from nnhal_service.access import NumberTable
 from nnhal_service.front_workers.desk import WorkerDesk
@@ -25,8 +25,8 @@ from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.repository import Repository
 from nnhal_service.runtime.run.workers import Workers
 from nnhal_service.serving import ServedModel, ServingError
-from nnhal_service.serving.instance_memory import InstanceMemory
-from nnhal_service.serving.run_log import ProcessRuns
+from nnhal_service.serving.history.ended_runs import ProcessRuns
+from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.v2.backend import LogSetting
 
 _MOST_RUNS = 4096
@@ -80,15 +80,15 @@ class FrontWorkers:
         self._calls = Workers(_MOST_CALLS, "front-call")
         self._lock = threading.Lock()
         self._peers: dict[Peer, int] = {}  # with their columns
-        self._keepers: list[Keeper] = []
+        self._processes: list[RestartedProcess] = []
 
     def __enter__(self) -> FrontWorkers:
         with ExitStack() as undo:
             undo.callback(self._stop)
             for number in range(self._count):
                 name = f"front {number}"
-                keeper = Keeper(name, partial(self._launch, number), partial(_log_change, name))
-                self._keepers.append(keeper)
+                restarted = RestartedProcess(name, partial(self._launch, number), partial(_log_change, name))
+                self._processes.append(restarted)
             undo.pop_all()
         return self
 
@@ -99,8 +99,8 @@ class FrontWorkers:
 
     def wait_until_ready(self) -> None:
         """Wait until all workers serve. Raises StartError if one does not."""
-        for keeper in self._keepers:
-            keeper.keep(_START_SECONDS)
+        for restarted in self._processes:
+            restarted.keep(_START_SECONDS)
 
     def changed(self, name: str) -> None:
         """Tell all workers which versions of a model serve; returns when none of them uses another for new requests."""
@@ -213,8 +213,8 @@ class FrontWorkers:
         return self._start(column)
 
     def _stop(self) -> None:
-        stop_all([keeper.leave() for keeper in self._keepers])
-        self._keepers.clear()
+        stop_all([restarted.leave() for restarted in self._processes])
+        self._processes.clear()
         with self._lock:
             peers = list(self._peers)
         for peer in peers:

@@ -36,8 +36,8 @@ from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.runtime.run.workers import Workers
 from nnhal_service.serving import Observer, RequestServer, ServingError, ServingLoop
-from nnhal_service.serving.run_log import ProcessRuns, RunLog
-from nnhal_service.serving.signature import ModelSignature
+from nnhal_service.serving.history.ended_runs import EndedRuns, ProcessRuns
+from nnhal_service.serving.requests.signature import ModelSignature
 from nnhal_service.v2.backend import LogSetting
 from nnhal_service.v2.grpc.health import ModelHealth
 
@@ -72,7 +72,7 @@ class FrontWorkerProcess:
             self._log_settings.adopt(start.log)
             self._tracer = RemoteTracer(self._framework, start.trace)
             self._recorder = RemoteRecorder(self._framework, start.recorded)
-            self._run_log = RunLog(self._recorder, self._recorder.fell_back)
+            self._run_log = EndedRuns(self._recorder, self._recorder.fell_back)
             self._metrics = RequestMetrics(metrics_options(settings.metrics_config))
             self._observers: list[Observer] = [self._metrics, RequestLog(self._log_settings)]
             self._loop = undo.enter_context(ServingLoop(settings.inference_threads))

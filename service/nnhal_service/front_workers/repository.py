@@ -14,8 +14,8 @@ from nnhal_service.repository import Lease, Opened
 from nnhal_service.repository.ready import ReadyVersion
 from nnhal_service.serving import ServingError
 from nnhal_service.serving.errors import draining
-from nnhal_service.serving.live_requests import LiveRequests
-from nnhal_service.serving.model import RequestServer
+from nnhal_service.serving.history.live_requests import LiveRequests
+from nnhal_service.serving.models.request_server import RequestServer
 from nnhal_service.v2.backend import IndexEntry, ModelDescription, ModelRepository, RepositoryParameter
 
 Serve = Callable[[OpenedVersion], RequestServer]

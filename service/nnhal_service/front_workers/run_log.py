@@ -8,7 +8,7 @@ from contextlib import suppress
 from nnhal_service.front_workers.interfaces import RunDesk
 from nnhal_service.front_workers.peer import Peer
 from nnhal_service.serving import ServingError
-from nnhal_service.serving.ended_run import EndedRun
+from nnhal_service.serving.history.ended_runs import EndedRun
 
 
 class RemoteRecorder:

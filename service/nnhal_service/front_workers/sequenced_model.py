@@ -17,10 +17,10 @@ from nnhal_service.front_workers.peer import Peer
 from nnhal_service.front_workers.remote_model import RemoteModel
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.serving.model import RequestServer
-from nnhal_service.serving.request import InferenceRequest, InferenceResponse, Parameter
-from nnhal_service.serving.sequences import SEQUENCE_ID
-from nnhal_service.serving.signature import ModelSignature
+from nnhal_service.serving.models.request_server import RequestServer
+from nnhal_service.serving.queue.sequences import SEQUENCE_ID
+from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse, Parameter
+from nnhal_service.serving.requests.signature import ModelSignature
 
 
 class SequencedModel(RequestServer):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from nnhal.types import MappableFile
 from nnhal_service.front_workers.peer import Peer
-from nnhal_service.serving.client_memory import ClientRegion, Place
+from nnhal_service.serving.requests.client_memory import ClientRegion, Place
 from nnhal_service.v2.backend import SharedMemory, SharedRegion
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from nnhal.v1 import admin_pb2 as wire
+from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_hosting.logs import SHOWN, levels_from, show_logs
-from nnhal_hosting.politeness import politely
 from nnhal_hosting.sessions import Ownership
 from nnhal_service.native.intake import Intake
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
@@ -17,7 +17,7 @@ from nnhal_service.operating.memories import buffers_of, bytes_of_buffer, pools_
 from nnhal_service.runtime.devices.notes import Note
 from nnhal_service.runtime.memory.domains import AllocatedMemory
 from nnhal_service.runtime.run.launched_run import LaunchedRun
-from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class FrameworkAdministration:
@@ -28,7 +28,7 @@ class FrameworkAdministration:
         sessions: NativeSessions,
         intake: Intake,
         executions: FrameworkExecutions,
-        records: RunRecords,
+        records: ServingMonitor,
         note: Note,
         fronts: OperatedFronts | None = None,
         set_level: Callable[[str], object] | None = None,
@@ -88,7 +88,7 @@ class FrameworkAdministration:
         """Add pools, buffers, executions and fences: those of the session of a public id, or with None all."""
         owners = [owner for owner in self._sessions.all() if session in (None, owner.session.id)]
         models = self._records.models.all() if session is None else []
-        response.pools.extend(politely(pools_of(owners, models), 8))
+        response.pools.extend(with_pauses(pools_of(owners, models), 8))
         response.buffers.extend(buffers_of(owners))
         response.executions.extend(self._executions.live(session))
         response.fences.extend(

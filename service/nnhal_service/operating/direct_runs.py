@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from nnhal_hosting.politeness import politely
+from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_service.runtime import LoadedModel
 
 _PATIENCE_SECONDS = 0.2
@@ -34,5 +34,5 @@ class DirectRunCounter:
 
     def _ask(self) -> None:
         until = time.monotonic() + _ANSWER_SECONDS
-        for model in politely(self._models(), 8):
+        for model in with_pauses(self._models(), 8):
             model.count_direct_runs(until)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from nnhal_service.repository import Opener, Repository
 from nnhal_service.serving import ServedModel
-from nnhal_service.serving.run_log import OtherProcesses
+from nnhal_service.serving.history.ended_runs import OtherProcesses
 
 if TYPE_CHECKING:
     from nnhal_service.v2.repository import ServedRepository

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from nnhal_service.native.session import NativeSessions
 from nnhal_service.runtime import LoadedModel
-from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class ModelsInUse:
     """The models of the repository and those that native clients have loaded. Safe to use from several threads."""
 
-    def __init__(self, records: RunRecords, sessions: NativeSessions) -> None:
+    def __init__(self, records: ServingMonitor, sessions: NativeSessions) -> None:
         self._records = records
         self._sessions = sessions
 

@@ -11,7 +11,7 @@ import grpc
 
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_hosting.admin.guard import OperatorGuard
-from nnhal_hosting.politeness import politely
+from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.operating.direct_runs import DirectRunCounter
@@ -22,8 +22,8 @@ from nnhal_service.repository import ModelIndex
 from nnhal_service.repository.entry import ModelState
 from nnhal_service.runtime import Fleet, LoadedModel, PreparedPlan
 from nnhal_service.serving import ServedModel, ServingError
-from nnhal_service.serving.run_records import RunRecords
-from nnhal_service.serving.statistics import RequestCounts
+from nnhal_service.serving.history.statistics import RequestCounts
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class OperatedOverview:
@@ -32,7 +32,7 @@ class OperatedOverview:
     _guard: OperatorGuard
     _fleet: Fleet
     _sessions: NativeSessions
-    _records: RunRecords
+    _records: ServingMonitor
     _events: FrameworkEvents
     _models_in_use: ModelsInUse
     _direct_runs: DirectRunCounter
@@ -44,7 +44,7 @@ class OperatedOverview:
     ) -> wire.GetFrameworkResponse:
         self._guard.require_operator(context, "see how the framework fares")
         self._direct_runs.count()
-        for model in politely(self._models_in_use.all(), 8):
+        for model in with_pauses(self._models_in_use.all(), 8):
             model.look()  # a model that nobody runs returns to its own plan all the same
         fronts = self._fronts
         response = wire.GetFrameworkResponse(
@@ -66,7 +66,7 @@ class OperatedOverview:
 
     def _devices(self) -> Iterator[wire.DeviceStanding]:
         models: dict[str, list[str]] = defaultdict(list)
-        for name, model in politely(self._models_in_use.by_name().items(), 16):
+        for name, model in with_pauses(self._models_in_use.by_name().items(), 16):
             for device in model.devices:
                 models[device].append(name)
         for state in self._fleet.states():
@@ -112,7 +112,7 @@ def counts_to_wire(counts: RequestCounts) -> wire.ModelCounts:
 
 
 def _states(fronts: OperatedFronts) -> Iterator[wire.ServedModelState]:
-    return (_state_of(fronts, row) for row in politely(fronts.repository.index(), 16))
+    return (_state_of(fronts, row) for row in with_pauses(fronts.repository.index(), 16))
 
 
 def _state_of(fronts: OperatedFronts, row: ModelIndex) -> wire.ServedModelState:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from nnhal.v1 import framework_admin_pb2, framework_admin_pb2_grpc
 from nnhal_hosting.admin.oversight import Oversight
-from nnhal_hosting.admin.registration import ADMIN_SERVICE, serve_admin
+from nnhal_hosting.admin.servicer import ADMIN_SERVICE, serve_admin
 from nnhal_hosting.server import ServerProcess
 from nnhal_service.native.intake import Intake
 from nnhal_service.native.session import NativeSessions
@@ -18,7 +18,7 @@ from nnhal_service.operating.run_history import RunHistory
 from nnhal_service.operating.servicer import FrameworkAdminServicer
 from nnhal_service.operating.targets import OperatedRepository, PlanTargets
 from nnhal_service.runtime import Fleet
-from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 FRAMEWORK_ADMIN_SERVICE = framework_admin_pb2.DESCRIPTOR.services_by_name["FrameworkAdminService"].full_name
 OPERATOR_SERVICES = (ADMIN_SERVICE, FRAMEWORK_ADMIN_SERVICE)
@@ -31,7 +31,7 @@ def serve_framework_operators(
     fleet: Fleet,
     sessions: NativeSessions,
     intake: Intake,
-    records: RunRecords,
+    records: ServingMonitor,
     events: FrameworkEvents,
     fronts: OperatedFronts | None,
     set_level: Callable[[str], object] | None,

@@ -9,10 +9,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from nnhal.whole_numbers import whole_number
-from nnhal_service.serving.ended_run import EndedRun
-from nnhal_service.serving.live_requests import LiveRequest
-from nnhal_service.serving.run_log import RUNS_KEPT, TROUBLED_KEPT, OtherProcesses
-from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.history.ended_runs import RUNS_KEPT, TROUBLED_KEPT, EndedRun, OtherProcesses
+from nnhal_service.serving.history.live_requests import LiveRequest
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 _OWN = "r"
 _OTHER = "w"
@@ -35,7 +34,7 @@ class NumberedRun(NamedTuple):
 class RunHistory:
     """Collects the runs of this process and of others when somebody asks. Safe to use from several threads."""
 
-    def __init__(self, records: RunRecords, processes: Callable[[], OtherProcesses | None]) -> None:
+    def __init__(self, records: ServingMonitor, processes: Callable[[], OtherProcesses | None]) -> None:
         """``processes`` returns the others that serve for this one."""
         self._records = records
         self._processes = processes

@@ -10,13 +10,13 @@ from nnhal.errors import invalid_argument
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_hosting.admin.guard import OperatorGuard
 from nnhal_hosting.clocks import boottime_shift
-from nnhal_hosting.politeness import politely
+from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import report_to_wire
 from nnhal_service.operating.executions import FrameworkExecutions
 from nnhal_service.operating.run_history import RunHistory
-from nnhal_service.serving.ended_run import EndedRun
-from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.history.ended_runs import EndedRun
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class OperatedRuns:
@@ -25,7 +25,7 @@ class OperatedRuns:
     _guard: OperatorGuard
     _history: RunHistory
     _executions: FrameworkExecutions
-    _records: RunRecords
+    _records: ServingMonitor
 
     @answers
     def GetRuns(self, request: wire.GetRunsRequest, context: grpc.ServicerContext) -> wire.GetRunsResponse:
@@ -38,7 +38,7 @@ class OperatedRuns:
             live=live,
             finished=[
                 finished_to_wire(number, run, shift)
-                for number, run in politely(self._history.after(request.after, request.model), 16)
+                for number, run in with_pauses(self._history.after(request.after, request.model), 16)
             ],
             recordings=[wire.RecordingState(**state._asdict()) for state in self._records.recordings.states()],
         )

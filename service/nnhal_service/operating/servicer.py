@@ -18,7 +18,7 @@ from nnhal_service.operating.run_history import RunHistory
 from nnhal_service.operating.runs import OperatedRuns
 from nnhal_service.operating.targets import PlanTargets
 from nnhal_service.runtime import Fleet
-from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 class FrameworkAdminServicer(
@@ -36,7 +36,7 @@ class FrameworkAdminServicer(
         guard: OperatorGuard,
         fleet: Fleet,
         sessions: NativeSessions,
-        records: RunRecords,
+        records: ServingMonitor,
         events: FrameworkEvents,
         targets: PlanTargets,
         history: RunHistory,

@@ -14,7 +14,7 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.repository.config_file import PLATFORMS
 from nnhal_service.repository.tensors import UNKNOWN, Dims, ModelTensor, type_name
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.reshape import Reshape
+from nnhal_service.serving.requests.reshape import Reshape
 
 _OWN_PLATFORMS = {".onnx": "onnx_onnxv1", ".tflite": "tflite"}
 TensorConfig = TypeVar("TensorConfig", wire.ModelInput, wire.ModelOutput)

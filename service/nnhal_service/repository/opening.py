@@ -27,7 +27,7 @@ from nnhal_service.repository.warmup import warmup_requests
 from nnhal_service.runtime import NO_SUBSTITUTES, CacheDirectory, Fleet, LoadedModel, Substitutes, load_model
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.request import InferenceRequest
 
 _FORMATS = {".onnx": ModelFormat.ONNX, ".tflite": ModelFormat.TFLITE}
 _FILES = ("model.onnx", "model.tflite")

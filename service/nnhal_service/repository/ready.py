@@ -14,7 +14,7 @@ from nnhal_hosting.logs import get_logger
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.runtime import LoadedModel
 from nnhal_service.serving.config import ServingConfig
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.request import InferenceRequest
 
 _log = get_logger(__name__)
 _serials = itertools.count(1)

@@ -13,7 +13,7 @@ from nnhal_service.repository.source import ModelSource
 from nnhal_service.repository.tensors import UNKNOWN, ModelTensor
 from nnhal_service.serving.config import Batching, QueuePolicy, ServingConfig, TimeoutAction
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.reshape import Reshape
+from nnhal_service.serving.requests.reshape import Reshape
 
 _NS_PER_US = 1000
 

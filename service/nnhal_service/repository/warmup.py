@@ -14,7 +14,7 @@ from nnhal_service.repository.names import is_file_name
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.repository.tensors import UNKNOWN, ModelTensor, datatype_of, type_name
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.request import InferenceRequest
 
 WARMUP_FOLDER = "warmup"
 _MOST_AXES = 32

@@ -11,7 +11,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.types import Priority
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.reshape import Reshape
+from nnhal_service.serving.requests.reshape import Reshape
 
 _WITHOUT_LEVELS = {1: Priority.HIGH, 2: Priority.MEDIUM, 3: Priority.LOW}
 

@@ -13,9 +13,9 @@ from typing import Protocol
 
 from nnhal.inference.grpc_service_pb2 import ModelStatistics
 from nnhal.inference.model_config_pb2 import ModelConfig
-from nnhal_service.serving.client_memory import Place
-from nnhal_service.serving.request import InferenceRequest, InferenceResponse
-from nnhal_service.serving.signature import TensorDescription
+from nnhal_service.serving.requests.client_memory import Place
+from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse
+from nnhal_service.serving.requests.signature import TensorDescription
 
 RepositoryParameter = bool | int | str | bytes
 LogSetting = bool | int | str

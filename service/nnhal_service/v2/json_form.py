@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from nnhal_service.serving.signature import TensorDescription
+from nnhal_service.serving.requests.signature import TensorDescription
 from nnhal_service.v2.backend import ModelDescription, ModelRepository
 
 

@@ -10,7 +10,7 @@ from nnhal.inference.model_config_pb2 import ModelConfig
 from nnhal_service.repository import Lease, ModelIndex, Repository
 from nnhal_service.serving import ServedModel
 from nnhal_service.serving.errors import ErrorKind, ServingError, draining
-from nnhal_service.serving.statistics import DurationStatistics, ModelStatistics
+from nnhal_service.serving.history.statistics import DurationStatistics, ModelStatistics
 from nnhal_service.v2.backend import IndexEntry, ModelDescription, RepositoryParameter
 
 Duration = wire.StatisticDuration

@@ -22,10 +22,10 @@ from nnhal.inference.datatypes import (
     require_bytes,
 )
 from nnhal_service.access import Charge
-from nnhal_service.serving.client_memory import Place, PlacedTensor, TensorData
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.placing import LEAST_BYTES
-from nnhal_service.serving.request import Parameter
+from nnhal_service.serving.instances.in_place import LEAST_BYTES
+from nnhal_service.serving.requests.client_memory import Place, PlacedTensor, TensorData
+from nnhal_service.serving.requests.request import Parameter
 from nnhal_service.v2.backend import ModelBackend, SharedMemory
 
 PRIORITY, TIMEOUT = "priority", "timeout"

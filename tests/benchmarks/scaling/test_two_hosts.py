@@ -12,11 +12,12 @@ import pytest
 import tritonclient.http
 
 from benchmarks.fleet.measuring import measured_requests
+from benchmarks.generators import BenchError
 from benchmarks.scaling.haproxy import running_haproxy
 from benchmarks.scaling.hosts import LONG, MODELS, SHORT, TINY, WORKERS, running_hosts
 from benchmarks.scaling.outages import measure_outage
 from benchmarks.scaling.ray_serve import RayServeError, running_ray
-from benchmarks.scaling.senders import Destination, Sender, SenderError
+from benchmarks.scaling.senders import Destination, Sender
 from benchmarks.scaling.ways import Way, ways_alone, ways_by_client, ways_by_haproxy
 from benchmarks.scaling.windows import measure_ways
 from benchmarks.testbeds import RunningTestbed
@@ -73,7 +74,7 @@ def test_requests_that_fail_are_told_with_the_servers_words(hosts: Sequence[Runn
     with Sender(destination) as sender:
         sent = sender.replay([0.0, 0.0], ["nowhere", "nowhere"])
     assert sent.failed == 2 and len(sent.latencies) == 0
-    with pytest.raises(SenderError, match=r"a test: 2 of 2 failed: .*nowhere"):
+    with pytest.raises(BenchError, match=r"a test: 2 of 2 failed: .*nowhere"):
         sent.require_none_failed("a test")
 
 

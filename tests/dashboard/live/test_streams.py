@@ -10,7 +10,7 @@ import pytest
 
 from nnhal_dashboard.live import streams as module
 from nnhal_dashboard.live.streams import Streams
-from nnhal_dashboard.world.snapshot import Snapshot
+from nnhal_dashboard.monitoring.snapshot import Snapshot
 
 
 async def follow(

@@ -17,7 +17,7 @@ from nnhal_devices.cpu_acc.artifact import read_artifact, weights_of
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
-from nnhal_devices.host.models import resolve
+from nnhal_devices.host.sessions.models import resolve
 from nnhal_frontends.onnx import import_onnx
 from tests.support.caching import Sample, chain, convolutional_network, per_channel_convolution
 from tests.support.models import Recipe

@@ -15,7 +15,7 @@ from nnhal.types import ErrorStatus, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import DONE, Argument, Control, DriverOptions, Outcome, PrepareOptions, Workload
-from nnhal_devices.host.models import resolve
+from nnhal_devices.host.sessions.models import resolve
 from nnhal_frontends.onnx import import_onnx
 from tests.support.agreement import like, random
 from tests.support.endless import endless_model

@@ -29,9 +29,9 @@ from nnhal_cascade.stream.emit import emit
 from nnhal_devices.cpu_acc.artifact import read_artifact
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import DriverOptions, PrepareOptions
-from nnhal_devices.host import cache as entries
-from nnhal_devices.host.cache import CacheFiles, EntryLengths
-from nnhal_devices.host.models import ValidModel, resolve
+from nnhal_devices.host.sessions import cache as entries
+from nnhal_devices.host.sessions.cache import CacheFiles, EntryLengths
+from nnhal_devices.host.sessions.models import ValidModel, resolve
 from nnhal_hosting.faults import FaultDocumentError, read_document
 from nnhal_mlip.program.binary import read_binary, write_binary
 from nnhal_mlip.program.errors import BinaryError

@@ -27,10 +27,10 @@ from nnhal.remote.run_channel import RemoteRunChannel
 from nnhal.types import Model
 from nnhal.v1 import burst_pb2, device_pb2, request_pb2, types_pb2, wire_pb2
 from nnhal.validation import validate_request
+from nnhal.validation.request import validate_hints
 from nnhal_devices.driver import DriverOptions
-from nnhal_devices.host.hints import validate_hints
-from nnhal_devices.host.hosted_device import HostedDevice, Preparation
-from nnhal_devices.host.models import ValidModel
+from nnhal_devices.host.sessions.hosted_device import HostedDevice, Preparation
+from nnhal_devices.host.sessions.models import ValidModel
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.host.wire.constants import KeptConstants, Uploads
 from nnhal_devices.host.wire.limits import SessionBudget, WireLimits

@@ -14,9 +14,14 @@ from random import Random
 from nnhal.errors import HalError
 from nnhal.link import ProtocolError
 from nnhal.v1 import burst_pb2, chain_pb2, link_pb2, types_pb2
-from nnhal_devices.host.burst_messages import parse_call
-from nnhal_devices.host.rings import Gathering, encode_chain_answer, failed_step, parse_rings
-from nnhal_devices.host.run_calls import RunCalls
+from nnhal_devices.host.channels.messages import (
+    Gathering,
+    RunCalls,
+    encode_chain_answer,
+    failed_step,
+    parse_call,
+    parse_rings,
+)
 from nnhal_hosting.link_server import LinkServer
 from tests.fuzz.mutators.messages import MessageMutator
 from tests.fuzz.mutators.octets import mutate_octets

@@ -6,7 +6,7 @@ import pytest
 
 from nnhal.extensions.execution import NAME, hinted_priority, priority_hints
 from nnhal.types import ExecutionConfig, ExtensionNameAndPrefix, Hints, Priority, TokenValuePair
-from nnhal_devices.host.prepared_model import validate_config
+from nnhal_devices.host.runs.prepared_model import validate_config
 from tests.support.refusals import INVALID, refusal
 
 OTHER = ExtensionNameAndPrefix("com.example.hints", 7)

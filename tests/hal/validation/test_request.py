@@ -18,8 +18,10 @@ from nnhal.types import (
     Request,
     RequestArgument,
     RequestMemoryPool,
+    TokenValuePair,
 )
 from nnhal.validation import validate_request
+from nnhal.validation.request import validate_hints
 from tests.support.additions import ELEMENTS, TENSOR_BYTES, addition_model
 from tests.support.models import Recipe
 from tests.support.mutations import with_operand
@@ -226,3 +228,27 @@ def test_inputs_may_lie_in_a_pool_that_is_only_read() -> None:
 @pytest.mark.contract("RQ-17")
 def test_several_inputs_may_share_a_range() -> None:
     validate_request(addition_model(), with_input(at(0)))
+
+
+HINTED = (ExtensionNameAndPrefix("com.example.hints", 7),)
+
+
+def hints(*tokens: int) -> list[TokenValuePair]:
+    return [TokenValuePair(token, b"") for token in tokens]
+
+
+@pytest.mark.contract("PM-15", "RE-07")
+def test_a_hint_of_a_known_extension_is_fine_even_when_nobody_knows_what_it_means() -> None:
+    validate_hints(hints(0x7_0000, 0x7_FFFF), HINTED)
+    validate_hints([], ())
+
+
+@pytest.mark.contract("PM-15", "RE-07")
+@pytest.mark.parametrize("token", [0, 1, 0x8_0001, -1])
+def test_a_hint_of_an_extension_that_is_not_mapped_is_refused(token: int) -> None:
+    refusal(lambda: validate_hints(hints(0x7_0001, token), HINTED), INVALID, "which is mapped to no extension")
+
+
+@pytest.mark.contract("PM-15", "RE-07")
+def test_the_tokens_of_hints_are_unique() -> None:
+    refusal(lambda: validate_hints(hints(0x7_0001, 0x7_0001), HINTED), INVALID, r"hint tokens \[.*\] are not unique")

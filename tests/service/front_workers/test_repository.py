@@ -19,7 +19,7 @@ from nnhal_service.front_workers.repository import RemoteRepository
 from nnhal_service.observability import MetricsOptions
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.serving import RequestServer, ServingConfig
-from nnhal_service.serving.signature import ModelSignature
+from nnhal_service.serving.requests.signature import ModelSignature
 from tests.support.serving import shared_loop
 from tests.support.waiting import wait_until
 

@@ -15,7 +15,7 @@ from onnx import helper
 from nnhal.endpoint import Endpoint
 from nnhal_frontends import import_model
 from nnhal_hosting.log_lines import format_lines
-from nnhal_hosting.logs import LEVELS, levels_from, show_logs
+from nnhal_hosting.logs import LEVELS, SHOWN, levels_from, show_logs
 from nnhal_service.partition import Options, Pin
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 from nnhal_service.serving import InferenceRequest, Observer, ServedModel, ServingConfig
@@ -58,7 +58,7 @@ def output() -> Iterator[io.StringIO]:
     """The output of a process that logs warnings and errors as JSON; the previous configuration is restored."""
     before, lines = structlog.get_config(), io.StringIO()
     show_logs(levels_from("warning"))
-    format_lines("test", as_json=True)
+    format_lines("test", as_json=True, whole_seconds=lambda: SHOWN.whole_seconds)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(lines), cache_logger_on_first_use=False)
     yield lines
     structlog.contextvars.clear_contextvars()

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from nnhal.types import NO_DEADLINE, Priority
 from nnhal_service.operating.run_history import RunHistory
-from nnhal_service.serving.ended_run import EndedRun
-from nnhal_service.serving.live_requests import LiveRequest
-from nnhal_service.serving.run_log import RUNS_KEPT, TROUBLED_KEPT, ProcessRuns
-from nnhal_service.serving.run_records import RunRecords
+from nnhal_service.serving.history.ended_runs import RUNS_KEPT, TROUBLED_KEPT, EndedRun, ProcessRuns
+from nnhal_service.serving.history.live_requests import LiveRequest
+from nnhal_service.serving.models.monitor import ServingMonitor
 
 
 def run(ended_ns: int, model: str = "m") -> EndedRun:
@@ -34,7 +33,7 @@ class Others:
 
 
 def test_runs_are_numbered_in_the_order_of_their_ends_whoever_ran_them() -> None:
-    records, others = RunRecords(), Others()
+    records, others = ServingMonitor(), Others()
     history = RunHistory(records, lambda: others)
     records.log.keep(run(20))
     others.ended = {0: [run(10)], 1: [run(15, "n"), run(25)]}
@@ -53,7 +52,7 @@ def test_runs_are_numbered_in_the_order_of_their_ends_whoever_ran_them() -> None
 
 
 def test_the_last_runs_are_kept_with_their_numbers() -> None:
-    records = RunRecords()
+    records = ServingMonitor()
     history = RunHistory(records, lambda: None)
     for ended in range(RUNS_KEPT + 5):
         records.log.keep(run(ended))
@@ -64,18 +63,18 @@ def test_the_last_runs_are_kept_with_their_numbers() -> None:
 
 def test_requests_have_the_ids_of_their_processes_and_are_cancelled_there() -> None:
     others = Others()
-    history = RunHistory(RunRecords(), lambda: others)
+    history = RunHistory(ServingMonitor(), lambda: others)
     assert [named.id for named in history.look()] == ["w0.r7", "w1.r7"]
     assert history.cancel("w1.r7") is True
     assert others.cancelled == [(1, 7)]
     for unknown in ("r7", "", "w1", "x1.r7", "w1.r", "w.r7", "s1.b2.3"):
         assert history.cancel(unknown) is None
     assert others.cancelled == [(1, 7)]
-    assert RunHistory(RunRecords(), lambda: None).cancel("w1.r7") is None
+    assert RunHistory(ServingMonitor(), lambda: None).cancel("w1.r7") is None
 
 
 def test_runs_that_went_well_do_not_push_out_those_that_did_not() -> None:
-    records = RunRecords()
+    records = ServingMonitor()
     history = RunHistory(records, lambda: None)
     records.log.keep(run(0)._replace(error="no device"))
     records.log.keep(run(1)._replace(fell_back=True))

@@ -19,7 +19,7 @@ from nnhal_service.repository.source import GivenSource
 from nnhal_service.repository.tensors import UNKNOWN, ModelTensor
 from nnhal_service.repository.warmup import warmup_requests
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.queue import RequestQueue, Ticket
+from nnhal_service.serving.queue.request_queue import RequestQueue, Ticket
 from tests.support.extremes import Extreme, extremes, numeric_fields
 from tests.support.plain_words import require_plain
 from tests.support.process_limits import memory_limit

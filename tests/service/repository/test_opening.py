@@ -25,10 +25,10 @@ from nnhal_service.repository import opening as opening_module
 from nnhal_service.repository.source import GivenSource
 from nnhal_service.runtime import Fleet, LoadedModel
 from nnhal_service.serving import Executed, Finished, ServedModel
-from nnhal_service.serving.client_memory import to_array
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.client_memory import to_array
+from nnhal_service.serving.requests.request import InferenceRequest
 from tests.support.repositories import numbers, onnx_file, tflite_file, write
 from tests.support.serving import serve_model, shared_loop
 from tests.support.signatures import two_signatures

@@ -9,9 +9,9 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.repository.source import GivenSource
 from nnhal_service.repository.tensors import ModelTensor
 from nnhal_service.repository.warmup import warmup_requests
-from nnhal_service.serving.client_memory import to_array
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.client_memory import to_array
+from nnhal_service.serving.requests.request import InferenceRequest
 
 X = ModelTensor("x", wire.TYPE_FP32, (-1, 3))
 

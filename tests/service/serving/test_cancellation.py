@@ -31,7 +31,7 @@ from nnhal_service.serving import (
     ServingConfig,
     ServingError,
 )
-from nnhal_service.serving.client_memory import to_array
+from nnhal_service.serving.requests.client_memory import to_array
 from tests.service.v2.http.conftest import serving as serving_http
 from tests.support.fronted import in_front_of
 from tests.support.held_device import NAME, HeldDevice, HeldExecution, held_device

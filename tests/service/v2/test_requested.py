@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import Parameter
+from nnhal_service.serving.requests.request import Parameter
 from nnhal_service.v2.requested import classify, request_parameters
 
 

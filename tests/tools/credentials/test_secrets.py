@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nnhal_hosting.access import read_tokens
-from nnhal_hosting.access.roles import AccessRole
-from nnhal_hosting.admin.keys import read_admin_key
+from nnhal_hosting.access.tokens import AccessRole
+from nnhal_hosting.admin_keys import read_admin_key
 from nnhal_tools.credentials.certificates import CertificateError, make_certificate
 from nnhal_tools.credentials.folders import CredentialFolders
 from tests.support.command import nnhal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from nnhal.types import OperandType, OperationType
@@ -43,12 +44,22 @@ def test_a_convolution_has_two_forms_whose_operands_are_in_order() -> None:
     assert sorted(explicit.inputs) == list(range(13))
     assert implicit.counts == (7, 8, 10)
     assert implicit.inputs[2].types[OperandType.TENSOR_QUANT8_ASYMM] == {OperandType.TENSOR_INT32}
-    assert "| 1 | filter |" in section("CONV_2D")
+    assert "- 1 filter, " in section("CONV_2D")
     assert "[output channels, height, width, input channels]" in section("CONV_2D")
 
 
 def test_inputs_that_may_be_left_out_are_marked() -> None:
-    assert "| 9 | *cell_to_input_weights* |" in section("LSTM")
-    assert "| 23 | *input_layer_norm_weights* |" in section("LSTM")
-    assert "| 18 | output_state |" in section("LSTM")
-    assert "| 2 | *axis* |" in section("SOFTMAX")
+    assert "9 *cell_to_input_weights*, " in section("LSTM")
+    assert "23 *input_layer_norm_weights*, " in section("LSTM")
+    assert "18 output_state, " in section("LSTM")
+    assert "2 *axis*, " in section("SOFTMAX")
+
+
+def test_every_input_of_every_form_has_its_number_and_its_name() -> None:
+    for operation, forms in FORMS.items():
+        for form in forms:
+            for member in form.names or ():
+                if member in form.inputs:
+                    assert re.search(rf"[ ,]{member.value} \*?{member.name.lower()}\*?, ", section(operation.name)), (
+                        member
+                    )

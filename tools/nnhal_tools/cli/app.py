@@ -7,6 +7,8 @@ add commands by entry points of the group ``nnhal.commands``: a function with ty
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -245,8 +247,15 @@ def _options(
 
 def main() -> None:
     """Run the command. An error is one line on standard error."""
-    try:
+    with one_line_errors("nnhal"):
         app()
+
+
+@contextmanager
+def one_line_errors(program: str) -> Iterator[None]:
+    """Print an error that is the user's to mend as one line, with a hint if there is one, and end with status 1."""
+    try:
+        yield
     except Exception as error:
         from nnhal.errors import NnhalError
 
@@ -254,7 +263,7 @@ def main() -> None:
             raise
         if getattr(error, "is_told", False):  # by the process itself, which this one was to start
             sys.exit(1)
-        print(f"nnhal: {_describe(error)}", file=sys.stderr)
+        print(f"{program}: {_describe(error)}", file=sys.stderr)
         hint = _hint(error)
         if hint:
             print(f"hint: {hint}", file=sys.stderr)

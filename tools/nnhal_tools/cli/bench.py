@@ -18,10 +18,8 @@ from nnhal_tools.bench.fallback import KIB, SIZES, FallbackReport, measure_fallb
 from nnhal_tools.bench.hop import HopReport, measure_hop
 from nnhal_tools.bench.modes import measure_modes
 from nnhal_tools.bench.network import measure_networks
-from nnhal_tools.cli.bench_serve import serve
 
 app = typer.Typer(help="Measure, against a named floor, in one run.", no_args_is_help=True, add_completion=False)
-app.command("serve")(serve)
 
 
 @app.callback()

@@ -11,7 +11,7 @@ import typer
 
 from nnhal.errors import NnhalError
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
-from nnhal_hosting.recording_trace import recording_trace
+from nnhal_hosting.run_trace import timeline_trace
 from nnhal_tools.cli.operating import (
     DirectoryOption,
     JsonOption,
@@ -75,7 +75,7 @@ def recordings(
     with operator_at(directory, admin_key) as operator, operator.framework() as framework:
         if number is not None and out is not None:
             recording = framework.recording(number)
-            recording_trace(recording.runs).write(out)
+            timeline_trace(recording.runs).write(out)
             told = f"{len(recording.runs)} runs of recording {number} are in {out}"
             say(told, as_json, runs=len(recording.runs), left=recording.left, file=str(out))
             return

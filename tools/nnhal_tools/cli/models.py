@@ -14,7 +14,7 @@ from rich.console import Console
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file, read_given_text
 from nnhal.v1 import framework_admin_pb2, framework_pb2
 from nnhal_client.explanation import Explanation, explanation_from_wire
-from nnhal_hosting.recording_trace import recording_trace
+from nnhal_hosting.run_trace import timeline_trace
 from nnhal_pages.explanation.page import page
 from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.model_options import Everything, pins_from
@@ -174,7 +174,7 @@ def record(
         while recording.left and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
             recording = framework.recording(number)
-    recording_trace(recording.runs).write(out)
+    timeline_trace(recording.runs).write(out)
     say(
         f"{len(recording.runs)} runs are in {out}" + (f"; {recording.left} did not come" if recording.left else ""),
         as_json,

@@ -108,9 +108,9 @@ def up(
 
 def _say(line: str) -> None:
     """Print a line, whether anybody reads it or not."""
-    from nnhal_hosting.outlet import OUTLET
+    from nnhal_hosting.nonblocking_stderr import STDERR
 
-    OUTLET.write(f"{line}\n")
+    STDERR.write(f"{line}\n")
 
 
 def _end_with(supervisor: int) -> None:

@@ -97,7 +97,7 @@ class VectorRunner:
     """Runs vectors in one session with a device: each model is prepared once and executed in several ways."""
 
     def __init__(self, device: RemoteDevice, ways: Sequence[Way], seconds: float | None = None) -> None:
-        """With ``seconds``, each preparation and each execution has a deadline after so many."""
+        """``seconds`` limits each preparation and each execution; None sets no deadline."""
         self._device = device
         self._seconds = seconds
         self._arguments: dict[Way, Arguments] = {

@@ -57,7 +57,7 @@ class Reducer:
     ) -> None:
         """``reference`` runs the REFERENCE. ``most_tries`` is how many forms of one test are run.
 
-        With ``seconds``, each preparation and each execution on the device has a deadline after so many.
+        ``seconds`` limits each preparation and each execution on the device; None sets no deadline.
         """
         self._device, self._reference, self._most_tries, self._seconds = device, reference, most_tries, seconds
 

@@ -14,7 +14,7 @@ class SurvivingRunner:
     """Runs vectors in one session after another: a test of which the device dies has failed, and the next ones run."""
 
     def __init__(self, device: RenewableDevice, ways: Sequence[Way], seconds: float | None = None) -> None:
-        """With ``seconds``, each preparation and each execution has a deadline after so many."""
+        """``seconds`` limits each preparation and each execution; None sets no deadline."""
         self._device, self._ways, self._seconds = device, tuple(ways), seconds
         self._runner = VectorRunner(device.remote, self._ways, seconds)
 

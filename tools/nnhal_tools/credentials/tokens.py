@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from nnhal_hosting.admin.keys import new_admin_key
+from nnhal_hosting.admin_keys import new_admin_key
 from nnhal_tools.credentials.folders import CredentialFolders, write_private
 
 _BYTES = 32

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from nnhal_hosting.health.asking import Unhealthy, require_page, require_serving
+from nnhal_hosting.asking import Unhealthy, require_page, require_serving
 
 USAGE = """usage: nnhal health [--timeout SECONDS] TARGET…
 

@@ -12,7 +12,7 @@ from nnhal.errors import NnhalError
 from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin, ProcessAdmin
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.v1 import admin_pb2, supervisor_pb2
-from nnhal_hosting.admin.keys import read_admin_key
+from nnhal_hosting.admin_keys import read_admin_key
 
 _PATIENCE_SECONDS = 5.0
 _KINDS = ("device", "framework")

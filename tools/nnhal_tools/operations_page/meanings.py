@@ -35,6 +35,8 @@ _COMMON = {
     "BIAS": "[units].",
     "STATE": "[batch, units]: that of the step before.",
 }
+TOLD_ONCE = {_COMMON[name] for name in ("LAYOUT", "ACTIVATION", "PADDING", "PADDING_LEFT", "DILATION_WIDTH")}
+"""Meanings that the head of the page tells, for all operations."""
 _PATTERNS = (
     (r"INPUT_TO_\w+_WEIGHTS", "[units, input size]."),
     (r"RECURRENT_TO_\w+_WEIGHTS", "[units, output size]."),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 from nnhal.operations import OperationDefinition
 from nnhal.types import OperationType
-from nnhal_tools.operations_page.meanings import meaning_of
-from nnhal_tools.operations_page.signatures import Form, all_forms, describe_types
+from nnhal_tools.operations_page.meanings import TOLD_ONCE, meaning_of
+from nnhal_tools.operations_page.signatures import Form, all_forms, describe_types, name_types
 
 _HEAD = """# The operations
 
@@ -21,8 +23,13 @@ rule is refused with INVALID_ARGUMENT and the rule.
 
 - An operation lists its inputs and outputs by index, in the order below. Inputs in italics may be left out: at the
   end by a shorter list, elsewhere as an operand with lifetime NO_VALUE.
-- Tensors are row-major without gaps, little-endian. A scalar operand has no dimensions.
+- *float* is TENSOR_FLOAT32 or TENSOR_FLOAT16, *quant8* is TENSOR_QUANT8_ASYMM or TENSOR_QUANT8_ASYMM_SIGNED. Types
+  without TENSOR_ are scalars: such an operand has no dimensions.
+- Tensors are row-major without gaps, little-endian.
 - *Images* are `[batch, height, width, channels]`, or `[batch, channels, height, width]` if the layout flag is true.
+- If nothing else is said: *padding* is 1 for SAME, 2 for VALID. *activation* is 0 for none, 1 RELU, 2 RELU1, 3 RELU6.
+  *layout* says whether images have their channels first, and is false by default. Dilations are 1 by default. Strides,
+  filters and the four paddings count elements.
 - Explicit forms give four paddings instead of a scheme. They are told apart by the number and the types of the inputs.
 - Scalars and small tensors that parametrise an operation are usually constants, and devices may decline others.
 - A bias has the input's type if that is a float. Otherwise it is TENSOR_INT32, and its scale is the product of the
@@ -33,22 +40,18 @@ _CONTROL_FLOW = """## IF
 
 One of two subgraphs, by a condition. Its outputs are those of the subgraph.
 
-| input | name | types | what it is |
-|---|---|---|---|
-| 0 | condition | TENSOR_BOOL8 | [1]. |
-| 1 | then | SUBGRAPH | The index in `Model.referenced` is the operand's `location.offset`. |
-| 2 | else | SUBGRAPH | With the same inputs and outputs. |
-| 3 ... | values | any | The inputs of the subgraph that runs. |
+- 0 condition, TENSOR_BOOL8: [1].
+- 1 then, SUBGRAPH: The index in `Model.referenced` is the operand's `location.offset`.
+- 2 else, SUBGRAPH: With the same inputs and outputs.
+- 3 ... values, any type: The inputs of the subgraph that runs.
 
 ## WHILE
 
 A subgraph repeated as long as another one yields true. Its outputs are the first outputs of the body in the last turn.
 
-| input | name | types | what it is |
-|---|---|---|---|
-| 0 | condition | SUBGRAPH | Takes all values; its one output is TENSOR_BOOL8 [1]. |
-| 1 | body | SUBGRAPH | Takes all values; its outputs are the first values of the next turn. |
-| 2 ... | values | any | Those that change from turn to turn first, then those that stay. |
+- 0 condition, SUBGRAPH: Takes all values; its one output is TENSOR_BOOL8 [1].
+- 1 body, SUBGRAPH: Takes all values; its outputs are the first values of the next turn.
+- 2 ... values, any type: Those that change from turn to turn first, then those that stay.
 """
 _WITHOUT_NAMES = {
     OperationType.CONCATENATION: (
@@ -69,16 +72,13 @@ def operations_page() -> str:
 
 def _body(definition: OperationDefinition, forms: list[Form]) -> str:
     parts = [_summary(definition), ""]
-    for form in forms:
-        if len(forms) > 1:
-            parts += [
-                f"The {'implicit' if form.names.__name__.endswith('Implicit') else 'explicit'} form:"
-                if form.names
-                else "",
-                "",
-            ]
-        parts += ["| input | name | types | what it is |", "|---|---|---|---|", *_inputs(definition, form), ""]
-    parts += [f"Outputs: {_outputs(definition, forms[0])}", ""]
+    first = list(_inputs(definition, forms[0]))
+    if len(forms) == 1:
+        parts += [*_lines(first), ""]
+    else:
+        explicit = list(_inputs(definition, forms[1]))
+        parts += ["The implicit form:", "", *_lines(first), "", "The explicit form:", "", *_lines(explicit, first), ""]
+    parts += [f"Outputs, {_outputs(definition, forms[0])}", ""]
     return "\n".join(parts)
 
 
@@ -92,34 +92,51 @@ def _summary(definition: OperationDefinition) -> str:
     raise LookupError(f"{module.__name__} says nothing of {definition.type.name}")
 
 
-def _inputs(definition: OperationDefinition, form: Form) -> Iterator[str]:
+class _Input(NamedTuple):
+    position: str
+    name: str
+    """In italics if the input may be left out."""
+    types: str
+    meaning: str
+
+
+def _inputs(definition: OperationDefinition, form: Form) -> Iterator[_Input]:
     if form.names is None:
         for (position, name, meaning), index in zip(
             _WITHOUT_NAMES[definition.type], (0, max(form.inputs)), strict=True
         ):
-            yield _row(position, name, _types(form, index), meaning)
+            yield _Input(position, name, _types(form, index), meaning)
         return
     fewest = min(form.counts)
     for member in form.names:
         if member in form.inputs:
             is_optional = form.inputs[member].optional or member >= fewest
             name = f"*{member.name.lower()}*" if is_optional else member.name.lower()
-            yield _row(str(member.value), name, _types(form, member), meaning_of(form.names, member))
+            yield _Input(str(member.value), name, _types(form, member), meaning_of(form.names, member))
+
+
+def _lines(inputs: list[_Input], told: Sequence[_Input] = ()) -> Iterator[str]:
+    """Yield a line for each run of inputs that are alike; those in ``told`` get only their places and names."""
+    said = {each[1:] for each in told}
+
+    def text(each: _Input) -> str:
+        if each[1:] in said:
+            return "as above."
+        return f"{each.types}." if each.meaning in TOLD_ONCE else f"{each.types}: {each.meaning}"
+
+    for line, alike in groupby(inputs, text):
+        yield f"- {', '.join(f'{each.position} {each.name}' for each in alike)}, {line}"
 
 
 def _types(form: Form, index: int) -> str:
     use = form.inputs[index]
-    return ", ".join(code.name for code in use.all_types) if index == form.main else describe_types(use, form.main)
-
-
-def _row(position: str, name: str, types: str, meaning: str) -> str:
-    return f"| {position} | {name} | {types} | {meaning} |"
+    return name_types(use.all_types) if index == form.main else describe_types(use, form.main)
 
 
 def _outputs(definition: OperationDefinition, form: Form) -> str:
     """The types of the outputs, and what the operation's module says of their dimensions."""
     said = next(iter((inspect.getdoc(definition.prepare) or "").splitlines()), "")
     types = [describe_types(form.outputs[index], form.main) for index in sorted(form.outputs)]
-    listed = "; ".join(f"{number}: {each}" for number, each in enumerate(types)) if len(set(types)) > 1 else types[0]
+    listed = "; ".join(f"{number} {each}" for number, each in enumerate(types)) if len(set(types)) > 1 else types[0]
     dimensions = said.removeprefix("Return ").replace("``", "`")
-    return f"{listed}. What they are: {dimensions}"
+    return f"{listed}: {dimensions}"

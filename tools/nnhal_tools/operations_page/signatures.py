@@ -7,18 +7,21 @@ operand the type that the check allows. One pass for each type of the first tens
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from nnhal.errors import HalError
 from nnhal.operations import DEFINITIONS, OperationContext, OperationDefinition, Signature
 from nnhal.types import ChannelQuant, Operand, OperandType
-from nnhal.types.layout import is_scalar
 
 _FEW, _MANY = 3, 64
 """Operands to begin with. A form with many inputs is told from one with few by the type of one that the other lacks."""
 _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
+_PAIRS = {
+    "float": (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16),
+    "quant8": (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED),
+}
 _PASSES = ((OperandType.BOOL, _FEW), (OperandType.BOOL, _MANY), (OperandType.INT32, _MANY))
 
 
@@ -174,4 +177,14 @@ def describe_types(use: OperandUse, main: int) -> str:
     types = use.all_types
     if use.follows_first and len(types) > 1:
         return f"as input {main}"
-    return ", ".join(code.name for code in types) + (" (scalar)" if all(map(is_scalar, types)) else "")
+    return name_types(types)
+
+
+def name_types(types: Sequence[OperandType]) -> str:
+    """Name types, with *float* and *quant8* for the pairs that most operations take together."""
+    left, named = list(types), []
+    for name, pair in _PAIRS.items():
+        if set(pair) <= set(left):
+            named.append(name)
+            left = [code for code in left if code not in pair]
+    return ", ".join([*named, *(code.name for code in left)])

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import general_failure, invalid_argument
-from nnhal_hosting.admin.keys import new_admin_key
+from nnhal_hosting.admin_keys import new_admin_key
 from nnhal_hosting.supervision import Child, StartError, stop_all
 from nnhal_hosting.zygote import Zygote
 from nnhal_tools.up.journal import ProcessJournal

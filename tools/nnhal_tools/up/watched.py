@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nnhal.errors import general_failure
 from nnhal.v1 import supervisor_pb2 as wire
-from nnhal_hosting.keeper import STARTED, Keeper, KeptState
+from nnhal_hosting.restarted_process import STARTED, RestartedProcess, RestartState
 from nnhal_hosting.supervision import Child, StartError
 from nnhal_tools.up.journal import ProcessJournal
 
@@ -21,9 +21,9 @@ _ADDRESS = re.compile(r"[a-z]+: (?:https?://\S+|unix:\S+|\S+:\d+)")
 """How a process says what it serves at, when it begins to."""
 _MOST_ADDRESSES = 8
 _STATES = {
-    KeptState.STARTING: wire.SupervisedProcess.STATE_STARTING,
-    KeptState.RUNNING: wire.SupervisedProcess.STATE_RUNNING,
-    KeptState.WAITING: wire.SupervisedProcess.STATE_WAITING,
+    RestartState.STARTING: wire.SupervisedProcess.STATE_STARTING,
+    RestartState.RUNNING: wire.SupervisedProcess.STATE_RUNNING,
+    RestartState.WAITING: wire.SupervisedProcess.STATE_WAITING,
 }
 
 
@@ -75,7 +75,7 @@ class WatchedProcess:
         self._heard = heard
         self._ready_seconds = ready_seconds
         self._lock = threading.Lock()
-        self._keeper: Keeper | None = None
+        self._restarted: RestartedProcess | None = None
         self._closed = False
         self._command = ""
         self._restarts = 0
@@ -90,19 +90,19 @@ class WatchedProcess:
     @property
     def pid(self) -> int:
         """The process that runs, or ran last; 0 if it was stopped."""
-        keeper = self._keeper
-        return 0 if keeper is None else keeper.child.pid
+        restarted = self._restarted
+        return 0 if restarted is None else restarted.child.pid
 
     @property
     def is_running(self) -> bool:
         """Whether it serves."""
-        keeper = self._keeper
-        return keeper is not None and keeper.state is KeptState.RUNNING
+        restarted = self._restarted
+        return restarted is not None and restarted.state is RestartState.RUNNING
 
     @property
     def is_stopped(self) -> bool:
         """Whether it stays ended until it is started."""
-        return self._keeper is None
+        return self._restarted is None
 
     @contextmanager
     def command(self, act: str) -> Iterator[None]:
@@ -121,20 +121,20 @@ class WatchedProcess:
         with self._lock:
             if self._closed:
                 raise StartError(f"{self.name} is not started: the supervisor ends")
-            self._keeper = Keeper(self.name, self._start, self._told)
+            self._restarted = RestartedProcess(self.name, self._start, self._told)
 
     def await_ready(self) -> None:
         """Wait until the launched process serves. Raises StartError if it does not; then it is stopped."""
-        keeper = self._keeper
-        if keeper is None:
+        restarted = self._restarted
+        if restarted is None:
             raise StartError(f"{self.name} was stopped before it served")
         try:
-            keeper.keep(self._ready_seconds)
+            restarted.keep(self._ready_seconds)
         except StartError as error:
-            self._end(keeper, str(error))
+            self._end(restarted, str(error))
             raise
         driver = f", driver {self.identity.driver}" if self.identity.driver else ""
-        self._journal.add(self.name, "started", f"process {keeper.child.pid} serves{driver}")
+        self._journal.add(self.name, "started", f"process {restarted.child.pid} serves{driver}")
 
     def start(self) -> None:
         """Start the process, and wait until it serves. Raises OSError and StartError."""
@@ -151,11 +151,11 @@ class WatchedProcess:
 
     def kill(self, number: int) -> int:
         """Send a signal to the process, and return the process. Raises GENERAL_FAILURE if it does not run."""
-        keeper = self._keeper
-        if keeper is None or keeper.state is KeptState.WAITING or keeper.child.process.poll() is not None:
+        restarted = self._restarted
+        if restarted is None or restarted.state is RestartState.WAITING or restarted.child.process.poll() is not None:
             general_failure(f"{self.name} does not run, so it cannot get {signal_name(number)}")
-        keeper.child.process.send_signal(number)
-        pid = keeper.child.pid
+        restarted.child.process.send_signal(number)
+        pid = restarted.child.pid
         self._journal.add(self.name, "killed", f"process {pid} was sent {signal_name(number)} by an operator")
         return pid
 
@@ -163,13 +163,13 @@ class WatchedProcess:
         """Watch it no longer and start it never again; return the process, if there is one, which the caller stops."""
         with self._lock:
             self._closed = True
-            keeper = self._keeper
-        return None if keeper is None else keeper.leave()
+            restarted = self._restarted
+        return None if restarted is None else restarted.leave()
 
     def describe(self) -> wire.SupervisedProcess:
         """Say what it is, and how it fares."""
-        keeper, identity = self._keeper, self.identity
-        state = wire.SupervisedProcess.STATE_STOPPED if keeper is None else _STATES[keeper.state]
+        restarted, identity = self._restarted, self.identity
+        state = wire.SupervisedProcess.STATE_STOPPED if restarted is None else _STATES[restarted.state]
         described = wire.SupervisedProcess(
             name=identity.name,
             kind=identity.kind,
@@ -180,13 +180,13 @@ class WatchedProcess:
             directory=str(identity.directory or ""),
             is_added=identity.is_added,
         )
-        if keeper is not None:
-            described.restarts += keeper.restarts
-            described.last_end = keeper.last_end or self._last_end
-            described.waits_for = keeper.waits_for
-            described.command.extend(keeper.child.command)
-            if keeper.state is not KeptState.WAITING:
-                described.pid, described.started_ns = keeper.child.pid, keeper.started_ns
+        if restarted is not None:
+            described.restarts += restarted.restarts
+            described.last_end = restarted.last_end or self._last_end
+            described.waits_for = restarted.waits_for
+            described.command.extend(restarted.child.command)
+            if restarted.state is not RestartState.WAITING:
+                described.pid, described.started_ns = restarted.child.pid, restarted.started_ns
                 described.addresses.extend(self._addresses)
         return described
 
@@ -209,17 +209,17 @@ class WatchedProcess:
                 self.restarted()
 
     def _leave(self, how: str) -> None:
-        keeper = self._keeper
-        if keeper is not None:
-            self._end(keeper, how)
+        restarted = self._restarted
+        if restarted is not None:
+            self._end(restarted, how)
 
-    def _end(self, keeper: Keeper, how: str) -> None:
-        """Stop what a keeper keeps, and remember of it what is asked for later."""
-        keeper.leave().stop()
+    def _end(self, restarted: RestartedProcess, how: str) -> None:
+        """Stop what a restarted keeps, and remember of it what is asked for later."""
+        restarted.leave().stop()
         with self._lock:
-            if self._keeper is keeper:
-                self._keeper = None
-                self._restarts += keeper.restarts
+            if self._restarted is restarted:
+                self._restarted = None
+                self._restarts += restarted.restarts
                 self._last_end = how
 
 

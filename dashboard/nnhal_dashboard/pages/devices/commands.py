@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from nnhal.v1 import admin_pb2, supervisor_pb2
-from nnhal_dashboard.world.contacts import Contacts
-from nnhal_dashboard.world.snapshot import ObservedProcess, Snapshot
-from nnhal_dashboard.world.standing import standing_of
+from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_dashboard.monitoring.standing import standing_of
 
 _STATES = supervisor_pb2.SupervisedProcess.State
 Act = Callable[[Contacts, ObservedProcess, Snapshot], str | None]

@@ -8,12 +8,12 @@ from typing import Any
 from markupsafe import Markup
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
+from nnhal_dashboard.monitoring.history import HistorySample
+from nnhal_dashboard.monitoring.open_sessions import sessions_of
+from nnhal_dashboard.monitoring.snapshot import ObservedProcess
+from nnhal_dashboard.monitoring.standing import standing_of, state_of
 from nnhal_dashboard.pages.devices.commands import commands_for, supervision_of
 from nnhal_dashboard.pages.devices.performance import performance_rows
-from nnhal_dashboard.world.history import HistorySample
-from nnhal_dashboard.world.open_sessions import sessions_of
-from nnhal_dashboard.world.snapshot import ObservedProcess
-from nnhal_dashboard.world.standing import standing_of, state_of
 from nnhal_pages.charts.lines import line_chart
 from nnhal_pages.charts.measures import BYTES_PER_SECOND, COUNT, PER_SECOND, SHARE, Measure
 from nnhal_pages.charts.series import ChartSeries

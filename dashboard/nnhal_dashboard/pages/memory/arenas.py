@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nnhal_dashboard.world.plans import PlanSubject
-from nnhal_dashboard.world.snapshot import Snapshot
+from nnhal_dashboard.monitoring.plans import PlanSubject
+from nnhal_dashboard.monitoring.snapshot import Snapshot
 
 _REPLANNING = {"loaded", "unloaded", "replanned", "fell back", "lost", "back"}
 """Kinds of events after which a model may run by another plan."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -10,11 +11,11 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
+from nnhal_dashboard.monitoring.shared_memory import shared_memories, total_bytes
+from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
 from nnhal_dashboard.pages.memory.arenas import arena_owners, find_owner, plan_state
-from nnhal_dashboard.pages.memory.totals import arena_bytes, process_memories
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
-from nnhal_dashboard.world.shared_memory import shared_memories
 from nnhal_pages.charts.arena import arena_charts
 
 _SHOWN = 200
@@ -111,3 +112,53 @@ PAGE = Page(
         Fragment("memory.fences", "memory/fences.html", _fences),
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMemory:
+    """The memory of a process, in bytes."""
+
+    process: ObservedProcess
+    resident: int
+    """Shared memory included."""
+    shared: int
+    """Shared memory that it holds, each piece once."""
+    mapped: int
+    """How much of that it has mapped."""
+    staged: int
+    """How much of that it copies before and after executions."""
+    buffers: int
+    """Buffers of memory domains."""
+    buffer_limit: int
+    """Room for buffers; 0 if it has none."""
+
+
+def process_memories(snapshot: Snapshot) -> list[ProcessMemory]:
+    """List the processes of which memory is known."""
+    rows = []
+    for process in snapshot.processes:
+        said = process.last_said
+        if said is None:
+            continue
+        device = process.device
+        rows.append(
+            ProcessMemory(
+                process,
+                said.usage.resident_bytes,
+                total_bytes(said.pools),
+                total_bytes(pool for pool in said.pools if pool.mapped),
+                total_bytes(pool for pool in said.pools if pool.staged),
+                device.buffer_bytes if device is not None else sum(buffer.bytes for buffer in said.buffers),
+                device.buffer_limit_bytes if device is not None else 0,
+            )
+        )
+    return rows
+
+
+def arena_bytes(snapshot: Snapshot) -> int:
+    """Add up the arenas of all models."""
+    framework = snapshot.framework
+    if framework is None:
+        return 0
+    served = sum(model.arena_bytes for model in framework.models)
+    return served + sum(model.arena_bytes for model in framework.session_models)

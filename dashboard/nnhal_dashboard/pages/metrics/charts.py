@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.quantiles import quantile, summed
-from nnhal_dashboard.world.history import HistorySample
+from nnhal_dashboard.monitoring.history import HistorySample
 from nnhal_pages.charts.heat_map import heat_map
 from nnhal_pages.charts.lines import line_chart
 from nnhal_pages.charts.measures import (

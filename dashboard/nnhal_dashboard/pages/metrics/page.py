@@ -11,11 +11,11 @@ from fastapi import APIRouter, HTTPException, Request
 from starlette.responses import Response
 
 from nnhal_dashboard.live.fragments import Fragment, Moment
+from nnhal_dashboard.monitoring.history import History
 from nnhal_dashboard.pages.metrics import downloads
 from nnhal_dashboard.pages.metrics.charts import CHARTS, ShownChart, durations_chart
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
-from nnhal_dashboard.world.history import History
 from nnhal_pages.charts.window import TimeWindow
 
 WINDOWS = {"1": 60, "5": 300, "15": 900}

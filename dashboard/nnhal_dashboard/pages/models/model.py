@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,10 +13,9 @@ from nnhal.errors import NnhalError
 from nnhal.quantiles import quantile
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_dashboard.live.fragments import Fragment, Moment
-from nnhal_dashboard.pages.models.model_words import config_words, indented, statistics_words
+from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_dashboard.monitoring.standing import wait_words
 from nnhal_dashboard.web.request_state import collector_of, show_page
-from nnhal_dashboard.world.snapshot import Snapshot
-from nnhal_dashboard.world.standing import wait_words
 
 router = APIRouter()
 
@@ -49,10 +49,10 @@ def _page(request: Request, name: str, version: str) -> Response:
     }
     if described is not None:
         values |= {
-            "config": config_words(described.config_json),
-            "config_json": indented(described.config_json),
-            "statistics": statistics_words(described.statistics_json),
-            "statistics_json": indented(described.statistics_json),
+            "config": _config_words(described.config_json),
+            "config_json": _indented(described.config_json),
+            "statistics": _statistics_words(described.statistics_json),
+            "statistics_json": _indented(described.statistics_json),
         }
     title = f"{name} {version}".rstrip()
     return show_page(request, "models/model.html", values, title)
@@ -93,3 +93,39 @@ FRAGMENTS = (
     Fragment("models.state", "models/state.html", _state),
     Fragment("models.standing", "models/standing.html", _standing),
 )
+
+
+def _config_words(config_json: str) -> list[tuple[str, str]]:
+    """Return the settings of a configuration, as paths and values; those that say nothing are left out."""
+    return list(_settings("", json.loads(config_json)))
+
+
+def _statistics_words(statistics_json: str) -> list[tuple[str, int, float]]:
+    """Return what was counted since the model was loaded: its name, how often, and the mean time in nanoseconds."""
+    (statistics,) = json.loads(statistics_json)["model_stats"]
+    counted = statistics["inference_stats"].items()
+    rows = [(name.replace("_", " "), int(each["count"]), int(each["ns"])) for name, each in counted]
+    return [(name, count, total / count) for name, count, total in rows if count]
+
+
+def _indented(text: str) -> str:
+    """Return JSON for readers."""
+    return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+
+
+def _settings(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _settings(f"{path}.{name}" if path else name, each)
+    elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
+        for number, each in enumerate(value):
+            yield from _settings(f"{path}[{number}]", each)
+    elif isinstance(value, list):
+        if value:
+            yield path, ", ".join(map(_word, value))
+    elif value not in ("", None, False, 0) and value not in ("FORMAT_NONE", "KIND_AUTO"):
+        yield path, _word(value)
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

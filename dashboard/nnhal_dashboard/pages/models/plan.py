@@ -1,27 +1,50 @@
-"""The plan of a model: its graph, what each device said of each operation, and how it would run with other pins."""
+"""The plan of a model: its graph, what each device said of each operation, and how it would run with other pins.
+
+Models are those of the repository, and those that sessions have loaded for themselves.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import HTTPException, Request
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from markupsafe import Markup
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from nnhal.errors import HalError, NnhalError
-from nnhal_client.explanation import OperationStory
-from nnhal_dashboard.pages.models.drawings import drawn_choice, drawn_comparison, drawn_facts, drawn_plan
-from nnhal_dashboard.pages.models.pin_choice import PinChoice, chosen_numbers
-from nnhal_dashboard.pages.models.plan_address import NEW, OLD, PlanAddress
-from nnhal_dashboard.pages.models.step_figures import step_figures
-from nnhal_dashboard.web.request_state import collector_of, show_page, visitor_of
-from nnhal_dashboard.world.plans import KnownPlan, PlanBook, PlanSubject, RunningPlan
-from nnhal_dashboard.world.snapshot import Snapshot
+from nnhal.v1 import framework_pb2
+from nnhal_client.explanation import Explanation, OperationStory
+from nnhal_dashboard.monitoring.plans import DatedPlan, KnownPlan, PlanBook, PlanSubject, RunningPlan
+from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_dashboard.pages.models.drawings import drawn_choice, drawn_comparison, drawn_facts, drawn_plan, step_figures
+from nnhal_dashboard.pages.models.plan_address import NEW, OLD, PinChoice, PlanAddress, chosen_numbers
+from nnhal_dashboard.web.forms import OperatorForm, done
+from nnhal_dashboard.web.request_state import collector_of, show_view, visitor_of
 from nnhal_pages.explanation.page import page as plan_document
 
+router = APIRouter()
+_OF_MODEL = "/models/{name}/plan"
+_OF_SESSION = "/sessions/{process}/{session}/models/{name:any_name}/plan"
 _TITLES = ("Now", "Tried")
+
+
+class _AnyName(Convertor[str]):
+    """Names that clients give to their own models: with slashes, and with ends of lines."""
+
+    regex = r"[\s\S]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("any_name", _AnyName())
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +53,19 @@ class PlanPlace:
 
     subject: PlanSubject
     path: str
+
+    @classmethod
+    def of(cls, request: Request, version: str = "") -> PlanPlace:
+        """Read the address of a request. Raises LookupError if it names a process that has no models."""
+        names = request.path_params
+        if "session" not in names:
+            return cls(PlanSubject(names["name"], version), f"/models/{quote(names['name'], safe='')}/plan")
+        process, session, name = names["process"], names["session"], names["name"]
+        host = collector_of(request).snapshot.host
+        if host is None or host.name != process:
+            raise LookupError(f"{process!r} has no loaded models, expected {host.name if host else 'a framework'!r}")
+        path = "/".join(quote(part, safe="") for part in (process, session, "models", name, "plan"))
+        return cls(PlanSubject(name, "", session), f"/sessions/{path}")
 
     @property
     def fixed(self) -> tuple[tuple[str, str], ...]:
@@ -41,73 +77,128 @@ class PlanPlace:
         """The address of the page of the plan that runs."""
         return str(PlanAddress(self.path, self.fixed))
 
+    @property
+    def title(self) -> str:
+        """The title of the page, and of its file."""
+        return f"Plan of {self.subject.title}"
 
-def show_plan(request: Request, place: PlanPlace) -> Response:
+
+Place = Annotated[PlanPlace, Depends(PlanPlace.of)]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """What the template shows."""
+
+    of: PlanPlace
+    running: RunningPlan
+    explanation: Explanation
+    """Of the plan that runs."""
+    address: PlanAddress
+    """Of this page."""
+    is_trial: bool
+    """Whether the address tries a plan."""
+    choice: PinChoice
+    """The pins that are tried, or those of the plan that runs."""
+    without: Sequence[PlanAddress]
+    """The addresses of the pages without one of the pins."""
+    tried: KnownPlan | None
+    """The plan that is tried; None for none, or if there is no such plan."""
+    problem: str
+    """Why there is no such plan."""
+    drawn: Markup
+    """The graph of the plan, or both plans side by side."""
+    all_open: PlanAddress
+    all_closed: PlanAddress
+    chosen: int | None
+    """The operation of the plan that runs which is looked at."""
+    told: tuple[str, Markup] | None
+    """A heading, and what there is to say of the operation or the step that is looked at."""
+    of_step: Markup
+    """What the device shows of the step that is looked at."""
+    figures: Markup
+    edges: Markup
+    arenas: Markup
+    devices: Sequence[str]
+    """To which an operation can be pinned."""
+    earlier: Sequence[DatedPlan]
+    """Other plans that the model had."""
+
+
+@router.get(_OF_MODEL)
+@router.get(_OF_SESSION)
+def plan(request: Request, place: Place) -> Response:
     """Show the plan that a model runs by, and beside it the one that the query tries."""
     collector = collector_of(request)
-    snapshot, book = collector.look(), collector.plans
+    snapshot, book, query = collector.look(), collector.plans, request.query_params
     running = running_plan(book, snapshot, place)
+    told = running.plan.explanation
+    figures, edges, arenas = drawn_facts(running.plan)
     try:
-        values = _shown(request, place, book, running)
-        step = values["address"].chosen_step(OLD, running.plan.explanation)
+        trial = PinChoice.of(query.getlist("pin"), query.getlist("with"))
+        address = PlanAddress.of(place.path, (*place.fixed, *(trial.query if trial is not None else ())), query)
+        tried, problem = _tried(book, place, trial)
+        choice, step = trial or PinChoice(running.pins), address.chosen_step(OLD, told)
+        view = PlanView(
+            of=place,
+            running=running,
+            explanation=told,
+            address=address,
+            is_trial=trial is not None,
+            choice=choice,
+            without=[
+                PlanAddress(place.path, (*place.fixed, *choice.without(number).query))
+                for number in range(len(choice.pins))
+            ],
+            tried=tried,
+            problem=problem,
+            drawn=_drawn(running.plan, tried, address),
+            all_open=address.with_open(OLD, "all").with_open(NEW, "all" if tried is not None else ""),
+            all_closed=address.with_open(OLD, "").with_open(NEW, ""),
+            chosen=address.chosen(OLD, told),
+            told=_told(running.plan, tried, address),
+            of_step=step_figures(collector.contacts, running, step) if step is not None else Markup(""),
+            figures=figures,
+            edges=edges,
+            arenas=arenas,
+            devices=_usable(snapshot, running),
+            earlier=[each for each in book.earlier(place.subject) if each.plan is not running.plan],
+        )
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
-    figures, edges, arenas = drawn_facts(running.plan)
-    values |= {
-        "of": place,
-        "running": running,
-        "explanation": running.plan.explanation,
-        "figures": figures,
-        "edges": edges,
-        "arenas": arenas,
-        "of_step": step_figures(collector.contacts, running, step) if step is not None else "",
-        "devices": _usable(snapshot, running),
-        "earlier": [each for each in book.earlier(place.subject) if each.plan is not running.plan],
-    }
-    return show_page(request, "models/plan.html", values, f"Plan of {place.subject.title}")
+    return show_view(request, "models/plan.html", view, place.title)
 
 
-def _shown(request: Request, place: PlanPlace, book: PlanBook, running: RunningPlan) -> dict[str, Any]:
-    """Return what depends on the query. Raises ValueError and LookupError if it makes no sense."""
-    query = request.query_params
-    choice = PinChoice.of(query.getlist("pin"), query.getlist("with"))
-    fixed = (*place.fixed, *(choice.query if choice is not None else ()))
-    address = PlanAddress.of(place.path, fixed, query)
-    tried, problem = None, ""
-    if choice is not None:
-        try:
-            tried = book.sketched(place.subject, choice.pins, choice.devices)
-        except NnhalError as error:
-            problem = str(error)
-    shown = choice or PinChoice(running.pins)
-    return {
-        "address": address,
-        "choice": shown,
-        "is_trial": choice is not None,
-        "tried": tried,
-        "problem": problem,
-        "drawn": _drawn(running.plan, tried, address),
-        "told": _told(running.plan, tried, address),
-        "all_open": address.with_open(OLD, "all").with_open(NEW, "all" if tried is not None else ""),
-        "all_closed": address.with_open(OLD, "").with_open(NEW, ""),
-        "without": [
-            PlanAddress(place.path, (*place.fixed, *shown.without(number).query)) for number in range(len(shown.pins))
-        ],
-        "chosen": address.chosen(OLD, running.plan.explanation),
-    }
+def _tried(book: PlanBook, place: PlanPlace, trial: PinChoice | None) -> tuple[KnownPlan | None, str]:
+    """Return the plan that is tried, if one is, or why there is none."""
+    if trial is None:
+        return None, ""
+    try:
+        return book.sketched(place.subject, trial.pins, trial.devices), ""
+    except NnhalError as error:
+        return None, str(error)
 
 
-def _drawn(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> str:
+def _drawn(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> Markup:
     return drawn_plan(plan, address) if tried is None else drawn_comparison(plan, tried, _TITLES, address)
 
 
-def _told(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> tuple[str, str] | None:
+def _told(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> tuple[str, Markup] | None:
     told = drawn_choice(plan, OLD, address)
     return drawn_choice(tried, NEW, address) if told is None and tried is not None else told
 
 
-def go_to_trial(request: Request, place: PlanPlace) -> Response:
-    """Go to the page that tries a plan with the operations pinned that a form chooses."""
+def _usable(snapshot: Snapshot, running: RunningPlan) -> list[str]:
+    framework = snapshot.framework
+    if framework is None:
+        return [device.name for device in running.plan.explanation.devices]
+    return [device.name for device in framework.devices if device.available and not device.draining]
+
+
+@router.get(_OF_MODEL + "/pin")
+@router.get(_OF_SESSION + "/pin")
+def pin(request: Request, place: Place) -> Response:
+    """Go to the page that tries the plan with the operations pinned that a form chooses."""
     query = request.query_params
     collector = collector_of(request)
     running = running_plan(collector.plans, collector.look(), place)
@@ -133,13 +224,41 @@ def _numbers_of(operations: Sequence[OperationStory], places: Sequence[int]) -> 
     return numbers
 
 
-def download_plan(request: Request, place: PlanPlace) -> Response:
+@router.get(_OF_MODEL + ".html")
+@router.get(_OF_SESSION + ".html")
+def plan_file(request: Request, place: Place) -> Response:
     """Answer with the plan as one file that needs no other."""
     collector = collector_of(request)
     explanation = running_plan(collector.plans, collector.look(), place).plan.explanation
     name = quote(f"plan of {place.subject.title}.html", safe="")
     headers = {"content-disposition": f"attachment; filename=plan.html; filename*=UTF-8''{name}"}
-    return HTMLResponse(plan_document(explanation, f"Plan of {place.subject.title}"), headers=headers)
+    return HTMLResponse(plan_document(explanation, place.title), headers=headers)
+
+
+@router.post(_OF_MODEL)
+def apply(
+    request: Request,
+    visitor: OperatorForm,
+    name: str,
+    pin: Annotated[list[str], Form()],
+    devices: Annotated[list[str], Form(alias="with", default_factory=list)],
+    version: Annotated[str, Form()] = "",
+) -> Response:
+    """Have a model run by the plan that was tried."""
+    try:
+        choice = PinChoice.of(pin, devices) or PinChoice(())
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from error
+    place, collector = PlanPlace.of(request, version), collector_of(request)
+
+    def action() -> str:
+        collector.plans.running(place.subject)  # so that it can be compared with what comes
+        pins = [framework_pb2.Pin(match=match, device=device) for match, device in choice.pins]
+        lines = collector.contacts.framework().apply(name, pins, choice.devices, version)
+        collector.plans.running(place.subject)
+        return f"It is lost with the next load, unless the configuration has:\n{lines}" if lines.strip() else ""
+
+    return done(request, visitor, action, f"{name} runs by the new plan.", place.address)
 
 
 def running_plan(book: PlanBook, snapshot: Snapshot, place: PlanPlace) -> RunningPlan:
@@ -154,11 +273,3 @@ def running_plan(book: PlanBook, snapshot: Snapshot, place: PlanPlace) -> Runnin
         return book.running(subject)
     except HalError as error:
         raise HTTPException(409, str(error)) from error
-
-
-def _usable(snapshot: Snapshot, running: RunningPlan) -> list[str]:
-    """Return the devices to which an operation can be pinned."""
-    framework = snapshot.framework
-    if framework is None:
-        return [device.name for device in running.plan.explanation.devices]
-    return [device.name for device in framework.devices if device.available and not device.draining]

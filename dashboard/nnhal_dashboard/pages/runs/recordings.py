@@ -18,7 +18,7 @@ from nnhal_dashboard.pages.runs.run import run_values
 from nnhal_dashboard.pages.runs.shown import ShownRun, epoch_ns
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_page
-from nnhal_hosting.recording_trace import recording_trace
+from nnhal_hosting.run_trace import timeline_trace
 
 MOST_RECORDED = 1000
 _Number = Annotated[int, Path(ge=1, lt=2**63)]
@@ -59,7 +59,7 @@ def recording(request: Request, number: _Number) -> Response:
 @router.get("/recordings/{number}/trace.json")
 def trace(request: Request, number: _Number) -> Response:
     """Answer with the timeline of the runs as a file."""
-    content = orjson.dumps(recording_trace(_kept(request, number).runs).as_dict())
+    content = orjson.dumps(timeline_trace(_kept(request, number).runs).as_dict())
     name = f"nnhal-recording-{number}.json"
     headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
     return Response(content, media_type="application/json", headers=headers)

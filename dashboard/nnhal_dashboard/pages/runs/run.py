@@ -12,11 +12,11 @@ from starlette.responses import Response
 from nnhal.errors import NnhalError
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal.v1 import framework_pb2
+from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.pages.runs.ledger import compared
 from nnhal_dashboard.pages.runs.shown import epoch_ns
 from nnhal_dashboard.web.request_state import collector_of, show_page
-from nnhal_dashboard.world.contacts import Contacts
-from nnhal_dashboard.world.snapshot import Snapshot
 from nnhal_pages.charts.run import run_chart
 from nnhal_pages.charts.split import split_chart
 

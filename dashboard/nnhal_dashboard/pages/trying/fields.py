@@ -13,7 +13,7 @@ from starlette.datastructures import FormData, UploadFile
 from nnhal.tensors import Tensor
 from nnhal.types.layout import Dimensions
 from nnhal_dashboard.pages.trying.elements import SCALINGS, integer_range, usual_scaling
-from nnhal_dashboard.pages.trying.frames import PixelFrame, frame_of
+from nnhal_dashboard.pages.trying.pictures import PixelFrame, frame_of
 
 KEPT_BYTES = 4 << 20
 """Files up to this size are in the next form as well, so that nobody must choose them again."""

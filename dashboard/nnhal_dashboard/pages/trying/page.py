@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
@@ -11,19 +13,19 @@ from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError
+from nnhal.tensors import Tensor
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_client.tensors import tensor_from_wire
 from nnhal_dashboard.pages.page import Page
-from nnhal_dashboard.pages.trying.differences import differences
 from nnhal_dashboard.pages.trying.fields import WAYS
-from nnhal_dashboard.pages.trying.form import TrialForm, first_form, sent_form
+from nnhal_dashboard.pages.trying.form import TrialForm, device_names, first_form, sent_form
 from nnhal_dashboard.pages.trying.given import seen
-from nnhal_dashboard.pages.trying.plans import OWN_PLAN, device_names
+from nnhal_dashboard.pages.trying.results import OutputDifference, differences
 from nnhal_dashboard.pages.trying.running import TrialRequest, TrialRun, try_plan
-from nnhal_dashboard.pages.trying.times import shown_run
+from nnhal_dashboard.pages.trying.times import ShownTrial, shown_run
 from nnhal_dashboard.web.forms import require_form_token, require_role
-from nnhal_dashboard.web.request_state import collector_of, show_page, visitor_of
+from nnhal_dashboard.web.request_state import collector_of, show_page, show_view, visitor_of
 from nnhal_dashboard.web.uploads import limited
 from nnhal_hosting.access import AccessRole
 
@@ -50,9 +52,8 @@ def models_to_try(request: Request, model: str = "") -> Response:
 def try_form(request: Request, model: str, version: str = "") -> Response:
     """Show the form of a model's inputs."""
     described = _described(request, model, version)
-    tensors = [tensor_from_wire(tensor) for tensor in described.info.inputs]
     devices = device_names(collector_of(request).look())
-    return _page(request, model, described, first_form(tensors, request.query_params, devices))
+    return _page(request, model, described, first_form(_inputs(described), request.query_params, devices))
 
 
 @router.post("/try/{model}")
@@ -70,30 +71,30 @@ async def try_model(request: Request, model: str, version: str = "") -> Response
 
 def _try(request: Request, model: str, version: str, sent: FormData) -> Response:
     described = _described(request, model, version)
-    tensors = [tensor_from_wire(tensor) for tensor in described.info.inputs]
     snapshot = collector_of(request).look()
-    form = sent_form(tensors, sent, device_names(snapshot))
+    form = sent_form(_inputs(described), sent, device_names(snapshot))
     values, problems = form.values()
     runs: list[TrialRun] = []
+    problem, status = "", 422 if problems else 200
     try:
-        deadline, count, second = form.deadline_seconds, form.run_count, form.second.plan
-        if problems:
-            return _page(request, model, described, form, problems=problems, status=422)
-        if snapshot.host is None:
-            raise DeadObjectError("no framework is known; start one with 'nnhal up'")
-        asked = TrialRequest(snapshot.host.directory, model, described.version, values, deadline, count)
-        runs.append(try_plan(asked, OWN_PLAN))
-        if second is not None:
-            runs.append(try_plan(asked, second))
-    except ValueError as error:
-        return _page(request, model, described, form, runs, problems, str(error), 422)
-    except HalError as error:
-        is_late = error.status in _LATE
-        told = f"The deadline of {form.seconds} s is missed: {error.message}" if is_late else str(error)
-        return _page(request, model, described, form, runs, problems, told, 504 if is_late else 502)
-    except NnhalError as error:
-        return _page(request, model, described, form, runs, problems, str(error), 502)
-    return _page(request, model, described, form, runs)
+        deadline, count, plans = form.deadline_seconds, form.run_count, form.plans
+        if not problems:
+            if snapshot.host is None:
+                raise DeadObjectError("no framework is known; start one with 'nnhal up'")
+            asked = TrialRequest(snapshot.host.directory, model, described.version, values, deadline, count)
+            runs.extend(try_plan(asked, plan) for plan in plans)  # if one fails, those before it are shown
+    except (ValueError, NnhalError) as error:
+        problem, status = _told(error, form)
+    return _page(request, model, described, form, runs, problems, problem, status)
+
+
+def _told(error: Exception, form: TrialForm) -> tuple[str, int]:
+    """Return what a page says of an error, and its status."""
+    if isinstance(error, ValueError):
+        return str(error), 422
+    if isinstance(error, HalError) and error.status in _LATE:
+        return f"The deadline of {form.seconds} s is missed: {error.message}", 504
+    return str(error), 502
 
 
 def _described(request: Request, model: str, version: str) -> wire.GetServedModelResponse:
@@ -101,31 +102,57 @@ def _described(request: Request, model: str, version: str) -> wire.GetServedMode
     return described
 
 
+def _inputs(described: wire.GetServedModelResponse) -> list[Tensor]:
+    return [tensor_from_wire(tensor) for tensor in described.info.inputs]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialView:
+    """What the template shows: the form, and what came of it."""
+
+    model: str
+    version: str
+    asked: str
+    """The query of the page."""
+    form: TrialForm
+    ways: Mapping[str, str]
+    """How inputs may be given."""
+    problems: Mapping[int, str]
+    """What is wrong with inputs, by their numbers."""
+    problem: str
+    """What else is wrong; empty if nothing is."""
+    runs: Sequence[ShownTrial]
+    """Of each plan."""
+    differences: Sequence[OutputDifference]
+    """Between the outputs of two plans."""
+    seen: Mapping[int, str]
+    """Pictures as the model sees them, by the numbers of inputs."""
+
+
 def _page(
     request: Request,
     model: str,
     described: wire.GetServedModelResponse,
     form: TrialForm,
-    runs: list[TrialRun] | None = None,
-    problems: dict[int, str] | None = None,
+    runs: Sequence[TrialRun] = (),
+    problems: Mapping[int, str] = MappingProxyType({}),
     problem: str = "",
     status: int = 200,
 ) -> Response:
     labels = {output: list(each.labels) for output, each in described.labels.items()}
-    shown = [shown_run(run, model, labels, f"run{number}") for number, run in enumerate(runs or ())]
-    values: dict[str, Any] = {
-        "model": model,
-        "version": described.version,
-        "form": form,
-        "ways": WAYS,
-        "runs": shown,
-        "problem": problem,
-        "problems": problems or {},
-        "differences": list(differences(*runs)) if runs and len(runs) == 2 else [],
-        "seen": {fields.number: seen(fields) for fields in form.inputs} if runs else {},
-        "asked": request.url.query,
-    }
-    return show_page(request, "trying/trial.html", values, f"Try {model}", status)
+    view = TrialView(
+        model=model,
+        version=described.version,
+        asked=request.url.query,
+        form=form,
+        ways=WAYS,
+        problems=problems,
+        problem=problem,
+        runs=[shown_run(run, model, labels, f"run{number}") for number, run in enumerate(runs)],
+        differences=list(differences(*runs)) if len(runs) == 2 else [],
+        seen={fields.number: seen(fields) for fields in form.inputs} if runs else {},
+    )
+    return show_view(request, "trying/trial.html", view, f"Try {model}", status)
 
 
 PAGE = Page(router)

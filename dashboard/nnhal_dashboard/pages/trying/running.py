@@ -15,7 +15,7 @@ from nnhal.tensors import Tensor, stored_inputs
 from nnhal.types.layout import Dimensions
 from nnhal_client import Framework, Model, OutputTooSmallError, RunReport
 from nnhal_client.binding import Binding
-from nnhal_dashboard.pages.trying.plans import TriedPlan
+from nnhal_dashboard.pages.trying.form import TriedPlan
 
 _AT_A_TIME = 4
 """Trials, so that their tensors take a limited share of memory."""

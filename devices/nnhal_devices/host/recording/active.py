@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from typing import cast
 from weakref import WeakKeyDictionary, WeakSet
 
 from nnhal.arrays import Bytes
@@ -21,13 +22,12 @@ from nnhal.types.layout import Dimensions
 from nnhal.v1 import recording_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_devices.driver import Driver
-from nnhal_devices.host.client_session import ClientSession
-from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.execution import SUCCESS
-from nnhal_devices.host.prepared_model import PreparedModel
-from nnhal_devices.host.recording.executions import RecordingExecution, RecordingPreparedModel
-from nnhal_devices.host.recording.notes import NoteLimits, Notes, PlainRun, RunNote
+from nnhal_devices.host.memory.device_memory import DeviceBuffer
+from nnhal_devices.host.recording.notes import NoteLimits, Notes, PlainRun, RecordedExecution, RunNote
 from nnhal_devices.host.recording.requests import RequestForm, recorded_request
+from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.runs.run_results import SUCCESS
+from nnhal_devices.host.sessions.client_session import ClientSession
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
@@ -148,9 +148,9 @@ class ActiveRecording:
 
     def earlier_model(self, prepared: PreparedModel) -> Events:
         """Return the event of a prepared model that the recording does not know; none if it does."""
-        if self.is_known(prepared) or not isinstance(prepared, RecordingPreparedModel):
+        if self.is_known(prepared):
             return []
-        event = self._earlier("Device.PrepareModel", prepared.client)
+        event = self._earlier("Device.PrepareModel", client_of(prepared))
         event.preparation.CopyFrom(
             wire.RecordedPreparation(
                 prepared_model=self.number_of(prepared),
@@ -206,11 +206,11 @@ class ActiveRecording:
             roles.add(model_index=used.index(role.prepared), io_index=role.index, probability=1.0)
         return [*events, event]
 
-    def request(self, execution: RecordingExecution, method: str, started_ns: int, ended_ns: int) -> Events:
+    def request(self, execution: RecordedExecution, method: str, started_ns: int, ended_ns: int) -> Events:
         """Return the event of a request that was bound, with those of what it needs; none if it is known."""
         if self.is_known(execution):
             return []
-        client = execution.client
+        client = client_of(execution.prepared_model)
         events = self.earlier_model(execution.prepared_model)
         event = self.event(method, client, started_ns, ended_ns)
         event.request.CopyFrom(recorded_request(execution.form, self.number_of))
@@ -221,7 +221,7 @@ class ActiveRecording:
 
     def refused_request(
         self,
-        prepared: RecordingPreparedModel,
+        prepared: PreparedModel,
         form: RequestForm,
         config: ExecutionConfig,
         error: HalError,
@@ -231,7 +231,7 @@ class ActiveRecording:
     ) -> Events:
         """Return the events of a request that was refused."""
         events = self.earlier_model(prepared)
-        event = self.event(method, prepared.client, started_ns, ended_ns)
+        event = self.event(method, client_of(prepared), started_ns, ended_ns)
         event.request.CopyFrom(recorded_request(form, self.number_of))
         event.request.prepared_model = self.number_of(prepared)
         event.request.config.CopyFrom(config_to_wire(config))
@@ -348,13 +348,18 @@ class ActiveRecording:
         return found
 
     def _execution(
-        self, execution: RecordingExecution, method: str, started_ns: int, ended_ns: int
+        self, execution: RecordedExecution, method: str, started_ns: int, ended_ns: int
     ) -> tuple[Events, wire.RecordedEvent]:
         """Return the event of an execution, and those of what it needs."""
         before = self.request(execution, "PreparedModel.CreateReusableExecution", started_ns, started_ns)
-        event = self.event(method, execution.client, started_ns, ended_ns)
+        event = self.event(method, client_of(execution.prepared_model), started_ns, ended_ns)
         event.execution.request = self.number_of(execution)
         return before, event
+
+
+def client_of(prepared: PreparedModel) -> ClientSession:
+    """The session that a prepared model belongs to."""
+    return cast(ClientSession, prepared.owner)
 
 
 def deadline_in_ns(deadline_ns: int, started_ns: int) -> int:

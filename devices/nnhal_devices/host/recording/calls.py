@@ -13,11 +13,11 @@ from nnhal.recording import recorded_model, refused_model
 from nnhal.types import NO_DEADLINE
 from nnhal.v1 import device_pb2
 from nnhal.v1 import recording_pb2 as wire
-from nnhal_devices.host.client_session import ClientSession
-from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.execution import Execution
-from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_devices.host.memory.device_memory import DeviceBuffer
 from nnhal_devices.host.recording.active import ActiveRecording, Events, deadline_in_ns
+from nnhal_devices.host.runs.execution import Execution
+from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.sessions.client_session import ClientSession
 
 
 class Call(NamedTuple):

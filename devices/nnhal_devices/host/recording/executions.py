@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextvars import ContextVar
 from math import prod
 from time import CLOCK_BOOTTIME, clock_gettime_ns
-from typing import TYPE_CHECKING, cast
 
 from nnhal.arrays import Bytes
 from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult, Request, RequestArgument
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_extension
-from nnhal_devices.host.bound_arguments import BoundArguments
-from nnhal_devices.host.client_session import ClientSession
-from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.execution import BURST, LAUNCH_CHANNEL, SUCCESS, Conclude, Execution, Wanted
-from nnhal_devices.host.prepared_model import PoolOpener, PreparedModel
+from nnhal_devices.host.memory.arguments import BoundArguments
+from nnhal_devices.host.memory.device_memory import DeviceBuffer
+from nnhal_devices.host.memory.staging import Staging, UsedPool
+from nnhal_devices.host.recording.active import ActiveRecording, client_of
 from nnhal_devices.host.recording.notes import RunNote, Values
+from nnhal_devices.host.recording.recorder import DeviceRecorder
 from nnhal_devices.host.recording.requests import form_of, form_of_refused
-from nnhal_devices.host.recording.served_method import SERVED
-from nnhal_devices.host.staging import Staging, UsedPool
+from nnhal_devices.host.runs.bound_run import Conclude
+from nnhal_devices.host.runs.execution import BURST, LAUNCH_CHANNEL, Execution, Wanted
+from nnhal_devices.host.runs.prepared_model import PoolOpener, PreparedModel
+from nnhal_devices.host.runs.run_results import SUCCESS
 
-if TYPE_CHECKING:
-    from nnhal_devices.host.recording.active import ActiveRecording
-    from nnhal_devices.host.recording.recorder import DeviceRecorder
+
+class ServedMethod:
+    """One call, from its arrival until it is answered."""
+
+    __slots__ = ("is_noted", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """As recordings and conditions of faults have it."""
+        self.is_noted = False
+        """Whether the recording has the call: a request that it has bound, or an execution."""
+
+
+SERVED: ContextVar[ServedMethod | None] = ContextVar("served", default=None)
 
 _NOTHING: Values = ()
 
@@ -35,11 +48,6 @@ class RecordingPreparedModel(PreparedModel):
 
     recorder: DeviceRecorder
     """Set by whoever makes it."""
-
-    @property
-    def client(self) -> ClientSession:
-        """The session that it belongs to."""
-        return cast(ClientSession, self.owner)
 
     def bind(
         self,
@@ -57,7 +65,7 @@ class RecordingPreparedModel(PreparedModel):
             bound = super().bind(request, config, opener, allow_unspecified_output)
         except HalError as error:
             refusal, ended_ns = HalError(error.status, error.message), now_ns()  # without the frames of the other
-            form = form_of_refused(request, self.client)
+            form = form_of_refused(request, client_of(self))
             active.notes.add(lambda: active.refused_request(self, form, config, refusal, method, started_ns, ended_ns))
             raise
         if isinstance(bound, RecordingExecution):
@@ -85,17 +93,12 @@ class RecordingExecution(Execution):
     ) -> None:
         super().__init__(prepared, arguments, config)
         self.prepared_model = prepared
-        self.form = form_of(request, prepared.client)
+        self.form = form_of(request, client_of(prepared))
         self.config = config
         self._recorder = prepared.recorder
         self._used = pools
         self._dimensions = [output.dimensions for output in arguments.outputs]
         self._values: dict[int, tuple[Values, Values]] = {}
-
-    @property
-    def client(self) -> ClientSession:
-        """The session that it belongs to."""
-        return self.prepared_model.client
 
     @property
     def buffers(self) -> list[DeviceBuffer]:
@@ -129,7 +132,7 @@ class RecordingExecution(Execution):
         if active is None or not (active.wants_contents or self.is_reserved or self.uses is not None):
             return super().run_held(deadline_ns)
         for buffer in self.buffers:
-            active.meet(buffer, self.client)
+            active.meet(buffer, client_of(self.prepared_model))
         started_ns = now_ns()
         inputs = self._input_values(active)
         try:

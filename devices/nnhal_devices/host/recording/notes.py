@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from nnhal.arrays import Bytes
 from nnhal.errors import HalError
-from nnhal.types import ExecutionResult
+from nnhal.types import ExecutionConfig, ExecutionResult
 from nnhal.v1 import recording_pb2 as wire
-
-if TYPE_CHECKING:
-    from nnhal_devices.host.recording.executions import RecordingExecution
+from nnhal_devices.host.recording.requests import RequestForm
+from nnhal_devices.host.runs.prepared_model import PreparedModel
 
 T = TypeVar("T")
 Values = Sequence[Bytes | int | None]
@@ -27,10 +26,24 @@ class NoteLimits(NamedTuple):
     value_bytes: int
 
 
+class RecordedExecution(Protocol):
+    """An execution that is recorded."""
+
+    config: ExecutionConfig
+
+    form: RequestForm
+    """Of its request."""
+
+    @property
+    def prepared_model(self) -> PreparedModel:
+        """Its prepared model."""
+        ...
+
+
 class RunNote(NamedTuple):
     """An execution that has ended."""
 
-    execution: RecordingExecution
+    execution: RecordedExecution
     method: str
     started_ns: int
     ended_ns: int
@@ -44,7 +57,7 @@ Note = RunNote | Callable[[], Sequence[wire.RecordedEvent]]
 """An execution, or what makes events of any other call."""
 
 
-PlainRun = tuple["RecordingExecution", str, int, int]
+PlainRun = tuple["RecordedExecution", str, int, int]
 """An execution that has succeeded, without its values: the channel that it came over, its beginning, and its end."""
 
 

@@ -12,14 +12,13 @@ from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import device_pb2
-from nnhal_devices.host.client_session import ClientSession, ClientSessions
-from nnhal_devices.host.hosted_device import HostedDevice
 from nnhal_devices.host.recording.active import ActiveRecording
 from nnhal_devices.host.recording.calls import Call, target_of, tell
-from nnhal_devices.host.recording.executions import RecordingPreparedModel
+from nnhal_devices.host.recording.executions import SERVED, RecordingPreparedModel, ServedMethod
 from nnhal_devices.host.recording.recorder import DeviceRecorder
-from nnhal_devices.host.recording.served_method import SERVED, ServedMethod
-from nnhal_devices.host.wrapped_servicer import WrappedServicer
+from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions
+from nnhal_devices.host.sessions.hosted_device import HostedDevice
+from nnhal_devices.host.sessions.wrapped_servicer import WrappedServicer
 from nnhal_hosting.faults import EXECUTE
 
 S = TypeVar("S")

@@ -13,9 +13,9 @@ from nnhal.exhaustion import host_failure
 from nnhal.types import ErrorStatus
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_devices.driver import Driver
-from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.recording.active import ActiveRecording
 from nnhal_devices.host.recording.notes import NoteLimits
+from nnhal_devices.host.sessions.client_session import ClientSession
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)

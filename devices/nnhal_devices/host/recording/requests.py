@@ -12,9 +12,9 @@ from nnhal.memory.hardware_buffer import describe_buffer, is_blob
 from nnhal.types import Ashmem, HardwareBuffer, MappableFile, Memory, Request, RequestArgument
 from nnhal.v1 import recording_pb2 as wire
 from nnhal.v1 import request_pb2
-from nnhal_devices.host.client_session import ClientSession
-from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.staging import kind_of
+from nnhal_devices.host.memory.device_memory import DeviceBuffer
+from nnhal_devices.host.memory.staging import kind_of
+from nnhal_devices.host.sessions.client_session import ClientSession
 
 _TOKEN, _IMAGE = "token", "hardware_buffer"
 

@@ -11,14 +11,14 @@ from nnhal.types import TensorHandleFactory
 from nnhal.v1 import backend_pb2 as wire
 from nnhal.v1 import backend_pb2_grpc, chain_pb2
 from nnhal_devices.backend import MemoryKind, tensor_handles_of, untouched
-from nnhal_devices.host.burst import Burst
-from nnhal_devices.host.client_session import ClientSessions
-from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.execution import Execution
-from nnhal_devices.host.hosted_device import HostedDevice
-from nnhal_devices.host.prepared_model import PreparedModel
-from nnhal_devices.host.stage import Stage
-from nnhal_devices.host.wiring import wire_step
+from nnhal_devices.host.channels.stage import Stage
+from nnhal_devices.host.channels.wiring import wire_step
+from nnhal_devices.host.memory.device_memory import DeviceBuffer
+from nnhal_devices.host.runs.burst import Burst
+from nnhal_devices.host.runs.execution import Execution
+from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.sessions.client_session import ClientSessions
+from nnhal_devices.host.sessions.hosted_device import HostedDevice
 from nnhal_hosting.rpc import answers
 
 _KINDS: dict[str, wire.MemoryKind.ValueType] = {
@@ -104,7 +104,7 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
     def GetStageUsage(
         self, request: chain_pb2.GetStageUsageRequest, context: grpc.ServicerContext
     ) -> chain_pb2.GetStageUsageResponse:
-        runs, failed_runs, duration_ns = self._clients.of(context).stage(request.stage).usage
+        runs, failed_runs, duration_ns = self._clients.of(context).get(request.stage, Stage, "stage").usage
         return chain_pb2.GetStageUsageResponse(runs=runs, failed_runs=failed_runs, duration_ns=duration_ns)
 
     @answers
@@ -112,7 +112,7 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
         self, request: chain_pb2.UnwireStepRequest, context: grpc.ServicerContext
     ) -> chain_pb2.UnwireStepResponse:
         client = self._clients.of(context)
-        stage = client.stage(request.stage)
+        stage = client.get(request.stage, Stage, "stage")
         stage.end()
         is_idle = stage.wait_until_idle(_UNWIRING_SECONDS)
         if is_idle:

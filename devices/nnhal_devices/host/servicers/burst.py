@@ -8,7 +8,7 @@ from nnhal.codec import config_from_wire, nanoseconds, request_from_wire, result
 from nnhal.types import ExecutionConfig
 from nnhal.v1 import burst_pb2 as wire
 from nnhal.v1 import burst_pb2_grpc, request_pb2
-from nnhal_devices.host.client_session import ClientSessions
+from nnhal_devices.host.sessions.client_session import ClientSessions
 from nnhal_hosting.rpc import answers
 
 

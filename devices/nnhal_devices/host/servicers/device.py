@@ -15,10 +15,10 @@ from nnhal.errors import HalError
 from nnhal.types import BufferRole, ErrorStatus
 from nnhal.v1 import device_pb2 as wire
 from nnhal.v1 import device_pb2_grpc, model_pb2, types_pb2
-from nnhal_devices.host.cache import CacheFiles
-from nnhal_devices.host.client_session import ClientSession, ClientSessions
-from nnhal_devices.host.hosted_device import HostedDevice, Preparation
-from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.sessions.cache import CacheFiles
+from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions
+from nnhal_devices.host.sessions.hosted_device import HostedDevice, Preparation
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import abort, answers, defect
 

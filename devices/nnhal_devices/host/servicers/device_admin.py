@@ -7,11 +7,16 @@ import grpc
 from nnhal.v1 import admin_pb2 as wire
 from nnhal.v1 import admin_pb2_grpc
 from nnhal_devices.driver import ShownWorkload
-from nnhal_devices.host.client_session import ClientSessions
-from nnhal_devices.host.hosted_device import HostedDevice
-from nnhal_devices.host.memory_watch import MemoryWatch
-from nnhal_devices.host.prepared_model import PreparedModel
-from nnhal_devices.host.shown_figures import device_figures_to_wire, figures_to_wire, limits_to_wire, temperature_of
+from nnhal_devices.host.memory.memory_watch import MemoryWatch
+from nnhal_devices.host.operating.shown_figures import (
+    device_figures_to_wire,
+    figures_to_wire,
+    limits_to_wire,
+    temperature_of,
+)
+from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.sessions.client_session import ClientSessions
+from nnhal_devices.host.sessions.hosted_device import HostedDevice
 from nnhal_hosting.admin.guard import OperatorGuard
 from nnhal_hosting.rpc import answers
 

@@ -7,10 +7,11 @@ import grpc
 from nnhal.codec import nanoseconds, result_to_wire
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import execution_pb2_grpc
-from nnhal_devices.host.client_session import ClientSessions
-from nnhal_devices.host.launch_channel import serve_launches
-from nnhal_devices.host.launcher import Launcher
+from nnhal_devices.host.channels.launch_channel import serve_launches
+from nnhal_devices.host.channels.run_channel import run_channel_of
+from nnhal_devices.host.runs.launcher import Launcher
 from nnhal_devices.host.servicers.launch import fences_of, launch
+from nnhal_devices.host.sessions.client_session import ClientSessions
 from nnhal_hosting.rpc import answers
 
 
@@ -52,16 +53,16 @@ class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
         self, request: wire.OpenRunChannelRequest, context: grpc.ServicerContext
     ) -> wire.OpenRunChannelResponse:
         client = self._clients.of(context)
-        number = client.run_channel(request.execution).open(client)
+        number = run_channel_of(client, request.execution).open(client)
         return wire.OpenRunChannelResponse(channel_descriptor_id=number)
 
     @answers
     def GetRunChannelUsage(
         self, request: wire.GetRunChannelUsageRequest, context: grpc.ServicerContext
     ) -> wire.GetRunChannelUsageResponse:
-        channel = self._clients.of(context).run_channel(request.execution)
+        channel = run_channel_of(self._clients.of(context), request.execution)
         if request.close:
-            channel.close()
+            channel.end()
         runs, failed_runs, duration_ns = channel.usage
         return wire.GetRunChannelUsageResponse(runs=runs, failed_runs=failed_runs, duration_ns=duration_ns)
 

@@ -10,7 +10,7 @@ import grpc
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.v1 import faults_pb2 as wire
 from nnhal.v1 import faults_pb2_grpc
-from nnhal_devices.host.client_session import ClientSessions
+from nnhal_devices.host.sessions.client_session import ClientSessions
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import answers
 

@@ -7,7 +7,7 @@ import grpc
 from nnhal.codec import info_to_wire
 from nnhal.v1 import fenced_execution_callback_pb2 as wire
 from nnhal.v1 import fenced_execution_callback_pb2_grpc
-from nnhal_devices.host.client_session import ClientSessions
+from nnhal_devices.host.sessions.client_session import ClientSessions
 from nnhal_hosting.rpc import answers
 
 

@@ -8,10 +8,10 @@ from nnhal.codec.bounds import MAX_FENCES, at_most
 from nnhal.errors import HalError
 from nnhal.fence import Fence, name_fences
 from nnhal.v1 import prepared_model_pb2 as wire
-from nnhal_devices.host.callback import FencedExecutionCallback
-from nnhal_devices.host.client_session import ClientSession
-from nnhal_devices.host.execution import Execution
-from nnhal_devices.host.launcher import Launcher, fences_from, start
+from nnhal_devices.host.runs.execution import Execution
+from nnhal_devices.host.runs.launcher import Launcher, fences_from, start
+from nnhal_devices.host.runs.launches import FencedExecutionCallback
+from nnhal_devices.host.sessions.client_session import ClientSession
 
 
 def fences_of(client: ClientSession, numbers: Sequence[int]) -> list[Fence]:

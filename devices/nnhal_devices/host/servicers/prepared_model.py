@@ -8,12 +8,12 @@ from nnhal.codec import config_from_wire, nanoseconds, request_from_wire, result
 from nnhal.types import ExecutionConfig, ExecutionResult
 from nnhal.v1 import prepared_model_pb2 as wire
 from nnhal.v1 import prepared_model_pb2_grpc
-from nnhal_devices.host.burst import Burst
-from nnhal_devices.host.burst_channel import serve_burst
-from nnhal_devices.host.client_session import ClientSession, ClientSessions
-from nnhal_devices.host.execution import Wanted
-from nnhal_devices.host.launcher import Launcher
+from nnhal_devices.host.channels.burst_channel import serve_burst
+from nnhal_devices.host.runs.burst import Burst
+from nnhal_devices.host.runs.execution import Wanted
+from nnhal_devices.host.runs.launcher import Launcher
 from nnhal_devices.host.servicers.launch import fences_of, launch
+from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions
 from nnhal_hosting.rpc import answers
 
 

@@ -9,11 +9,16 @@ from nnhal.endpoint import Endpoint
 from nnhal.v1 import admin_pb2, types_pb2
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.driver import ShownWorkload
-from nnhal_devices.host.client_session import ClientSessions
-from nnhal_devices.host.execution import Execution
-from nnhal_devices.host.hosted_device import HostedDevice
-from nnhal_devices.host.prepared_model import PreparedModel
-from nnhal_devices.host.shown_figures import device_figures_to_wire, figures_to_wire, limits_to_wire, temperature_of
+from nnhal_devices.host.operating.shown_figures import (
+    device_figures_to_wire,
+    figures_to_wire,
+    limits_to_wire,
+    temperature_of,
+)
+from nnhal_devices.host.runs.execution import Execution
+from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.sessions.client_session import ClientSessions
+from nnhal_devices.host.sessions.hosted_device import HostedDevice
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from nnhal_hosting.clocks import boottime_shift
 from nnhal_service.observability.request_scope import TraceParent
 from nnhal_service.runtime import RunReport
 from nnhal_service.serving import Finished, RequestTiming
-from nnhal_service.serving.client_memory import TensorData, to_array
 from nnhal_service.serving.errors import ServingError
+from nnhal_service.serving.requests.client_memory import TensorData, to_array
 
 _MOST_ELEMENTS = 1024
 """The elements of a tensor that a trace holds; further ones are left out."""

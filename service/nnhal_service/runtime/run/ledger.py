@@ -1,4 +1,4 @@
-"""The copy ledger of a run: how each use of a value was served, by the plan and by what the devices report."""
+"""The copy ledger of a run: how each value was passed, as planned and as the devices report it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ import grpc
 import grpc.aio
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # grpcio has no types for it
 
+from nnhal_hosting.calls import UntakenAnswers
 from nnhal_service.v2.grpc.handlers import Handlers
+from nnhal_service.v2.grpc.statuses import note_answer
 
 _HAS_REGISTERED_METHODS = hasattr(cygrpc.AioServer, "_make_request_call_future")
 
@@ -28,31 +30,40 @@ class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]
             return super()._make_request_call_future(method)  # type: ignore[no-any-return]
         return asyncio.get_running_loop().create_task(self._refuse_unknown())
 
+    untaken: UntakenAnswers
+
     async def _refuse_unknown(self) -> None:
         loop = asyncio.get_running_loop()
         refusals: set[asyncio.Task[None]] = set()
         while True:
             call = await self._request_call()  # raises when the server stops, as the loop expects
-            refusal = loop.create_task(_refuse(cygrpc._ServicerContext(call, None, None, loop)))
+            refusal = loop.create_task(_refuse(cygrpc._ServicerContext(call, None, None, loop), self.untaken))
             refusals.add(refusal)
             refusal.add_done_callback(refusals.discard)
             del call, refusal
 
 
-async def _refuse(context: Any) -> None:
+async def _refuse(context: Any, untaken: UntakenAnswers) -> None:
+    note_answer(untaken, context)
     with suppress(cygrpc.AbortError, cygrpc.ExecuteBatchError):  # the latter if the client has left
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such method")
 
 
-def new_server(options: Sequence[tuple[str, int]]) -> grpc.aio.Server:
-    """A server without services, which does not listen yet. Call it in the loop in which it is to serve."""
+def new_server(options: Sequence[tuple[str, int]], untaken: UntakenAnswers) -> grpc.aio.Server:
+    """A server without services, which does not listen yet. Call it in the loop in which it is to serve.
+
+    Its refusals of unknown methods count among the ``untaken`` answers.
+    """
     original = cygrpc.AioServer
     if _HAS_REGISTERED_METHODS:
         cygrpc.AioServer = _CoreServer  # what a grpc.aio.Server makes
     try:
-        return grpc.aio.server(options=options)
+        server = grpc.aio.server(options=options)
     finally:
         cygrpc.AioServer = original
+    core: Any = server
+    core._server.untaken = untaken
+    return server
 
 
 def add_services(server: grpc.aio.Server, services: Mapping[str, Handlers]) -> None:

@@ -13,7 +13,6 @@ from nnhal_service.access.roles import role_for_call
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.v2.grpc.calls import Call, Context, I, O
 from nnhal_service.v2.grpc.compression import plain
-from nnhal_service.v2.grpc.statuses import abort
 
 AUTHORIZATION = "authorization"
 _SETTINGS: Mapping[str, type[wire.TraceSettingRequest | wire.LogSettingsRequest]] = {
@@ -29,7 +28,7 @@ def changes_settings(method: str) -> bool:
 
 
 def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
-    """The same call, which ends if the guard refuses it; a stream is checked once, when it is opened.
+    """The same call, which raises ServingError if the guard refuses it; a stream is checked once, when it is opened.
 
     ``method`` is its full name, such as ``/inference.GRPCInferenceService/ModelInfer``.
     """
@@ -39,13 +38,8 @@ def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
 
     async def admitted(request: I, context: Context) -> O:
         role = AccessRole.VIEW if _only_reads(method, request) else needed
-        try:
-            guard.admit(role, metadata_value(context, AUTHORIZATION), context.peer())
-        except ServingError as error:
-            refusal = error
-        else:
-            return await call(request, context)
-        await abort(context, refusal)
+        guard.admit(role, metadata_value(context, AUTHORIZATION), context.peer())
+        return await call(request, context)
 
     return admitted
 

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import grpc.aio
 
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
 I = TypeVar("I")  # noqa: E741 - input
 O = TypeVar("O")  # noqa: E741 - output
 T = TypeVar("T")
@@ -35,7 +37,7 @@ class OpenLimit:
         async def admitted(request: I, context: Context) -> O:
             if self._open >= self._limit:
                 message = f"{self._limit} {self._what} are open, which is as many as may be at a time"
-                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
+                raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, message)
             self._open += 1
             try:
                 answer = call(request, context)

@@ -16,8 +16,8 @@ from google.protobuf.message import DecodeError
 from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw, datatype
 from nnhal.inference.grpc_service_pb2 import InferTensorContents, ModelInferRequest
 from nnhal_service.access import Charge
-from nnhal_service.serving.client_memory import TensorData
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.client_memory import TensorData
+from nnhal_service.serving.requests.request import InferenceRequest
 from nnhal_service.v2.grpc.message_fields import array_from_contents, parameters_from_wire, request_parameters_from_wire
 from nnhal_service.v2.requested import (
     Caller,

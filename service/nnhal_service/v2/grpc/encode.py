@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from nnhal.inference.datatypes import datatype_of, raw_from_array
 from nnhal.inference.grpc_service_pb2 import InferParameter, ModelInferResponse
-from nnhal_service.serving.client_memory import TensorData, to_array
-from nnhal_service.serving.request import InferenceResponse, Parameter
+from nnhal_service.serving.requests.client_memory import TensorData, to_array
+from nnhal_service.serving.requests.request import InferenceResponse, Parameter
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.requested import (
     SHM_BYTE_SIZE,

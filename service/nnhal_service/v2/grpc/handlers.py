@@ -20,6 +20,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from nnhal.inference import grpc_service_pb2, model_config_pb2
+from nnhal_hosting.calls import UntakenAnswers
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.grpc.access import changes_settings, guarded
@@ -28,7 +29,7 @@ from nnhal_service.v2.grpc.compression import plain
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
 from nnhal_service.v2.grpc.receptions import Receptions
 from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
-from nnhal_service.v2.grpc.statuses import abort, answer_for
+from nnhal_service.v2.grpc.statuses import answer_for, answered
 
 Handlers: TypeAlias = "Mapping[str, grpc.RpcMethodHandler[Any, Any]]"
 """The handlers of a service by the names of its methods."""
@@ -47,11 +48,12 @@ def inference_handlers(
     streams: OpenLimit,
     guard: Guard,
     receptions: Receptions,
+    untaken: UntakenAnswers,
 ) -> Handlers:
     """All calls of inference.GRPCInferenceService, made from its descriptor.
 
     ``threads`` run the calls that may wait; no inference does so. Messages are received by ``receptions``, once the
-    guard has admitted their calls.
+    guard has admitted their calls. ``untaken`` bounds the answers that clients do not take.
     """
     infer = servicer.infer_calls(loop)
     unary: dict[str, Call[bytes, bytes]] = {"ModelInfer": infer.infer}
@@ -65,26 +67,28 @@ def inference_handlers(
                 else _in_thread(method.name, kind, behaviour, servicer, loop, threads)
             )
     handlers = {
-        name: grpc.stream_unary_rpc_method_handler(_received(name, calls.limited(call), guard, receptions))
+        name: grpc.stream_unary_rpc_method_handler(
+            answered(_received(name, calls.limited(call), guard, receptions), untaken)
+        )
         for name, call in unary.items()
     }
     stream = "ModelStreamInfer"
     handlers[stream] = grpc.stream_stream_rpc_method_handler(
-        _guarded(stream, streams.limited(infer.stream_infer), guard)
+        answered(_guarded(stream, streams.limited(infer.stream_infer), guard), untaken)
     )
     return handlers
 
 
-def health_handlers(health: ModelHealth, watches: OpenLimit) -> Handlers:
+def health_handlers(health: ModelHealth, watches: OpenLimit, untaken: UntakenAnswers) -> Handlers:
     """The calls of grpc.health.v1.Health."""
     form = (health_pb2.HealthCheckRequest.FromString, health_pb2.HealthCheckResponse.SerializeToString)
     return {
-        "Check": grpc.unary_unary_rpc_method_handler(health.check, *form),
-        "Watch": grpc.unary_stream_rpc_method_handler(watches.limited(health.watch), *form),
+        "Check": grpc.unary_unary_rpc_method_handler(answered(health.check, untaken), *form),
+        "Watch": grpc.unary_stream_rpc_method_handler(answered(watches.limited(health.watch), untaken), *form),
     }
 
 
-def reflection_handlers(streams: OpenLimit, guard: Guard) -> Handlers:
+def reflection_handlers(streams: OpenLimit, guard: Guard, untaken: UntakenAnswers) -> Handlers:
     """Server reflection of all services of the front.
 
     It reads a descriptor pool of its own, since package 'inference' is not in protobuf's default pool.
@@ -103,7 +107,7 @@ def reflection_handlers(streams: OpenLimit, guard: Guard) -> Handlers:
 
     name = "ServerReflectionInfo"
     handler = grpc.stream_stream_rpc_method_handler(
-        guarded(streams.limited(reflect), f"/{REFLECTION}/{name}", guard),
+        answered(guarded(streams.limited(reflect), f"/{REFLECTION}/{name}", guard), untaken),
         ReflectionRequest.FromString,
         ReflectionResponse.SerializeToString,
     )
@@ -128,8 +132,7 @@ def _in_loop(name: str, kind: type[Message], behaviour: Call[Message, Message]) 
         try:
             return (await behaviour(kind.FromString(plain(data)), context)).SerializeToString()
         except Exception as error:
-            answer = answer_for(error, name)
-        await abort(context, answer)
+            raise answer_for(error, name) from None
 
     return call
 
@@ -150,7 +153,6 @@ def _in_thread(
         try:
             return await ended(loop.asyncio.run_in_executor(threads, work_of_call))
         except Exception as error:
-            answer = answer_for(error, name)
-        await abort(context, answer)
+            raise answer_for(error, name) from None
 
     return call

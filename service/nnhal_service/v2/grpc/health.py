@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import grpc
 from grpc_health.v1 import health_pb2
 
+from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.backend import ModelRepository
 from nnhal_service.v2.grpc.calls import Context
@@ -48,7 +48,7 @@ class ModelHealth:
         """Check."""
         status = self._status(request.service)
         if status == _Response.SERVICE_UNKNOWN:
-            await context.abort(grpc.StatusCode.NOT_FOUND, "no such service, and no such model")
+            raise ServingError(ErrorKind.NOT_FOUND, "no such service, and no such model")
         return _Response(status=status)
 
     async def watch(self, request: _Request, context: Context) -> None:

@@ -17,18 +17,18 @@ from nnhal.types import NO_DEADLINE
 from nnhal_hosting.access import AccessRole
 from nnhal_service.access import FREE_COPIES, Charge, Guard, RequestMemoryBudget
 from nnhal_service.observability import TRACEPARENT, RequestScope
-from nnhal_service.serving.client_memory import PlacedTensor
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP, bytes_of
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP, bytes_of
-from nnhal_service.serving.request import InferenceResponse, Parameter
+from nnhal_service.serving.requests.client_memory import PlacedTensor
+from nnhal_service.serving.requests.request import InferenceResponse, Parameter
 from nnhal_service.v2.backend import ModelBackend, ModelRepository, SharedMemory
 from nnhal_service.v2.grpc.access import AUTHORIZATION, metadata_value
 from nnhal_service.v2.grpc.calls import Context, ended
 from nnhal_service.v2.grpc.compression import decompressed, is_compressed
 from nnhal_service.v2.grpc.decode import Asked, CutRequest, Head, cut_in_loop, cut_request, head_of, request_from_wire
 from nnhal_service.v2.grpc.encode import Raw, encode_response, encode_stream_response, response_to_wire
-from nnhal_service.v2.grpc.statuses import abort, answer_for
+from nnhal_service.v2.grpc.statuses import answer_for
 from nnhal_service.v2.requested import Caller
 
 Owner = Callable[[Context], str]
@@ -97,10 +97,7 @@ class InferCalls:
                 self._hold_until_sent(response, context)
                 return response
             except Exception as error:
-                answer = answer_for(error, "ModelInfer")
-        # An aborted call waits for the garbage collector, with this frame: the request must not.
-        data, cut = b"", _NO_REQUEST
-        await abort(context, answer)
+                raise answer_for(error, "ModelInfer") from None
 
     async def stream_infer(self, requests: object, context: Context) -> None:
         """ModelStreamInfer: each request is read and runs when the one before it has been answered."""
@@ -124,7 +121,7 @@ class InferCalls:
                 except Exception as error:
                     refusal = answer_for(error, "ModelStreamInfer")
                     if by_status:
-                        await abort(context, refusal)
+                        raise refusal from None
                     answer = _stream_refusal(cut.id, refusal)
             # The charge has ended: the request must not stay in memory while the client prepares its next one.
             data, cut = b"", _NO_REQUEST

@@ -10,7 +10,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import BYTES, Datatype, TensorError, element_count, reshaped
 from nnhal.inference.grpc_service_pb2 import InferParameter, InferTensorContents
-from nnhal_service.serving.request import Parameter
+from nnhal_service.serving.requests.request import Parameter
 from nnhal_service.v2.requested import PRIORITY, SEQUENCE_FLAGS, TIMEOUT, RequestParameters, refuse, request_parameters
 
 _PIECE = 1 << 13

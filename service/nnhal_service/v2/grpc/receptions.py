@@ -12,9 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-import grpc
-
 from nnhal_service.allocator import resident_bytes, return_freed_memory
+from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.grpc.calls import Call, Context, O
 
 _LOOK_SECONDS = 0.02
@@ -59,7 +58,7 @@ class Receptions:
         async def with_message(_: object, context: Context) -> O:
             data = await self._receive(context)
             if not isinstance(data, bytes):
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a call without a request, expected one message")
+                raise ServingError(ErrorKind.INVALID_ARGUMENT, "a call without a request, expected one message")
             answer = call(data, context)
             del data  # as OpenLimit does
             return await answer
@@ -92,7 +91,7 @@ class Receptions:
             self._unseen.discard(task)
             self._ended.pop(task, None)
             self._let_next()
-        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
+        raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, message)
 
     def _may_begin(self) -> bool:
         return len(self._receiving) < self._limit and len(self._unseen) < _BETWEEN_LOOKS

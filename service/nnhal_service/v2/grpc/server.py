@@ -21,6 +21,7 @@ import grpc
 import grpc.aio
 
 from nnhal_hosting.access import LocalUsers, TcpListener
+from nnhal_hosting.calls import MOST_UNTAKEN, UntakenAnswers
 from nnhal_hosting.calls.limits import connections_option, read_ahead_options
 from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_service.access import Guard
@@ -58,6 +59,8 @@ class GrpcLimits:
     """How many calls that may wait, such as loading a model, are served at a time; inferences need no thread."""
     message_bytes: int = -1
     """The longest message; -1 for any length."""
+    untaken: int = MOST_UNTAKEN
+    """How many answers wait for clients that do not take them; beyond them the oldest calls are ended."""
 
 
 class GrpcFront:
@@ -115,6 +118,7 @@ class GrpcFront:
     ) -> tuple[grpc.aio.Server, tuple[str, ...]]:
         """The server, and its addresses with the chosen ports."""
         limits = self._limits
+        untaken = UntakenAnswers(limits.untaken)
         server = new_server(
             (
                 ("grpc.max_receive_message_length", limits.message_bytes),
@@ -124,7 +128,8 @@ class GrpcFront:
                 *AS_RECEIVED,
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", int(self._shares_ports)),
-            )
+            ),
+            untaken,
         )
         try:
             bound = tuple([self._bound(server, address, credentials) for address in addresses])
@@ -137,13 +142,13 @@ class GrpcFront:
             guard = guard.of_users(self._users(listener))
         calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
         receptions = Receptions(limits.receptions, limits.message_bytes)
-        inference = inference_handlers(servicer, self._loop, self._threads, calls, streams, guard, receptions)
+        inference = inference_handlers(servicer, self._loop, self._threads, calls, streams, guard, receptions, untaken)
         add_services(
             server,
             {
                 SERVICE.full_name: inference,
-                HEALTH.full_name: health_handlers(self.health, OpenLimit(limits.watches, "watches of health")),
-                REFLECTION: reflection_handlers(streams, guard),
+                HEALTH.full_name: health_handlers(self.health, OpenLimit(limits.watches, "watches of health"), untaken),
+                REFLECTION: reflection_handlers(streams, guard, untaken),
             },
         )
         return server, bound

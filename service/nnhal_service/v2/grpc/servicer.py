@@ -11,7 +11,7 @@ from nnhal_hosting.access import AccessRole
 from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.serving.signature import TensorDescription
+from nnhal_service.serving.requests.signature import TensorDescription
 from nnhal_service.v2.backend import (
     LogSetting,
     LogSettings,

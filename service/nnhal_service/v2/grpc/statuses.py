@@ -1,17 +1,20 @@
-"""Errors as gRPC statuses."""
+"""Ends calls with their answers, and errors as gRPC statuses."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+import asyncio
+from functools import partial
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from nnhal.exhaustion import lack_of
 from nnhal.inference.datatypes import TensorError
+from nnhal_hosting.calls import UntakenAnswers
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.own_sockets import end_connection
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.grpc.calls import Context
+from nnhal_service.v2.grpc.calls import Call, Context, I, O
 
 _log = get_logger(__name__)
 _MAX_BYTES = 2000
@@ -49,9 +52,37 @@ def answer_for(error: Exception, method: str) -> ServingError:
     return ServingError(ErrorKind.INTERNAL, "the call failed; the log of the server says why")
 
 
-async def abort(context: Context, error: ServingError) -> NoReturn:
-    """End a call with an error's status."""
-    await context.abort(STATUS[error.kind], error.message)
+def answered(call: Call[I, O], untaken: UntakenAnswers) -> Call[I, O]:
+    """The same call, which ends with the status of the ServingError that it raises.
+
+    However it ends, its answer is one of the ``untaken`` until the client has it.
+    """
+
+    async def answer(request: I, context: Context) -> O:
+        served = call(request, context)
+        del request  # as OpenLimit does
+        try:
+            response = await served
+        except ServingError as error:
+            status, message = STATUS[error.kind], error.message
+        else:
+            note_answer(untaken, context)
+            return response
+        note_answer(untaken, context)
+        await context.abort(status, message)
+
+    return answer
+
+
+def note_answer(untaken: UntakenAnswers, context: Context) -> None:
+    """Count a call's answer until the call's task ends, which is when the client has it.
+
+    The server has no other way to end a call of gRPC's than to end its connection.
+    """
+    task, client = asyncio.current_task(), context.peer()
+    assert task is not None
+    taken = untaken.add(0, partial(end_connection, client), client)
+    task.add_done_callback(lambda _: taken())
 
 
 def shortened(message: str) -> str:

@@ -17,8 +17,8 @@ from nnhal.arrays import Array
 from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw, datatype
 from nnhal_service.access import Charge
 from nnhal_service.runtime.run.cancellation import Cancellation
-from nnhal_service.serving.client_memory import TensorData
-from nnhal_service.serving.request import InferenceRequest, Parameter
+from nnhal_service.serving.requests.client_memory import TensorData
+from nnhal_service.serving.requests.request import InferenceRequest, Parameter
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.json_cut import cut_json
 from nnhal_service.v2.http.tensors_json import array_from_json, array_from_text

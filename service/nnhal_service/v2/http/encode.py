@@ -9,8 +9,8 @@ import orjson
 
 from nnhal.inference.datatypes import datatype_of, raw_from_array
 from nnhal_service.access import Charge
-from nnhal_service.serving.client_memory import to_array
-from nnhal_service.serving.request import InferenceResponse
+from nnhal_service.serving.requests.client_memory import to_array
+from nnhal_service.serving.requests.request import InferenceResponse
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.decode import BINARY_SIZE, DecodedRequest
 from nnhal_service.v2.http.tensors_json import json_from_array

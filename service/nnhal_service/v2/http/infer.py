@@ -14,8 +14,8 @@ from nnhal_hosting.http import while_connected
 from nnhal_service.access import FREE_COPIES, Charge
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.runtime.run.cancellation import Cancellation
-from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP
-from nnhal_service.serving.request import InferenceResponse
+from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP
+from nnhal_service.serving.requests.request import InferenceResponse
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.body import compressed, headers_of, read_body
 from nnhal_service.v2.http.decode import MOST_PARSED_JSON, DecodedRequest, decode_body, decode_raw

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnhal.inference.datatypes import TensorError
-from nnhal_hosting.politeness import in_turns
+from nnhal_hosting.interpreter_sharing import in_turns
 from nnhal_service.v2.http.json_outline import PIECE, Octets, Outline, pieces_of
 
 MOST_DEPTH = 64

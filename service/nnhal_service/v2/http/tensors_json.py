@@ -12,7 +12,7 @@ import orjson
 
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import BYTES, Datatype, TensorError, element_count, reshaped
-from nnhal_hosting.politeness import in_turns
+from nnhal_hosting.interpreter_sharing import in_turns
 from nnhal_service.access import Charge
 from nnhal_service.v2.http.json_cut import MOST_DEPTH
 from nnhal_service.v2.http.json_lists import elements_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnhal.v1 import admin_pb2
-from nnhal_dashboard.pages.logs.selection import visible
+from nnhal_dashboard.pages.logs.page import visible
 from tests.support.dashboard import PageBrowser, ScriptedCollector, ScriptedContacts, device_process, framework_process
 
 

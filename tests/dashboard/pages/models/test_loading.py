@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from nnhal.errors import invalid_argument
+from nnhal_dashboard.pages.models.loading import config_json
 from nnhal_hosting.access import read_tokens
 from tests.dashboard.pages.models.scripted_models import browser_of, calls_of, script_of, served
 from tests.support.dashboard import NO_FORM_TOKEN, PageBrowser
@@ -98,3 +99,22 @@ def test_who_is_no_admin_changes_nothing(path: str, role: str, tmp_path: Path) -
     answer = browser.post(path, "/models", {"name": "net", "pin": ""}, files={"file": ("net.onnx", b"x")})
     assert answer.status_code == 403
     assert not any(calls_of(browser, method) for method in ("load", "unload", "apply"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"a":[' + b"[]," * 400_000 + b"0]}", "has 1200009 bytes, expected 1048576 at the most"),
+        (b"[" * 100_000, "configuration 'config.json'"),
+        (b"\xff", "configuration 'config.json'"),
+    ],
+)
+def test_what_is_no_configuration_is_refused(content: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match="configuration") as caught:
+        config_json("config.json", content)
+    assert message in str(caught.value)
+
+
+def test_a_configuration_is_passed_on() -> None:
+    assert json.loads(config_json("config.json", b'{"max_batch_size": 8}')) == {"max_batch_size": 8}
+    assert json.loads(config_json("config.pbtxt", b"max_batch_size: 8")) == {"max_batch_size": 8}

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 
 from nnhal_client import connect
+from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.settings import DashboardSettings
-from nnhal_dashboard.world.collector import Collector
 from tests.support.dashboard import PageBrowser
 from tests.support.front_door import Served, devices, front_door
 from tests.support.operated import model_state, operator_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnhal.reports import StepReport
 from nnhal.types import Copy
 from nnhal_client import RunReport
-from nnhal_dashboard.pages.trying.plans import OWN_PLAN
+from nnhal_dashboard.pages.trying.form import OWN_PLAN
 from nnhal_dashboard.pages.trying.running import TrialRun
 from nnhal_dashboard.pages.trying.times import shown_run
 

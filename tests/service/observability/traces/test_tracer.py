@@ -18,7 +18,7 @@ from nnhal_service.observability.traces.files import TraceFiles
 from nnhal_service.observability.traces.formats import triton_trace
 from nnhal_service.observability.traces.request_trace import RequestTrace
 from nnhal_service.serving import Batching, InferenceRequest, ServedModel, ServingConfig, ServingError
-from nnhal_service.serving.client_memory import to_array
+from nnhal_service.serving.requests.client_memory import to_array
 from tests.service.observability.conftest import Serve, infer
 from tests.support.onnx_models import random
 

@@ -16,7 +16,7 @@ from nnhal.arrays import Array
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.request import InferenceRequest
 from nnhal_service.v2.backend import RepositoryParameter
 from nnhal_service.v2.grpc import GrpcLimits
 from nnhal_service.v2.grpc.calls import ended

@@ -7,7 +7,7 @@ import pytest
 from grpc import RpcError
 
 from nnhal.inference.grpc_service_pb2 import ModelInferRequest
-from nnhal_service.serving.request import Parameter
+from nnhal_service.serving.requests.request import Parameter
 from tests.support.v2 import infer, raw_request
 from tests.support.v2_front import Served
 

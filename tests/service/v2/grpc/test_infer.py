@@ -14,7 +14,7 @@ from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.datatypes import DATATYPES, array_from_raw, datatype
 from nnhal.types import NO_DEADLINE
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.request import InferenceRequest
 from nnhal_service.v2.grpc.statuses import STATUS
 from tests.support.v2 import FakeModel, call, floats, in_bytes, infer, raw_request
 from tests.support.v2_front import Served, serving

@@ -15,7 +15,7 @@ from grpc import RpcError, StatusCode
 from nnhal.arrays import Array
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_service.access import RequestMemoryBudget
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.request import InferenceRequest
 from tests.support.v2 import FakeModel, infer, raw_request, streamed_in_bytes
 from tests.support.v2_front import Served, serving
 

@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from nnhal.arrays import Array
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.request import InferenceRequest
 from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
 from tests.support.serving import shared_loop
 from tests.support.v2 import (

@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 from grpc import RpcError, StatusCode
 
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal_service.serving.signature import TensorDescription
+from nnhal_service.serving.requests.signature import TensorDescription
 from tests.support.v2 import FakeModel, call
 from tests.support.v2_front import Served, serving
 

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import DATATYPES, array_from_raw, datatype, datatype_of, raw_from_array
-from nnhal_service.serving.request import InferenceRequest
-from nnhal_service.serving.signature import TensorDescription
+from nnhal_service.serving.requests.request import InferenceRequest
+from nnhal_service.serving.requests.signature import TensorDescription
 from tests.service.v2.http.conftest import MAX_BYTES, Served, serving
 from tests.support.v2 import FakeModel, floats
 

@@ -14,8 +14,8 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal_service.access import RequestMemoryBudget
-from nnhal_service.serving.client_memory import to_array
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.requests.client_memory import to_array
+from nnhal_service.serving.requests.request import InferenceRequest
 from tests.service.v2.http.conftest import Served, serving
 from tests.support.v2 import FakeModel
 from tests.support.waiting import wait_until

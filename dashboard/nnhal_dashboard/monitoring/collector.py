@@ -1,0 +1,275 @@
+"""Asks all processes once a second, and tells who listens."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import replace
+
+from nnhal.errors import NnhalError
+from nnhal.remote.supervisor import SupervisorControl
+from nnhal.v1 import framework_admin_pb2, supervisor_pb2
+from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_dashboard.monitoring.history import History
+from nnhal_dashboard.monitoring.logbook import Logbook
+from nnhal_dashboard.monitoring.observer import CLIENT_NAME, Answers, ProcessObserver
+from nnhal_dashboard.monitoring.plans import PlanBook
+from nnhal_dashboard.monitoring.problems import problems_of
+from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+from nnhal_dashboard.monitoring.targets import targets_of
+from nnhal_dashboard.settings import DashboardSettings
+from nnhal_hosting.logs import get_logger
+
+_EVERY_SECONDS = 1.0
+_SPREAD_SECONDS = 0.5
+"""Over how much of a round the questions are spread."""
+_ANSWER_SECONDS = 0.4
+"""How long a round waits; who answers later is in the next one."""
+_WATCHED_SECONDS = 5.0
+"""How long after the last look details are still gathered."""
+_WHOLE_ROUNDS = 2
+"""One round in so many asks for what each session owns, which takes a process milliseconds to list."""
+_KEPT = 500
+"""Events, and runs that went well, that are kept."""
+_TROUBLED_KEPT = 100
+"""Runs that failed or fell back which are kept: those that went well do not push them out."""
+_THREADS = 16
+_log = get_logger(__name__)
+
+
+class Collector:
+    """Keeps ``snapshot`` and ``history`` up to date from a thread of its own. Use it as a context.
+
+    ``contacts`` are for questions and changes besides, ``logbook`` has what processes log, ``plans``
+    those of models.
+    """
+
+    def __init__(self, settings: DashboardSettings, key: str = "") -> None:
+        """``key`` is the admin key, if no supervisor says it."""
+        self._settings = settings
+        self._given_key = self._key = key
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="ask")
+        self._observers: dict[str, ProcessObserver] = {}
+        self._supervisor: SupervisorControl | None = None
+        self._listeners: list[Callable[[Snapshot], None]] = []
+        self._looked = 0.0
+        self._event = 0
+        self._asking: (
+            Future[tuple[supervisor_pb2.ListProcessesResponse | None, list[supervisor_pb2.ProcessEvent], bool]] | None
+        ) = None
+        self._rounds = threading.Condition()
+        self._begun = self._ended = self._wanted = 0
+        self._stopped = False
+        self.snapshot = Snapshot()
+        self.history = History()
+        self.contacts = Contacts(settings.directory, lambda: self._key, lambda: self.snapshot)
+        self.logbook = Logbook(self.contacts, lambda: self.snapshot)
+        self.plans = PlanBook(self.contacts.framework)
+        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+
+    def __enter__(self) -> Collector:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._rounds:
+            self._stopped = True
+            self._rounds.notify_all()
+        self._thread.join()
+        for observer in self._observers.values():
+            observer.close()
+        self._hang_up()
+        self.contacts.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def listen(self, listener: Callable[[Snapshot], None]) -> None:
+        """Call ``listener`` after each round, in the collector's thread. It must not raise."""
+        self._listeners.append(listener)
+
+    def watch(self) -> None:
+        """Have details gathered for a while, without waiting for them."""
+        self._looked = time.monotonic()
+
+    def look(self) -> Snapshot:
+        """Return the latest snapshot for somebody who looks. Details are gathered while somebody does.
+
+        After a time in which nobody looked, the first look waits for the next round, so that details are there.
+        """
+        now = time.monotonic()
+        was_watched, self._looked = now - self._looked < _WATCHED_SECONDS, now
+        return self.snapshot if was_watched else self.refresh()
+
+    def refresh(self) -> Snapshot:
+        """Ask everybody now, and return what they say; called after something was changed."""
+        self._looked = time.monotonic()
+        with self._rounds:
+            wanted = self._wanted = self._begun + 1  # the round that is under way may have asked before the change
+            self._rounds.notify_all()
+            self._rounds.wait_for(lambda: self._ended >= wanted or self._stopped, 2 * _EVERY_SECONDS)
+        return self.snapshot
+
+    def _run(self) -> None:
+        while not self._stopped:
+            began = time.monotonic()
+            with self._rounds:
+                self._begun += 1
+            try:
+                self._collect()
+            except Exception:
+                _log.exception("a round of questions failed")
+            with self._rounds:
+                self._ended = self._begun
+                self._rounds.notify_all()
+                pause = max(0.0, began + _EVERY_SECONDS - time.monotonic())
+                self._rounds.wait_for(lambda: self._stopped or self._wanted > self._begun, pause)
+
+    def _collect(self) -> None:
+        watched = time.monotonic() - self._looked < _WATCHED_SECONDS
+        whole = watched and (self._begun % _WHOLE_ROUNDS == 0 or self._wanted >= self._begun)
+        supervisor, events = self._supervisor_answer()
+        last = self.snapshot
+        self._follow(supervisor, last.framework)
+        wait(self._ask(watched, whole), _ANSWER_SECONDS)
+        known = {id(o): o.answers for o in self._observers.values()}
+        processes = tuple(observer.take() for observer in self._observers.values())
+        fresh = [o.answers for o in self._observers.values() if o.answers is not known[id(o)]]
+        snapshot = self._snapshot(last, supervisor, events, processes, fresh)
+        self.history.add(snapshot)
+        self.snapshot = snapshot
+        for listener in self._listeners:
+            listener(snapshot)
+
+    def _ask(self, watched: bool, whole: bool) -> list[Future[Answers]]:
+        """Ask all processes one after the other: if all answered at once, requests would wait for a processor.
+
+        They are asked at once if somebody waits.
+        """
+        pause = _SPREAD_SECONDS / max(len(self._observers), 1)
+        questions = []
+        for observer in self._observers.values():
+            question = observer.ask(watched, whole)
+            if question is not None:
+                questions.append(question)
+                with self._rounds:
+                    self._rounds.wait_for(lambda: self._stopped or self._wanted >= self._begun, pause)
+        return questions
+
+    def _snapshot(
+        self,
+        last: Snapshot,
+        supervisor: supervisor_pb2.ListProcessesResponse | None,
+        events: list[supervisor_pb2.ProcessEvent],
+        processes: tuple[ObservedProcess, ...],
+        fresh: list[Answers],
+    ) -> Snapshot:
+        framework: framework_admin_pb2.GetFrameworkResponse | None = last.framework
+        live, finished, recordings = last.live, list(last.finished), last.recordings
+        for answers in fresh:
+            if answers.framework is not None:
+                framework = answers.framework
+                events += answers.framework.events
+            if answers.runs is not None:
+                live = tuple(answers.runs.live)
+                finished = _continued(finished, answers.runs.finished)
+                recordings = tuple(answers.runs.recordings)
+        host = next((process for process in processes if process.kind == "framework"), None)
+        if host is None or not host.answers:
+            live = ()
+        # A supervisor that was lost for a moment tells again what it told before.
+        told = {(event.at_ns, event.subject, event.kind): event for event in (*last.events, *events)}
+        merged = sorted(told.values(), key=lambda event: event.at_ns)[-_KEPT:]
+        snapshot = Snapshot(
+            last.number + 1,
+            time.time(),
+            time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+            supervisor,
+            processes,
+            framework,
+            live,
+            _kept_runs(finished),
+            recordings,
+            tuple(merged),
+        )
+        return replace(snapshot, problems=problems_of(snapshot))
+
+    def _follow(
+        self,
+        supervisor: supervisor_pb2.ListProcessesResponse | None,
+        framework: framework_admin_pb2.GetFrameworkResponse | None,
+    ) -> None:
+        """Observe the processes that there are now, and no others."""
+        observers: dict[str, ProcessObserver] = {}
+        for target in targets_of(self._settings, supervisor, framework):
+            observer = self._observers.pop(target.name, None)
+            if observer is not None and observer.target.directory != target.directory:
+                observer.close()
+                observer = None
+            if observer is None:
+                observer = ProcessObserver(target, self._key, self._pool)
+            observer.target = target
+            observers[target.name] = observer
+        for observer in self._observers.values():
+            observer.close()
+        self._observers = observers
+
+    def _supervisor_answer(
+        self,
+    ) -> tuple[supervisor_pb2.ListProcessesResponse | None, list[supervisor_pb2.ProcessEvent]]:
+        """What the supervisor says; what it said last, if it does not answer in time."""
+        if self._asking is None:
+            self._asking = self._pool.submit(self._ask_supervisor)
+        if not wait([self._asking], _ANSWER_SECONDS).done:
+            return self.snapshot.supervisor, []
+        asking, self._asking = self._asking, None
+        processes, events, is_new = asking.result()
+        if is_new:
+            for observer in self._observers.values():
+                observer.close()
+            self._observers = {}
+        return processes, events
+
+    def _ask_supervisor(
+        self,
+    ) -> tuple[supervisor_pb2.ListProcessesResponse | None, list[supervisor_pb2.ProcessEvent], bool]:
+        """Ask the supervisor; the last value says whether it is another one, with another key."""
+        is_new = False
+        try:
+            if self._supervisor is not None and self._supervisor.gone:
+                self._hang_up()
+            if self._supervisor is None:
+                self._supervisor = SupervisorControl(self._settings.directory, CLIENT_NAME, 2.0)
+                self._key = self._supervisor.admin_key()
+                self._event = 0
+                is_new = True
+            processes = self._supervisor.processes()
+            events = self._supervisor.events(self._event)
+            self._event = max([self._event, *(event.number for event in events)])
+        except NnhalError:
+            self._hang_up()
+            self._key = self._given_key or self._key
+            return None, [], False
+        return processes, events, is_new
+
+    def _hang_up(self) -> None:
+        supervisor, self._supervisor = self._supervisor, None
+        if supervisor is not None:
+            with suppress(NnhalError):
+                supervisor.close()
+
+
+def _continued(
+    known: list[framework_admin_pb2.FinishedRun], more: Sequence[framework_admin_pb2.FinishedRun]
+) -> list[framework_admin_pb2.FinishedRun]:
+    """Add runs to those that are known; a framework that was started again counts its runs anew."""
+    is_new = bool(known and more and more[0].number <= known[-1].number)
+    return [*more] if is_new else [*known, *more]
+
+
+def _kept_runs(finished: Sequence[framework_admin_pb2.FinishedRun]) -> tuple[framework_admin_pb2.FinishedRun, ...]:
+    """The last runs of both kinds, in order."""
+    well = [run for run in finished if not (run.error or run.fell_back)][-_KEPT:]
+    troubled = [run for run in finished if run.error or run.fell_back][-_TROUBLED_KEPT:]
+    return tuple(sorted((*well, *troubled), key=lambda run: run.number))

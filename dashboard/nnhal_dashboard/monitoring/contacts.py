@@ -1,0 +1,108 @@
+"""Sessions for what pages ask besides, and for what operators have done: one with each process, kept while it lives."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import DeadObjectError, NnhalError
+from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin, ProcessAdmin
+from nnhal.remote.supervisor import SupervisorControl
+from nnhal_dashboard.monitoring.observer import CLIENT_NAME
+from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+
+_PATIENCE_SECONDS = 5.0
+"""How long a process may be silent during a call; one that answers may take longer for it."""
+
+
+class _Session(Protocol):
+    @property
+    def gone(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+S = TypeVar("S", bound=_Session)
+
+
+class Contacts:
+    """Sessions by process. Safe to use from several threads.
+
+    Every method raises DeadObjectError if the process does not run, and TransportError if it does not answer.
+    """
+
+    def __init__(self, directory: Path, key: Callable[[], str], snapshot: Callable[[], Snapshot]) -> None:
+        """``directory`` is the supervisor's. ``key`` gives the admin key, ``snapshot`` what is known at the moment."""
+        self._directory = directory
+        self._key = key
+        self._snapshot = snapshot
+        self._lock = threading.Lock()
+        self._sessions: dict[tuple[str, str], _Session] = {}
+
+    def supervisor(self) -> SupervisorControl:
+        """Return a session with the supervisor."""
+        try:
+            return self._of(
+                "supervisor",
+                SupervisorControl,
+                str(self._directory),
+                lambda: SupervisorControl(self._directory, CLIENT_NAME, _PATIENCE_SECONDS),
+            )
+        except DeadObjectError as error:
+            raise DeadObjectError(f"no supervisor of nnhal is at {self._directory}: {error}") from error
+
+    def framework(self) -> FrameworkAdmin:
+        """Return a session with the framework."""
+        host = self._snapshot().host
+        if host is None:
+            raise DeadObjectError("no framework is known; start one with 'nnhal up'")
+        return self._of("framework", FrameworkAdmin, host.directory, lambda: FrameworkAdmin(*self._way(host)))
+
+    def device(self, name: str) -> DeviceAdmin:
+        """Return a session with a device. Raises LookupError if it is not known."""
+        process = self._known(name)
+        if process.kind != "device":
+            raise LookupError(f"{name} is a {process.kind}, expected a device")
+        return self._of("device", DeviceAdmin, process.directory, lambda: DeviceAdmin(*self._way(process)))
+
+    def process(self, name: str) -> ProcessAdmin:
+        """Return a session with a device or the framework. Raises LookupError if it is not known."""
+        return self.framework() if self._known(name).kind == "framework" else self.device(name)
+
+    def close(self) -> None:
+        """End all sessions."""
+        with self._lock:
+            sessions, self._sessions = list(self._sessions.values()), {}
+        for session in sessions:
+            with suppress(NnhalError):
+                session.close()
+
+    def _known(self, name: str) -> ObservedProcess:
+        process = self._snapshot().find(name)
+        if process is None:
+            raise LookupError(f"no process {name!r}")
+        return process
+
+    def _way(self, process: ObservedProcess) -> tuple[Endpoint, str, str, float]:
+        return Endpoint(Path(process.directory), process.kind), self._key(), CLIENT_NAME, _PATIENCE_SECONDS
+
+    def _of(self, kind: str, wanted: type[S], directory: str, connect: Callable[[], S]) -> S:
+        """Return the session that there is, or a new one if its process has ended."""
+        with self._lock:
+            session = self._sessions.get((kind, directory))
+        if isinstance(session, wanted) and not session.gone:
+            return session
+        made = connect()
+        with self._lock:
+            other = self._sessions.get((kind, directory))
+            if isinstance(other, wanted) and not other.gone:
+                made.close()
+                return other
+            self._sessions[kind, directory] = made
+        if other is not None:
+            other.close()
+        return made

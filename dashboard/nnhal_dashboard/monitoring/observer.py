@@ -1,0 +1,139 @@
+"""One process under observation: the session with it, and what it said last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from nnhal.errors import NnhalError
+from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
+from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin
+from nnhal.v1 import admin_pb2, framework_admin_pb2
+from nnhal_dashboard.monitoring.snapshot import ObservedProcess
+from nnhal_dashboard.monitoring.targets import ProcessTarget
+
+CLIENT_NAME = "nnhal-dashboard"
+_PATIENCE_SECONDS = 2.0
+"""How long a process may be silent during a call."""
+_SILENT_SECONDS = 1.5
+"""After so long without an answer a page says that a process is silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a process answered last. What it was not asked for is None."""
+
+    process: admin_pb2.GetProcessResponse | None = None
+    device: admin_pb2.GetDeviceResponse | None = None
+    limits: Sequence[admin_pb2.OperationLimit] = ()
+    identity: DeviceIdentity | None = None
+    description: DeviceDescription | None = None
+    framework: framework_admin_pb2.GetFrameworkResponse | None = None
+    runs: framework_admin_pb2.GetRunsResponse | None = None
+
+
+class ProcessObserver:
+    """Asks one process, one question after the other, in threads of a pool. For the collector's thread only."""
+
+    def __init__(self, target: ProcessTarget, key: str, pool: ThreadPoolExecutor) -> None:
+        """``key`` is the process's admin key."""
+        self.target = target
+        self.answers = Answers()
+        self._key = key
+        self._pool = pool
+        self._admin: DeviceAdmin | FrameworkAdmin | None = None
+        self._pending: Future[Answers] | None = None
+        self._asked = 0.0
+        self._silence = "it has not been asked yet"
+        self._last_run = self._last_event = 0
+
+    def ask(self, watched: bool, whole: bool) -> Future[Answers] | None:
+        """Ask, if the last question has been answered: for runs if somebody looks, for all sessions if ``whole``."""
+        if not self.target.directory or self.target.kind not in ("device", "framework"):
+            self._silence = ""
+            return None
+        if self._pending is None:
+            self._asked = time.monotonic()
+            self._pending = self._pool.submit(self._question, watched, whole)
+        return self._pending
+
+    def take(self) -> ObservedProcess:
+        """Take the answer if there is one, and describe the process as it is known now."""
+        if self._pending is not None and self._pending.done():
+            pending, self._pending = self._pending, None
+            error = pending.exception()
+            if error is None:
+                self.answers, self._silence = pending.result(), ""
+            elif isinstance(error, NnhalError):
+                self._silence = str(error)
+            else:
+                raise error
+        elif self._pending is not None and time.monotonic() - self._asked > _SILENT_SECONDS:
+            self._silence = f"it has not answered for {time.monotonic() - self._asked:.0f} s; it may have been stopped"
+        target, answers = self.target, self.answers
+        return ObservedProcess(
+            target.name,
+            target.kind,
+            target.directory,
+            target.supervised,
+            self._silence,
+            answers.process,
+            answers.device,
+            answers.limits,
+            answers.identity,
+            answers.description,
+        )
+
+    def close(self) -> None:
+        """End the session, once the last question has been answered."""
+        if self._pending is not None:
+            self._pending.add_done_callback(lambda _: self._hang_up())
+        else:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            with suppress(NnhalError):
+                admin.close()
+
+    def _question(self, watched: bool, whole: bool) -> Answers:
+        """Ask the process. Raises NnhalError."""
+        if self._admin is not None and self._admin.gone:
+            self._hang_up()
+        answers = self.answers
+        if self._admin is None:
+            answers = self._connect()
+        admin = self._admin
+        if isinstance(admin, DeviceAdmin):
+            answers = replace(answers, device=admin.device())
+        elif isinstance(admin, FrameworkAdmin):
+            framework = admin.framework(self._last_event)
+            runs = admin.runs(self._last_run) if watched else None
+            self._last_event = max([self._last_event, *(event.number for event in framework.events)])
+            if runs is not None:
+                self._last_run = max([self._last_run, *(run.number for run in runs.finished)])
+            answers = replace(answers, framework=framework, runs=runs)
+        if whole and admin is not None:
+            answers = replace(answers, process=admin.process())
+        return answers
+
+    def _connect(self) -> Answers:
+        endpoint = self.target.endpoint
+        if self.target.kind == "framework":
+            self._admin = FrameworkAdmin(endpoint, self._key, CLIENT_NAME, _PATIENCE_SECONDS)
+            self._last_run = self._last_event = 0
+            return Answers()
+        remote = RemoteDevice(endpoint, CLIENT_NAME, _PATIENCE_SECONDS)
+        try:
+            identity, description = remote.identity(_PATIENCE_SECONDS), None
+            with suppress(NnhalError):  # a device without a backend says no more than the HAL
+                description = remote.describe()
+        finally:
+            remote.close()
+        admin = self._admin = DeviceAdmin(endpoint, self._key, CLIENT_NAME, _PATIENCE_SECONDS)
+        limits = admin.device(with_limits=True).limits
+        return Answers(limits=limits, identity=identity, description=description)

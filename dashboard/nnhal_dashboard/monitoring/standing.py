@@ -1,0 +1,49 @@
+"""How devices and models fare with the framework."""
+
+from __future__ import annotations
+
+from nnhal.quantiles import quantile
+from nnhal.v1 import framework_admin_pb2
+from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
+
+_LONG_NS = 2 * 10**9
+_LONG_TIMES = 10
+"""A request waits for too long if it exceeds both: 2 s, and so many times what 99 % of the model's requests take."""
+
+
+def standing_of(snapshot: Snapshot, device: str) -> framework_admin_pb2.DeviceStanding | None:
+    """Return how a device fares with the framework; None if the framework does not know it, or is not known."""
+    framework = snapshot.framework
+    known = framework.devices if framework is not None else ()
+    return next((standing for standing in known if standing.name == device), None)
+
+
+def state_of(process: ObservedProcess, snapshot: Snapshot) -> str:
+    """Return the state of a process in one word, and ``draining`` for a device that the framework leaves alone."""
+    standing = standing_of(snapshot, process.name) if process.kind == "device" else None
+    return "draining" if process.state == "up" and standing is not None and standing.draining else process.state
+
+
+def requests_wait(model: framework_admin_pb2.ServedModelState) -> bool:
+    """Whether the oldest request of a model has waited or run for much longer than its requests take."""
+    usual = quantile(model.counts.durations, 0.99) or 0.0
+    return model.oldest_request_ns > max(_LONG_NS, _LONG_TIMES * usual)
+
+
+def wait_words(model: framework_admin_pb2.ServedModelState, snapshot: Snapshot) -> str:
+    """Say how long the oldest request of a model waits and for which device; empty if it does not wait for too long."""
+    if not requests_wait(model):
+        return ""
+    usual = quantile(model.counts.durations, 0.99)
+    than = f", while 99 % take at most {usual / 1e6:.3g} ms" if usual is not None else ""
+    text = f"oldest request waits {model.oldest_request_ns / 1e9:.0f} s{than}"
+    troubles = [f"{name}: {trouble}" for name in model.devices if (trouble := _trouble_of(name, snapshot))]
+    return "; ".join([text, *troubles]) if troubles else f"{text}; it runs on {', '.join(model.devices)}"
+
+
+def _trouble_of(device: str, snapshot: Snapshot) -> str:
+    """Why a device does not run what it was given; empty if nobody knows a reason."""
+    standing, process = standing_of(snapshot, device), snapshot.find(device)
+    if standing is not None and not standing.available:
+        return standing.reason
+    return process.silence if process is not None else ""

@@ -1,0 +1,136 @@
+"""The arguments of a request that lie in device memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from nnhal.errors import invalid_argument
+from nnhal.memory import GuardedRegion
+from nnhal.types.layout import Dimensions
+from nnhal_devices.driver import Argument
+from nnhal_devices.host.memory.device_memory import ArgumentRole, DeviceBuffer
+from nnhal_devices.host.memory.staging import Staged, UsedPool
+
+
+class BufferUse(NamedTuple):
+    """One argument of a request in device memory, with the dimensions that model and request give."""
+
+    role: ArgumentRole
+    buffer: DeviceBuffer
+    dimensions: Dimensions
+
+
+class BufferUses:
+    """All arguments of one request that lie in device memory."""
+
+    def __init__(self, inputs: Sequence[BufferUse], outputs: Sequence[BufferUse]) -> None:
+        """Raises INVALID_ARGUMENT if a buffer lacks a role, or is an output and another argument as well."""
+        for use in (*inputs, *outputs):
+            use.buffer.require_role(use.role)
+        written = [use.buffer for use in outputs]
+        for use in outputs:
+            if written.count(use.buffer) > 1 or any(other.buffer is use.buffer for other in inputs):
+                invalid_argument(f"{use.role} is a buffer that another argument of the request uses too")
+        self._inputs = tuple(inputs)
+        self._outputs = tuple(outputs)
+        self._roles = tuple((use.buffer, use.role) for use in (*inputs, *outputs))
+
+    @property
+    def buffers(self) -> list[DeviceBuffer]:
+        """The buffers that the arguments lie in."""
+        return [buffer for buffer, _ in self._roles]
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The buffers' versions: they change whenever the arguments have to be bound again."""
+        return tuple([buffer.version for buffer, _ in self._roles])
+
+    def require_alive(self) -> None:
+        """Check that no buffer was released: no execution may begin then. Raises INVALID_ARGUMENT."""
+        for buffer, role in self._roles:
+            buffer.require_alive(role)
+
+    def require_launchable(self) -> None:
+        """Check what is known before the fences have signalled. Raises HalError.
+
+        It changes no state: executions that come before this one may still write the same buffers.
+        """
+        self.require_alive()
+        for use in self._inputs:
+            use.buffer.require_readable(use.dimensions, use.role)
+        for use in self._outputs:
+            use.buffer.require_writable(use.dimensions, use.role)
+
+    def require_ready(self) -> None:
+        """Check what may have changed since the arguments were bound. Raises HalError."""
+        for buffer, role in self._roles:
+            buffer.require_ready(role)
+
+    def fill(self, inputs: list[Argument], outputs: list[Argument]) -> None:
+        """Put the buffers' memory into the arguments of a request. Raises HalError."""
+        for use in self._inputs:
+            inputs[use.role.index] = use.buffer.input(use.dimensions, use.role)
+        for use in self._outputs:
+            outputs[use.role.index] = use.buffer.output(use.dimensions, use.role)
+
+    def make_room(self, dimensions: Sequence[Dimensions]) -> bool:
+        """Grow the buffers of outputs of these dimensions, and return whether any had to grow."""
+        grown = [use.buffer.make_room(dimensions[use.role.index]) for use in self._outputs]
+        return any(grown)
+
+    def begin(self) -> None:
+        """Note that an execution was launched."""
+        for use in self._outputs:
+            use.buffer.begin_write()
+
+    def end(self) -> None:
+        """Note that a launched execution has ended."""
+        for use in self._outputs:
+            use.buffer.end_write()
+
+    def wrote(self, outputs: Sequence[Dimensions]) -> None:
+        """Note that an execution has written its outputs. Raises GENERAL_FAILURE if a buffer cannot have its shape."""
+        for use in self._outputs:
+            use.buffer.wrote(outputs[use.role.index])
+
+    def spoil(self) -> None:
+        """Note that an execution has failed: its outputs are uninitialised."""
+        for use in self._outputs:
+            use.buffer.spoil()
+
+    def is_output(self, index: int) -> bool:
+        """Whether output ``index`` lies in device memory."""
+        return any(use.role.index == index for use in self._outputs)
+
+
+def empty_argument(dimensions: Dimensions) -> Argument:
+    """The placeholder for an argument in device memory until a run binds it."""
+    return Argument(np.empty(0, np.uint8), dimensions)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundArguments:
+    """The arguments of a request with their memory."""
+
+    inputs: list[Argument]
+
+    outputs: list[Argument]
+
+    staged_inputs: Sequence[Staged]
+    """The inputs that are copied in before a run."""
+
+    staged_outputs: Sequence[Staged]
+    """The outputs that are copied out after a run."""
+
+    uses: BufferUses | None
+    """The arguments in device memory, if any."""
+
+    guarded: Sequence[GuardedRegion]
+    """The mapped files that may shrink, in which arguments lie."""
+
+    pools: Sequence[UsedPool]
+    """Those that arguments lie in."""

@@ -1,0 +1,261 @@
+"""Memory domains: buffers that the device owns, usable in declared roles only, and their state."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar, NamedTuple
+
+from nnhal.arrays import Bytes
+from nnhal.errors import general_failure, invalid_argument
+from nnhal.memory import FilePool, open_pool, validate_pool
+from nnhal.types import Memory, Operand
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fully_specified, is_scalar
+from nnhal_devices.driver import Argument
+from nnhal_devices.host.memory.budget import DeviceMemoryBudget
+from nnhal_devices.host.memory.counters import Counters
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentRole:
+    """One argument of one prepared model, known by its identity: the same model prepared twice has two."""
+
+    prepared: object
+    is_output: bool
+    index: int
+
+    def __str__(self) -> str:
+        return f"{'output' if self.is_output else 'input'} {self.index}"
+
+
+class BufferContents(NamedTuple):
+    """What a buffer holds at a moment."""
+
+    bytes: int
+    """Those that it occupies."""
+
+    dimensions: Dimensions
+    is_initialised: bool
+
+
+class DeviceBuffer:
+    """A buffer with its state. Safe to use from several threads: a race leaves only the data undefined.
+
+    Its bytes are in the device's memory. ``_storage`` is the host's view of them, which is fetched before it is read,
+    and stored after it was written. ``version`` changes with all that an execution is bound to: the address of the
+    bytes, and their dimensions.
+    """
+
+    kind: ClassVar[str] = "buffer"
+
+    def __init__(
+        self,
+        operand: Operand,
+        dimensions: Dimensions,
+        roles: Iterable[ArgumentRole],
+        budget: DeviceMemoryBudget,
+        counters: Counters,
+    ) -> None:
+        """For values like ``operand``, of combined ``dimensions``. Raises GENERAL_FAILURE if memory is short."""
+        self.type = operand.type
+        self._initial = self.initial_dimensions = dimensions
+        self.roles = frozenset(roles)
+        self._budget = budget
+        self._counters = counters
+        self._lock = threading.Lock()
+        self._growing = threading.Lock()
+        self._current = dimensions
+        self._filled = 0
+        self._initialised = False
+        self._writers = 0
+        self._released = False
+        self._storage = budget.allocate(self._size(dimensions) or 0)
+        self.version = 0
+
+    def release(self) -> None:
+        """Release it for the client: no execution may begin to use it, and those that run keep its memory."""
+        self._released = True
+
+    @property
+    def contents(self) -> BufferContents:
+        """What it holds now."""
+        with self._lock:
+            return BufferContents(len(self._storage), self._current, self._initialised)
+
+    def values(self) -> tuple[Bytes, Dimensions] | None:
+        """Return a copy of what it holds, with its dimensions; None if it is uninitialised. Raises HalError."""
+        with self._lock:
+            current, storage, initialised, filled = self._current, self._storage, self._initialised, self._filled
+        if not initialised:
+            return None
+        self._budget.memory.fetch(storage[:filled])
+        return storage[:filled].copy(), current
+
+    def copy_from(self, source: Memory, dimensions: Dimensions) -> None:
+        """IBuffer.copyFrom. Raises INVALID_ARGUMENT or GENERAL_FAILURE, and leaves the buffer uninitialised then."""
+        try:
+            given = self._dimensions_of_copy(dimensions)
+            size = self._size(given) or 0
+            self._require_size(validate_pool(source, "the source"), size, "source", given)
+            pool = open_pool(source, writable=False)
+            storage = self._storage_for(size)
+            storage[:size] = pool.read(0, size) if isinstance(pool, FilePool) else pool.view(0, size)
+            self._budget.memory.store(storage[:size])
+        except BaseException:
+            self.spoil()
+            raise
+        self._counters.add_buffer_copy(size, is_output=False)
+        self._become(given)
+
+    def copy_to(self, destination: Memory) -> None:
+        """IBuffer.copyTo. Raises INVALID_ARGUMENT or GENERAL_FAILURE; the state stays as it is."""
+        available = validate_pool(destination, "the destination")
+        with self._lock:
+            current, storage, initialised, filled = self._current, self._storage, self._initialised, self._filled
+        size = filled if initialised else self._size(current)
+        if size is not None:
+            self._require_size(available, size, "destination", current)
+        if not initialised or size is None:
+            general_failure("the buffer is uninitialised: nothing was copied or written to it yet, or that failed")
+        pool = open_pool(destination, writable=True)
+        self._budget.memory.fetch(storage[:size])
+        pool.write(0, storage[:size])
+        self._counters.add_buffer_copy(size, is_output=True)
+
+    def require_role(self, role: ArgumentRole) -> None:
+        """Raise INVALID_ARGUMENT if the buffer was not allocated for this role."""
+        if role not in self.roles:
+            invalid_argument(f"{role}: the buffer has no such role for this prepared model")
+
+    def require_alive(self, role: ArgumentRole) -> None:
+        """Raise INVALID_ARGUMENT if the buffer was released: no execution may begin."""
+        if self._released:
+            invalid_argument(f"{role} is a buffer that was released")
+
+    def require_readable(self, dimensions: Dimensions, role: ArgumentRole) -> None:
+        """Check it as an input, unless a launched execution has yet to write it. Raises as ``input``."""
+        if not self._writers:
+            self.input(dimensions, role)
+
+    def require_writable(self, dimensions: Dimensions, role: ArgumentRole) -> Dimensions:
+        """Combine the dimensions that model, request and buffer give for it as an output.
+
+        Raises INVALID_ARGUMENT if they contradict each other.
+        """
+        combined = combine(self._initial, dimensions)
+        if combined is None:
+            invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {describe(self._initial)}")
+        return combined
+
+    def input(self, dimensions: Dimensions, role: ArgumentRole) -> Argument:
+        """The argument for an input, with the dimensions that model and request give.
+
+        Raises GENERAL_FAILURE if the buffer is uninitialised, INVALID_ARGUMENT if it has other dimensions.
+        """
+        with self._lock:
+            if not self._initialised:
+                general_failure(f"{role} is an uninitialised buffer")
+            if not _within(dimensions, self._current):
+                invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {list(self._current)}")
+            return Argument(self._storage[: self._filled], self._current)
+
+    def output(self, dimensions: Dimensions, role: ArgumentRole) -> Argument:
+        """The argument for an output. Raises as ``require_writable``, and GENERAL_FAILURE if memory is short."""
+        combined = self.require_writable(dimensions, role)
+        size = self._size(combined)
+        return Argument(self._storage if size is None else self._storage_for(size)[:size], combined)
+
+    def require_ready(self, role: ArgumentRole) -> None:
+        """Check what may have changed since it was bound. Raises GENERAL_FAILURE if an input is uninitialised."""
+        if not role.is_output and not self._initialised:
+            general_failure(f"{role} is an uninitialised buffer")
+
+    def make_room(self, dimensions: Dimensions) -> bool:
+        """Grow it for an output of these dimensions, and return whether it had to grow. Raises GENERAL_FAILURE."""
+        size = self._size(dimensions)
+        if size is None or size <= len(self._storage) or not _within(self._initial, dimensions):
+            return False
+        self._storage_for(size)
+        return True
+
+    def begin_write(self) -> None:
+        """Note that an execution that will write it was launched."""
+        with self._lock:
+            self._writers += 1
+
+    def end_write(self) -> None:
+        """Note that the execution has ended; it has called ``wrote`` or ``spoil`` before."""
+        with self._lock:
+            self._writers -= 1
+
+    def wrote(self, dimensions: Dimensions) -> None:
+        """Note that an execution has filled it. Raises GENERAL_FAILURE if it cannot have these dimensions."""
+        if not _within(self._initial, dimensions):
+            self.spoil()
+            general_failure(f"an output has dimensions {list(dimensions)}, its buffer {describe(self._initial)}")
+        self._become(dimensions)
+
+    def spoil(self) -> None:
+        """Make it uninitialised: an execution or a copy that was to fill it has failed."""
+        self._initialised = False
+
+    def _become(self, dimensions: Dimensions) -> None:
+        with self._lock:
+            if self._current != dimensions:
+                self._current = dimensions
+                self.version += 1
+            self._filled = ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
+            self._initialised = True
+
+    def _storage_for(self, size: int) -> Bytes:
+        """The memory, replaced by a larger one if it is too small. Views keep the smaller one alive."""
+        if len(self._storage) >= size:
+            return self._storage
+        with self._growing:
+            if len(self._storage) < size:
+                storage = self._budget.allocate(size)
+                if self._initialised:  # the caller may fail before it writes
+                    self._carry_over(self._storage[: self._filled], storage[: self._filled])
+                with self._lock:
+                    self._storage = storage
+                    self.version += 1
+            return self._storage
+
+    def _carry_over(self, old: Bytes, new: Bytes) -> None:
+        """Copy the values from one memory to another. Raises HalError."""
+        self._budget.memory.fetch(old)
+        new[:] = old
+        self._budget.memory.store(new)
+
+    def _dimensions_of_copy(self, dimensions: Dimensions) -> Dimensions:
+        if min(dimensions, default=0) < 0:
+            invalid_argument(f"dimensions {list(dimensions)}, expected none below 0")
+        if is_scalar(self.type) and dimensions:
+            invalid_argument(f"dimensions {describe(dimensions)} for a scalar")
+        combined = combine(self._initial, dimensions)
+        if combined is None or (dimensions and 0 in dimensions):
+            invalid_argument(
+                f"dimensions {describe(dimensions)}, expected all known and like the buffer's {describe(self._initial)}"
+            )
+        if self._size(combined) is None:
+            invalid_argument(f"no dimensions for a buffer of {describe(self._initial)}, expected all of them")
+        return combined
+
+    def _require_size(self, available: int, size: int, what: str, dimensions: Dimensions) -> None:
+        if available != size:
+            invalid_argument(
+                f"a {what} of {available} bytes, expected {size} for a buffer of dimensions {describe(dimensions)}"
+            )
+
+    def _size(self, dimensions: Dimensions) -> int | None:
+        """Size in bytes; None if it does not follow from the dimensions."""
+        if not fully_specified(self.type, dimensions):
+            return None
+        return ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
+
+
+def _within(stated: Dimensions, actual: Dimensions) -> bool:
+    """Whether ``actual`` fits ``stated``. A 0 in ``stated`` is an unknown axis, one in ``actual`` an empty axis."""
+    return not stated or (len(stated) == len(actual) and all(s in (0, a) for s, a in zip(stated, actual, strict=True)))

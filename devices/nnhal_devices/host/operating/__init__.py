@@ -1,0 +1,1 @@
+"""What a device tells its operators, and does for them."""

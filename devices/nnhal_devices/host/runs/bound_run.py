@@ -1,0 +1,233 @@
+"""A prepared model's workload bound to the memory of a request: one run of it, from copying in to copying out.
+
+Arguments in device memory are bound when it runs, and again when their buffers have changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from nnhal.clock import now_ns
+from nnhal.errors import general_failure
+from nnhal.memory import MemoryGuard
+from nnhal.resolved import ResolvedModel
+from nnhal.types import NO_SPAN, ExecutionResult, OutputShape, Priority, Span, Timing
+from nnhal.types.layout import Dimensions, describe
+from nnhal_devices.backend import MemoryManager
+from nnhal_devices.driver import DONE, AsynchronousWorkload, BoundWorkload, Control, Outcome, Workload
+from nnhal_devices.host.memory.arguments import BoundArguments, BufferUses
+from nnhal_devices.host.memory.counters import Counters
+from nnhal_devices.host.memory.staging import NO_STAGING, Staging, copy_in, copy_out
+from nnhal_devices.host.runs.run_results import SUCCESS, RunResults
+from nnhal_devices.host.runs.scheduler import Scheduler
+
+Conclude = Callable[[], tuple[ExecutionResult, Staging]]
+_PLAIN_SUCCESS = (SUCCESS, NO_STAGING)
+
+
+class RunOwner(Protocol):
+    """The session that an execution belongs to."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+
+class RunnableModel(Protocol):
+    """What an execution needs of its prepared model, which it keeps alive."""
+
+    model: ResolvedModel
+    workload: Workload
+    priority: Priority
+    memory_manager: MemoryManager | None
+    scheduler: Scheduler
+    counters: Counters
+    element_sizes: Mapping[int, int]
+    guard: MemoryGuard | None
+
+    @property
+    def owner(self) -> RunOwner:
+        """The session that it belongs to: executions of one owner are ordered among themselves."""
+        ...
+
+    @property
+    def begins_at_once(self) -> bool:
+        """Whether an execution would wait for nothing now."""
+        ...
+
+
+class BoundRun:
+    """What an execution does once it is admitted. One run at a time."""
+
+    def __init__(self, prepared: RunnableModel, arguments: BoundArguments, measures: bool) -> None:
+        """Bind the workload, unless arguments lie in device memory. ``measures``: whether runs are timed."""
+        self._uses = arguments.uses
+        self._measures = measures
+        self._arguments = arguments
+        self._model_workload = prepared.workload
+        self._memory_manager = prepared.memory_manager
+        self._counters = prepared.counters
+        self._guard = prepared.guard if arguments.guarded else None
+        self._is_direct = self._memory_manager is None and self._uses is None and self._guard is None
+        self._plain = not (measures or arguments.staged_inputs or arguments.staged_outputs)
+        self._results = RunResults(prepared.model, prepared.element_sizes)
+        self._bound_versions: tuple[int, ...] | None = None
+        self._bound_inputs = arguments.inputs  # held for the workload: a buffer that grows drops its smaller memory
+        self._bound_outputs = arguments.outputs
+        # The output shapes, if the buffers give dimensions that model and request leave unknown.
+        self._known_from_buffers: tuple[OutputShape, ...] = ()
+        self._workload: BoundWorkload
+        if self._uses is None:
+            self._workload = prepared.workload.bind(arguments.inputs, arguments.outputs)
+
+    @property
+    def output_dimensions(self) -> list[Dimensions]:
+        """The dimensions of the outputs that are bound now, 0 for those that are unknown."""
+        return [output.dimensions for output in self._bound_outputs]
+
+    @property
+    def unknown_output(self) -> int | None:
+        """The first output of which not all dimensions are known before a run."""
+        return self._results.unknown_output(self._arguments.outputs)
+
+    @property
+    def queued_workload(self) -> AsynchronousWorkload | None:
+        """What its runs are enqueued with; None if they do not go to a command queue."""
+        if self._uses is not None or self._arguments.guarded or not isinstance(self._workload, AsynchronousWorkload):
+            return None
+        return self._workload
+
+    def run(self, control: Control, started: int) -> tuple[ExecutionResult, Staging]:
+        """Run it. Raises HalError. ``started`` says when the call came, in ns of ``perf_counter``, if it measures."""
+        if self._is_direct:
+            return self._run_workload(control, started)
+        manager = self._memory_manager
+        if manager is None:
+            return self._run_in_memory(control, started)
+        manager.acquire()
+        try:
+            return self._run_in_memory(control, started)
+        finally:
+            manager.release()
+
+    def enqueue(self, workload: AsynchronousWorkload, control: Control, started: int) -> Conclude:
+        """Enqueue a run with its ``queued_workload``; return what concludes it after a sync. Raises HalError."""
+        staging = NO_STAGING if self._plain else Staging()
+        if self._arguments.staged_inputs:
+            copy_in(self._arguments.staged_inputs, staging)
+        entered, begun = now_ns(), time.perf_counter_ns()
+        pending = workload.enqueue(control)
+
+        def conclude() -> tuple[ExecutionResult, Staging]:
+            outcome = pending.result()
+            # From when the queue began it: the wait for a sync is not the device's work.
+            span = Span(entered) if outcome.span == NO_SPAN else outcome.span
+            return self._measured(outcome, begun, started, staging, span)
+
+        return conclude
+
+    def _run_in_memory(self, control: Control, started: int) -> tuple[ExecutionResult, Staging]:
+        uses = self._uses
+        if uses is None:
+            return self._run_guarded(control, started)
+        self._bind(uses)  # if this fails, nothing has been written
+        try:
+            result, staging = self._run_guarded(control, started)
+            if result.output_sufficient_size:
+                if self._known_from_buffers and not result.output_shapes:
+                    result = replace(result, output_shapes=self._known_from_buffers)
+                shapes = result.output_shapes or self._bound_outputs
+                uses.wrote([shape.dimensions for shape in shapes])
+            else:
+                _require_room(uses, result)
+                uses.spoil()
+        except BaseException:
+            uses.spoil()
+            raise
+        return result, staging
+
+    def _bind(self, uses: BufferUses) -> None:
+        """Bind the workload to the buffers as they are now."""
+        versions = uses.versions
+        if versions == self._bound_versions:
+            uses.require_ready()
+            return
+        self._bound_versions = None
+        self._results.forget()
+        inputs, outputs = list(self._arguments.inputs), list(self._arguments.outputs)
+        uses.fill(inputs, outputs)
+        self._workload = self._model_workload.bind(inputs, outputs)
+        self._bound_inputs, self._bound_outputs = inputs, outputs
+        differ = any(a.dimensions != b.dimensions for a, b in zip(outputs, self._arguments.outputs, strict=True))
+        self._known_from_buffers = tuple(OutputShape(a.dimensions) for a in outputs) if differ else ()
+        self._bound_versions = versions
+
+    def _run_guarded(self, control: Control, started: int) -> tuple[ExecutionResult, Staging]:
+        if self._guard is None:
+            return self._run_workload(control, started)
+        with self._guard.use(self._arguments.guarded):
+            return self._run_workload(control, started)
+
+    def _run_workload(self, control: Control, started: int) -> tuple[ExecutionResult, Staging]:
+        if self._plain:
+            outcome = self._workload.run(control)
+            if outcome is DONE:
+                return _PLAIN_SUCCESS
+            return self._conclude(self._with_room(outcome, control), NO_STAGING)
+        entered, staging = now_ns(), Staging()
+        if self._arguments.staged_inputs:
+            copy_in(self._arguments.staged_inputs, staging)
+        begun = time.perf_counter_ns()
+        outcome = self._with_room(self._workload.run(control), control)
+        return self._measured(outcome, begun, started, staging, Span(entered))
+
+    def _measured(
+        self, outcome: Outcome, begun: int, started: int, staging: Staging, span: Span
+    ) -> tuple[ExecutionResult, Staging]:
+        """Conclude a run and add how long it took. It began at ``begun``, the call at ``started``, in ns.
+
+        ``span`` is the time of the run; without an end, it ends now.
+        """
+        took = time.perf_counter_ns() - begun
+        result, staging = self._conclude(outcome, staging)
+        if self._measures and result.output_sufficient_size:
+            staging.span = span if span.ended_ns >= 0 else Span(span.started_ns, now_ns())
+            # Modelled time replaces the emulator's own in the driver's time too, which is thus never the shorter one.
+            # What the driver has copied counts as driver's time, as what the host has staged does.
+            copying = sum(copy.ended_ns - copy.started_ns for copy in outcome.copies if not copy.injected)
+            on_device = max(took - copying, 0) if outcome.time_on_device_ns is None else outcome.time_on_device_ns
+            in_driver = time.perf_counter_ns() - started - took + copying + on_device
+            result = replace(result, timing=Timing(on_device, in_driver))
+        return result, staging
+
+    def _with_room(self, outcome: Outcome, control: Control) -> Outcome:
+        """The outcome, or that of a second run if a device buffer of unknown size had to grow first."""
+        if self._uses is None or not outcome.dimensions or not self._uses.make_room(outcome.dimensions):
+            return outcome
+        self._bind(self._uses)
+        again = self._workload.run(control)
+        return replace(again, copies=outcome.copies + again.copies) if outcome.copies else again
+
+    def _conclude(self, outcome: Outcome, staging: Staging) -> tuple[ExecutionResult, Staging]:
+        """Copy staged outputs out if all outputs fit, and return the shapes. What the driver has copied is counted."""
+        result = self._results.of(outcome, self._bound_outputs)
+        if outcome.copies:
+            staging = Staging() if staging is NO_STAGING else staging
+            for copy in outcome.copies:
+                staging.add(copy)
+            self._counters.add_copies(outcome.copies)
+        if self._arguments.staged_outputs and result.output_sufficient_size:
+            copy_out(self._arguments.staged_outputs, staging)
+        if staging is not NO_STAGING:
+            self._counters.add_staged(staging.bytes)
+        return result, staging
+
+
+def _require_room(uses: BufferUses, result: ExecutionResult) -> None:
+    for number, shape in enumerate(result.output_shapes):
+        if not shape.is_sufficient and uses.is_output(number):
+            general_failure(f"output {number} of {describe(shape.dimensions)} does not fit its device buffer")

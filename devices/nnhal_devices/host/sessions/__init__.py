@@ -1,0 +1,1 @@
+"""What clients have: models, prepared ones, and the sessions that own them."""

@@ -1,0 +1,157 @@
+"""What one session of a device owns."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from nnhal.link import Channel
+from nnhal.memory import CopyBudget
+from nnhal_devices.backend import BackendContext
+from nnhal_devices.host.memory.device_memory import DeviceBuffer
+from nnhal_devices.host.runs.burst import Burst
+from nnhal_devices.host.runs.execution import Execution
+from nnhal_devices.host.runs.launches import FencedExecutionCallback, Interrupt, Launches
+from nnhal_devices.host.runs.prepared_model import PreparedModel
+from nnhal_devices.host.sessions.models import SessionModels
+from nnhal_devices.host.sessions.networks import Networks
+from nnhal_hosting.link_server import Session
+from nnhal_hosting.polling import Work
+from nnhal_hosting.sessions import Ownership, Sessions
+
+Exchange = Callable[[], Work | None]
+"""Receives a message of a channel, and returns the work that it leaves."""
+OnChannel = Callable[[str, "ClientSession", Channel, Exchange], Exchange]
+"""Given the name of a channel, its client, the channel and its exchanges, returns those that take their place."""
+
+
+class Runner(ABC):
+    """Runs one execution of a session whenever it is asked to over a socket. It ends when the execution is released."""
+
+    def __init__(self, execution: Execution, handle: int) -> None:
+        """``handle`` is the execution's."""
+        self.execution = execution
+        self.handle = handle
+
+    @abstractmethod
+    def end(self) -> None:
+        """Shut its sockets down; harmless when repeated."""
+
+
+R = TypeVar("R", bound=Runner)
+
+
+class ClientSession(Ownership):
+    """The HAL's objects of one session, by handle. A device buffer's handle is its token as well."""
+
+    def __init__(
+        self,
+        session: Session,
+        context: BackendContext | None = None,
+        copies: CopyBudget | None = None,
+        on_channel: OnChannel | None = None,
+    ) -> None:
+        """``context`` is notified of the session's networks; ``copies`` limits copies of constants.
+
+        ``on_channel`` is given each channel with its name and exchanges, and returns those that take their place.
+        """
+        self._on_channel = on_channel
+        self.launched = Launches()
+        self.interrupt = Interrupt()
+        self._releasing = threading.Lock()
+        self._run_channels: dict[int, Runner] = {}
+        self._runners: dict[int, list[int]] = {}
+        session.on_close(self.interrupt.end)
+        self.models = SessionModels(session.descriptors.get, copies)
+        session.on_close(self.models.close)
+        self.networks = Networks(context)
+        session.on_close(self.networks.close)
+        session.on_close(self._drop_runners)  # callbacks run last first: after the session's objects are gone
+        super().__init__(session)
+
+    def prepared_model(self, handle: int) -> PreparedModel:
+        """Return a prepared model. Raises INVALID_ARGUMENT."""
+        return self.get(handle, PreparedModel, "prepared model")
+
+    def execution(self, handle: int) -> Execution:
+        """Return a reusable execution. Raises INVALID_ARGUMENT."""
+        return self.get(handle, Execution, "execution")
+
+    def burst(self, handle: int) -> Burst:
+        """Return a burst. Raises INVALID_ARGUMENT."""
+        return self.get(handle, Burst, "burst")
+
+    def buffer(self, token: int) -> DeviceBuffer:
+        """Return a device buffer. Raises INVALID_ARGUMENT."""
+        return self.get(token, DeviceBuffer, "device buffer")
+
+    def callback(self, handle: int) -> FencedExecutionCallback:
+        """Return the callback of a fenced execution. Raises INVALID_ARGUMENT."""
+        return self.get(handle, FencedExecutionCallback, "callback")
+
+    def run_channel(self, handle: int, make: Callable[[Execution], R]) -> R:
+        """Return the run channel of an execution, made at the first call. Raises INVALID_ARGUMENT."""
+        with self._releasing:
+            execution = self.execution(handle)
+            if handle not in self._run_channels:
+                self._run_channels[handle] = make(execution)
+            return cast(R, self._run_channels[handle])
+
+    def serve_exchanges(
+        self,
+        channel: Channel,
+        name: str,
+        exchange: Exchange,
+        ended: Callable[[], object] = lambda: None,
+        in_turn: bool = False,
+    ) -> None:
+        """Serve a channel as every session does. Raises as there."""
+        if self._on_channel is not None:
+            exchange = self._on_channel(name, self, channel, exchange)
+        super().serve_exchanges(channel, name, exchange, ended, in_turn)
+
+    @property
+    def run_channels(self) -> int:
+        """How many executions have run channels."""
+        return len(self._run_channels)
+
+    def add_runner(self, runner: Runner) -> int:
+        """Own what runs an execution, is released with it, and has a handle of its own, which is returned.
+
+        Raises as ``add``, and INVALID_ARGUMENT if the execution has been released.
+        """
+        with self._releasing:
+            self.execution(runner.handle)
+            number = self.add(runner)
+            self._runners.setdefault(runner.handle, []).append(number)
+            return number
+
+    def release(self, handle: int) -> object | None:
+        """Release an object and return it; whatever else needs it keeps it alive. Unknown handles do no harm.
+
+        No execution may begin to use a released device buffer. What runs a released execution ends.
+        """
+        with self._releasing:
+            item = super().release(handle)
+            channel = self._run_channels.pop(handle, None)
+            runners = [super(ClientSession, self).release(number) for number in self._runners.pop(handle, ())]
+            if isinstance(item, Runner) and item.handle in self._runners:
+                self._runners[item.handle].remove(handle)
+        for runner in (channel, item, *runners):
+            if isinstance(runner, Runner):
+                runner.end()
+        if isinstance(item, DeviceBuffer):
+            item.release()
+        return item
+
+    def _drop_runners(self) -> None:
+        """Break the reference cycle: they refer to executions, those to prepared models, and those to this session."""
+        with self._releasing:
+            self._run_channels.clear()
+            self._runners.clear()
+
+
+ClientSessions = Sessions[ClientSession]
+"""The sessions of all clients of a device process."""

@@ -1,1 +1,0 @@
-"""grpc.health.v1 of a process."""

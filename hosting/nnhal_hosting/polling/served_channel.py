@@ -1,0 +1,78 @@
+"""A channel that is served."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable
+
+from nnhal.link import Channel, ChannelClosedError
+from nnhal_hosting.polling.work import Work
+
+Exchange = Callable[[], Work | None]
+Ended = Callable[[BaseException], None]
+_ATTENTION_MS = 50
+"""How long a thread that has done long work for a channel waits for the next call on it."""
+
+
+class ServedChannel:
+    """A channel, and what is done with it. One thread at a time uses it, but for the work of earlier exchanges."""
+
+    __slots__ = ("_ended", "_exchange", "channel", "error", "in_turn", "number")
+
+    def __init__(self, channel: Channel, exchange: Exchange, ended: Ended, in_turn: bool) -> None:
+        self.channel = channel
+        self.number = channel.fileno()
+        self.in_turn = in_turn
+        self._exchange = exchange
+        self._ended = ended
+        self.error: BaseException | None = None
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the channel had no room for an answer: it is sent before the next exchange."""
+        return self.channel.has_unsent and self.error is None
+
+    @property
+    def events(self) -> int:
+        """What to wait for."""
+        return select.EPOLLOUT if self.is_sending else select.EPOLLIN
+
+    def take(self) -> Work | None:
+        """Do one exchange. Afterwards ``error`` is what is to end the channel, if anything is."""
+        if self.error is None:
+            try:
+                return self._exchange()
+            except BaseException as error:
+                self.fail(error)
+        return None
+
+    def do(self, work: Work) -> None:
+        """Do the work of an exchange. If it raises, the channel shuts down, and the next ``take`` does nothing."""
+        try:
+            work.run()
+        except BaseException as error:
+            self.fail(error)
+            self.channel.shutdown()
+
+    def flush(self) -> None:
+        """Send what the channel had no room for, as much as there is room for by now."""
+        try:
+            self.channel.flush()
+        except ChannelClosedError as error:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Note what is to end the channel, unless something is already."""
+        self.error = self.error or error
+
+    def attend(self) -> bool:
+        """Wait for the next call for a while, and return whether there is one."""
+        poll = select.poll()
+        poll.register(self.number, select.POLLIN)
+        return bool(poll.poll(_ATTENTION_MS))
+
+    def end(self) -> None:
+        """End with what was raised."""
+        error, self.error = self.error, None  # frames of its traceback refer to this object
+        assert error is not None
+        self._ended(error)

@@ -1,0 +1,81 @@
+"""How threads start: named in /proc, where ``top -H`` and ``perf`` show them, and never waited for without memory."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_LEAST_BYTES = 2 << 20
+"""What Python may take for a thread before its first line, generously."""
+_REFUSAL = "can't start new thread"  # as CPython says
+_LOOKS = 20
+_LOOK_SECONDS = 0.1
+
+
+class _Beginning(threading.Event):
+    """What a thread sets when it begins, and who starts it waits for without a limit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._deciding = threading.Lock()
+        self._given_up = False
+
+    def set(self) -> None:
+        with self._deciding:
+            if self._given_up:
+                raise SystemExit
+            super().set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        for _ in range(_LOOKS):  # several short ones, since the process may be stopped meanwhile
+            if super().wait(_LOOK_SECONDS):
+                return True
+        with self._deciding:
+            self._given_up = not self.is_set()
+        if self._given_up:
+            raise RuntimeError(_REFUSAL)
+        return True
+
+
+def refuse_threads_without_memory() -> None:
+    """From now on ``Thread.start`` raises RuntimeError, as documented, if the thread ends before it has begun.
+
+    CPython's waits for ever for a thread that had no memory for its first frame, with all locks that its caller holds:
+    one client that had taken a device's memory so stopped the runs of all others.
+    """
+    start = threading.Thread.start
+
+    def start_or_raise(thread: threading.Thread) -> None:
+        try:
+            mmap.mmap(-1, _LEAST_BYTES).close()
+        except OSError as error:
+            raise RuntimeError(_REFUSAL) from error
+        thread._started = _Beginning()  # type: ignore[attr-defined] # what start() waits for, in all versions
+        start(thread)
+
+    threading.Thread.start = start_or_raise  # type: ignore[assignment, method-assign]
+
+
+_OWN = Path("/proc/thread-self/comm")
+_NATIVE_SINCE = (3, 14)
+
+
+def show_thread_names() -> None:
+    """Give every thread that starts from now on the name of its ``threading.Thread``, cut to 15 bytes by the kernel.
+
+    CPython does so itself from 3.14 on. Earlier versions have no hook for a thread's start but the one for profilers.
+    """
+    if sys.version_info < _NATIVE_SINCE:
+        threading.setprofile(_show_name)
+
+
+def _show_name(_frame: FrameType, _event: str, _argument: Any) -> None:
+    """Name the calling thread at the first event of its profile, which ends with it."""
+    sys.setprofile(None)
+    with suppress(OSError):
+        _OWN.write_text(threading.current_thread().name)

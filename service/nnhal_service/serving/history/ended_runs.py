@@ -1,0 +1,165 @@
+"""The requests and the runs of native clients that have ended, until somebody takes them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple, Protocol
+
+from nnhal_service.runtime import RunReport
+from nnhal_service.serving.history.live_requests import LiveRequest
+from nnhal_service.serving.history.observer import Executed, Finished
+from nnhal_service.serving.requests.request import InferenceRequest, RequestTiming
+
+RUNS_KEPT = 500
+"""The ended runs that are kept for those who ask later."""
+TROUBLED_KEPT = 100
+"""Those that failed or fell back, which are kept beside the others: under load these would soon push them out."""
+ALL_MODELS = ""
+"""In place of the name of a model: all of them."""
+
+
+class EndedRun(NamedTuple):
+    """A request, or a run of a native client, that has ended. It refers to no memory of its tensors."""
+
+    model: str
+    version: str
+    """Empty for a model of a session."""
+    client: str
+    """Who asked for it; empty if that is unknown."""
+    request_id: str
+    """The id that the client gave it, empty if none."""
+    arrived_ns: int
+    """An instant of CLOCK_MONOTONIC, as ``ended_ns``."""
+    ended_ns: int
+    timing: RequestTiming | None
+    """The instants between its parts; None if it failed, and for a run of a native client, which has no parts."""
+    batch_size: int
+    devices: str
+    """Operations by device, such as ``cpu_acc:3,cpu_ref:1``, or devices alone; empty if unknown."""
+    copied_bytes: int
+    """What was copied in its run: for a request that of its whole batch."""
+    fell_back: bool
+    error: str
+    """Why it failed; empty if it succeeded."""
+    recording: int = 0
+    """The number of a recording that has it; 0 for none."""
+    report: RunReport | None = None
+    """The report of its run, if it is recorded."""
+
+    @property
+    def is_troubled(self) -> bool:
+        """Whether it failed or fell back."""
+        return self.fell_back or bool(self.error)
+
+
+class RunKeeper(Protocol):
+    """Keeps the runs of native clients. Safe to use from several threads; it should be quick, and must not raise."""
+
+    def keep(self, run: EndedRun) -> None:
+        """A run has ended. Its report is given if it was measured, or fell back."""
+
+
+class Recorder(Protocol):
+    """Where recorded runs go: to ``RunRecordings``, or to the process that has them."""
+
+    @property
+    def recorded(self) -> Collection[str]:
+        """The models whose runs are to be measured, with ALL_MODELS for all."""
+
+    def take(self, run: EndedRun) -> EndedRun | None:
+        """Take a run that was measured, or has failed; returns what the log is to keep of it, None for nothing."""
+
+
+class EndedRuns:
+    """A sampler of served models, and the keeper of native clients' runs. Safe to use from several threads.
+
+    It keeps the last RUNS_KEPT runs that went well and the last TROUBLED_KEPT others until they are taken. A run costs
+    it one entry of a queue; everything else is done when somebody asks.
+    """
+
+    def __init__(self, recorder: Recorder, fell_back: Callable[[str, Sequence[str]], None]) -> None:
+        """``fell_back`` is told of each run that fell back: its model, and the devices that had failed."""
+        self._recorder = recorder
+        self._fell_back = fell_back
+        self._ended: deque[EndedRun] = deque(maxlen=RUNS_KEPT)
+        self._troubled: deque[EndedRun] = deque(maxlen=TROUBLED_KEPT)
+
+    def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
+        recorded = self._recorder.recorded
+        return bool(recorded) and (model_name in recorded or ALL_MODELS in recorded)
+
+    def executed(self, executed: Executed) -> None:
+        """Note a fallback; a request is kept when it has finished."""
+        report = executed.report
+        if report.fell_back and executed.timing is None:
+            self._fell_back(executed.model_name, report.failed_devices)
+
+    def finished(self, finished: Finished) -> None:
+        report, error = finished.report, finished.error
+        run = EndedRun(
+            finished.model_name,
+            finished.model_version,
+            finished.client,
+            finished.request.id,
+            finished.arrived_ns,
+            finished.ended_ns,
+            finished.timing,
+            finished.batch_size,
+            finished.devices,
+            finished.copied_bytes,
+            report is not None and report.fell_back,
+            "" if error is None else error.message,
+        )
+        if self._recorder.recorded:
+            self._keep(run._replace(report=report))
+        else:
+            self._append(run)
+
+    def keep(self, run: EndedRun) -> None:
+        if run.fell_back and run.report is not None:
+            self._fell_back(run.model, run.report.failed_devices)
+        self._keep(run)
+
+    def take(self) -> list[EndedRun]:
+        """The runs that have ended since the last call, the oldest first, without those that are too many."""
+        taken = []
+        for ended in (self._ended, self._troubled):
+            while ended:
+                taken.append(ended.popleft())
+        return sorted(taken, key=attrgetter("ended_ns"))
+
+    def _keep(self, run: EndedRun) -> None:
+        """Keep a run; one of a model that is recorded goes to the recorder, if it was measured or has failed."""
+        recorded, report = self._recorder.recorded, run.report
+        was_measured = report is not None and report.started_ns >= 0
+        kept: EndedRun | None
+        if (was_measured or run.error) and (run.model in recorded or ALL_MODELS in recorded):
+            kept = self._recorder.take(run)
+        else:
+            kept = run._replace(report=None) if report is not None else run
+        if kept is not None:
+            self._append(kept)
+
+    def _append(self, run: EndedRun) -> None:
+        (self._troubled if run.is_troubled else self._ended).append(run)
+
+
+class ProcessRuns(NamedTuple):
+    """The requests of a process that serves for the framework."""
+
+    live: Sequence[LiveRequest]
+    """Those that wait and run."""
+    ended: Sequence[EndedRun]
+    """Those that have ended since the last question, with instants of the same clock."""
+
+
+class OtherProcesses(Protocol):
+    """The processes that serve for the framework. Safe to use from several threads."""
+
+    def runs(self) -> Mapping[int, ProcessRuns]:
+        """Ask all of them, by their numbers; one that does not answer is left out."""
+
+    def cancel_request(self, process: int, number: int) -> bool | None:
+        """Cancel a request, as ``LiveRequests.cancel`` does."""

@@ -1,0 +1,177 @@
+"""What instances are bound to: a model that this process has loaded, or one that another process lets it use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from nnhal.extensions.execution import priority_hints
+from nnhal.memory.arena import round_up
+from nnhal.tensors import ALIGNMENT
+from nnhal.types import NO_DEADLINE, NO_HINTS, MappableFile, Memory, Priority
+from nnhal_service.fallback import Side
+from nnhal_service.fallback.edges import ALLOCATED, UNSEALED_FILE
+from nnhal_service.runtime import CarriedState, ExecutionContext, LoadedModel, PreparedPlan, RunReport, TensorBinding
+from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS
+from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving.requests.planned_run import PlannedRun
+
+OUTPUT = "output "
+"""Tells outputs from inputs: an output may have the name of an input."""
+
+
+class AwaitedAnswer(Protocol):
+    """Where the answer to a run comes: one object for all runs of a bound model until it is bound to devices anew."""
+
+    def fileno(self) -> int:
+        """A descriptor that can be read when the answer has come."""
+
+
+class InstanceRun(Protocol):
+    """A run that a device has begun; see ``runtime.context.started_run.StartedRun``."""
+
+    @property
+    def exchange(self) -> AwaitedAnswer:
+        """Where the answer comes."""
+
+    def finish(self) -> RunReport | None:
+        """The report of the run; None if it failed, and ``recover`` or ``drop`` is to be called."""
+
+    def recover(self) -> RunReport:
+        """Run it by other means after the failure, which may take long. Raises as ``BoundModel.run``."""
+
+    def drop(self) -> None:
+        """Leave it at the failure."""
+
+
+class BoundModel(Protocol):
+    """A model that is bound to the memory of an instance. It runs once at a time."""
+
+    @property
+    def planned(self) -> PlannedRun:
+        """What its last run did by the plan, or its next one before the first."""
+
+    def run(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> RunReport:
+        """Run it. Raises as ExecutionContext."""
+
+    def start(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> InstanceRun | None:
+        """Start a run and return at once, if that can be; else None. Raises as ExecutionContext."""
+
+    def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Release it when its run has ended; wait for that so many seconds at most."""
+
+
+class BindableModel(Protocol):
+    """A model that instances bind to their memory."""
+
+    @property
+    def memory_kind(self) -> str:
+        """The kind of memory that the most devices import."""
+
+    @property
+    def alignment(self) -> int:
+        """The alignment of inputs and outputs in that memory, in bytes."""
+
+    @property
+    def priority(self) -> Priority:
+        """The priority that it was prepared with."""
+
+    @property
+    def plan(self) -> PreparedPlan | None:
+        """The plan that it was loaded with; None if another process has it."""
+
+    def bind(
+        self,
+        inputs: Sequence[TensorBinding],
+        outputs: Sequence[TensorBinding],
+        pools: Sequence[Memory],
+        measure: bool,
+        priority: Priority | None,
+    ) -> BoundModel:
+        """Bind it. If ``measure``, runs report what their steps took. ``priority`` is None for the model's own.
+
+        Raises HalError if a device refuses, TransportError if a device is gone.
+        """
+
+
+class BoundLoadedModel:
+    """The BoundModel of a model that this process has loaded."""
+
+    def __init__(
+        self, loaded: LoadedModel, context: ExecutionContext, kinds: Mapping[str, str], sizes: Mapping[str, int]
+    ) -> None:
+        """``kinds`` and ``sizes`` are those of the memory of inputs, by name, and of outputs, by OUTPUT and name."""
+        self.context = context
+        self.run, self.start = context.run, context.start
+        self._loaded = loaded
+        self._kinds, self._sizes = kinds, sizes
+        self._prepared = context.prepared
+        self._planned = self._planned_by(self._prepared)
+
+    @property
+    def planned(self) -> PlannedRun:
+        prepared = self.context.prepared
+        if prepared is not self._prepared:
+            self._prepared = prepared
+            self._planned = self._planned_by(prepared)
+        return self._planned
+
+    def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+        self._loaded.unbind(self.context, drain_seconds)
+
+    def _planned_by(self, prepared: PreparedPlan) -> PlannedRun:
+        """Operands have other numbers in a plan for certain dimensions."""
+        imported = prepared.imported
+        names = {
+            **{tensor.name: tensor.operand for tensor in imported.inputs},
+            **{OUTPUT + tensor.name: tensor.operand for tensor in imported.outputs},
+        }
+        return PlannedRun.of(
+            prepared,
+            {names[name]: kind for name, kind in self._kinds.items()},
+            {names[name]: size for name, size in self._sizes.items()},
+        )
+
+
+class BindableLoadedModel:
+    """The BindableModel of a model that this process has loaded."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self._loaded = loaded
+        self.memory_kind, self.alignment = _memory_for(loaded.original.sides.values())
+        self.priority = loaded.original.priority
+        self.plan: PreparedPlan | None = loaded.original
+
+    def bind(
+        self,
+        inputs: Sequence[TensorBinding],
+        outputs: Sequence[TensorBinding],
+        pools: Sequence[Memory],
+        measure: bool,
+        priority: Priority | None,
+        state: CarriedState | None = None,
+    ) -> BoundLoadedModel:
+        hints = NO_HINTS if priority is None else priority_hints(priority)
+        context = self._loaded.bind(inputs, outputs, pools, measure, hints=hints, prepares=False, state=state)
+        places = {
+            **{binding.name: binding.location for binding in inputs},
+            **{OUTPUT + binding.name: binding.location for binding in outputs},
+        }
+        kinds = [UNSEALED_FILE if isinstance(pool, MappableFile) else self.memory_kind for pool in pools]
+        return BoundLoadedModel(
+            self._loaded,
+            context,
+            {name: kinds[place.pool_index] for name, place in places.items()},
+            {name: place.length for name, place in places.items()},
+        )
+
+    def new_state(self) -> CarriedState:
+        """A state for what is to be bound; see ``LoadedModel.new_state``."""
+        return self._loaded.new_state()
+
+
+def _memory_for(sides: Iterable[Side]) -> tuple[str, int]:
+    """The kind of memory that the most devices import, and its alignment."""
+    sides = tuple(sides)
+    kind = min(ALLOCATED, key=lambda kind: sum(kind not in side.imports for side in sides))
+    return kind, round_up(max([ALIGNMENT, *(side.alignment for side in sides)]), ALIGNMENT)

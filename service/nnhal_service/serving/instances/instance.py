@@ -1,0 +1,232 @@
+"""An instance of a served model: an execution context over memory of the framework and of clients."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from nnhal.arrays import Array
+from nnhal.descriptor import Descriptor
+from nnhal.memory import MappedPool, create_ashmem, create_blob, open_pool
+from nnhal.tensors import Tensor, lay_out
+from nnhal.types import NO_DEADLINE, DataLocation, Memory, Priority
+from nnhal.types.layout import Dimensions
+from nnhal_service.fallback.edges import ASHMEM
+from nnhal_service.runtime import (
+    RunReport,
+    TensorBinding,
+)
+from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.runtime.run.deadlines import run_by_deadline
+from nnhal_service.serving.instances.bindable_model import OUTPUT, AwaitedAnswer, BindableModel, InstanceRun
+from nnhal_service.serving.instances.in_place import NO_PLACES, Places
+from nnhal_service.serving.instances.instance_memory import InstanceMemory
+from nnhal_service.serving.loop import ServingLoop
+from nnhal_service.serving.requests.client_memory import PlacedTensor, TensorData
+from nnhal_service.serving.requests.planned_run import PlannedRun
+
+Shapes = tuple[Dimensions, ...]
+"""The dimensions of all inputs, in the model's order."""
+NOT_COUNTED = InstanceMemory()
+NO_ROOM: Mapping[str, int] = {}
+
+
+class AnswerWatch:
+    """Watches the channel of a bound model in the loop, for all of its runs: to watch it anew for each would cost more
+    than the run. Only the loop uses it.
+
+    It watches a duplicate of the descriptor, since threads may close the channel itself. It closes itself when the
+    channel is closed, at either end.
+    """
+
+    def __init__(self, loop: ServingLoop, started: InstanceRun) -> None:
+        """Watch the channel on which a run was started. Raises OSError if there is no descriptor left."""
+        self._loop = loop.asyncio
+        self._exchange: AwaitedAnswer | None = started.exchange
+        self._descriptor = Descriptor(os.dup(started.exchange.fileno()))
+        self._answered: Callable[[], None] | None = None
+        self._loop.add_reader(self._descriptor.fileno(), self._readable)
+        os.set_blocking(self._descriptor.fileno(), True)  # the loop changes that, for the channel's own descriptor too
+
+    def is_for(self, started: InstanceRun) -> bool:
+        """Whether it watches the channel on which a run was started."""
+        return self._exchange is started.exchange
+
+    def expect(self, answered: Callable[[], None]) -> None:
+        """Call back once, when the run that was started last can be finished without waiting."""
+        self._answered = answered
+
+    def close(self) -> None:
+        """Stop watching; harmless when repeated."""
+        if self._exchange is not None:
+            self._exchange = self._answered = None
+            self._loop.remove_reader(self._descriptor.fileno())
+            self._descriptor.close()
+
+    def _readable(self) -> None:
+        answered, self._answered = self._answered, None
+        if answered is None:
+            self.close()  # there is nothing to answer, so that the channel has been closed
+        else:
+            answered()
+
+
+class Instance:
+    """A loaded model that is bound to memory, for inputs of certain dimensions. It runs once at a time.
+
+    ``inputs`` are views of the memory, in the model's order, None for those that lie in memory of clients; write them,
+    ``run``, and read ``output``.
+    """
+
+    def __init__(
+        self,
+        model: BindableModel,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        shapes: Shapes,
+        room: Mapping[str, int],
+        measure: bool,
+        priority: Priority | None,
+        places: Places = NO_PLACES,
+        memory: InstanceMemory = NOT_COUNTED,
+    ) -> None:
+        """``room`` gives the bytes for outputs of unknown dimensions. If ``measure``, runs report what their steps
+        took. ``priority`` is the priority of its runs, None for the model's own. ``places`` are in memory of clients.
+        Its own memory counts in ``memory``.
+
+        Raises HalError if a device refuses, TransportError if a device is gone, OSError if memory is exhausted, and
+        RESOURCE_EXHAUSTED if it may take no more.
+        """
+        self.shapes = shapes
+        self.room = room
+        self.measures = measure
+        self.priority = priority
+        self.places = places
+        self.counted_bytes = 0
+        """The bytes that count in ``memory`` until they are unmapped."""
+        self._uncount: Callable[[], object] = lambda: None
+        self.is_spent = False
+        """Whether it must not run again: a device has lost memory of a client, or may still write to its own."""
+        self._outputs = tuple(outputs)
+        self._reported: dict[str, Dimensions] = {}
+        sizes = {
+            **{t.name: max(1, t.bytes_of(shape)) for t, shape in zip(inputs, shapes, strict=True)},
+            **{OUTPUT + t.name: t.byte_size or room[t.name] for t in outputs},
+        }
+        placed = {
+            **{t.name: place for t, place in zip(inputs, places.inputs, strict=False) if place is not None},
+            **{OUTPUT + t.name: place for t, place in zip(outputs, places.outputs, strict=False) if place is not None},
+        }
+        own = {name: byte_size for name, byte_size in sizes.items() if name not in placed}
+        locations, size = lay_out(own, model.alignment)
+        pools: list[Memory] = [place.as_memory() for place in placed.values()]
+        for index, (name, place) in enumerate(placed.items()):
+            locations[name] = DataLocation(index, 0, place.byte_size)
+        if own:
+            self.counted_bytes = memory.take(size)
+            pool, allocated = _allocated(size, model.memory_kind, partial(memory.give_back, self.counted_bytes))
+            self._uncount = memory.until_unmapped(pool, self.counted_bytes)
+            for name in own:
+                locations[name] = replace(locations[name], pool_index=len(pools))
+            pools.append(allocated)
+            self._pool = pool
+        self._offsets = [locations[OUTPUT + t.name].offset for t in outputs]
+        self.inputs = [
+            None if t.name in placed else t.view(pool, locations[t.name].offset, shape)
+            for t, shape in zip(inputs, shapes, strict=True)
+        ]
+        self.filled_bytes = sum(view.nbytes for view in self.inputs if view is not None)
+        self.output_bytes = sum(byte_size for name, byte_size in own.items() if name.startswith(OUTPUT))
+        self.watch: AnswerWatch | None = None
+        """Watches for the answers of its runs; only the loop uses it."""
+        self._placed = [placed.get(OUTPUT + t.name) for t in outputs]
+        self._fixed: list[Array | None] = [
+            None if t.is_open or place is not None else t.view(pool, offset, t.dimensions)
+            for t, offset, place in zip(outputs, self._offsets, self._placed, strict=True)
+        ]
+        self._seen: list[Array | None] = [None] * len(self._fixed)
+        self._bound = model.bind(
+            [
+                TensorBinding(t.name, locations[t.name], shape if t.is_open else ())
+                for t, shape in zip(inputs, shapes, strict=True)
+            ],
+            [TensorBinding(t.name, locations[OUTPUT + t.name]) for t in outputs],
+            pools,
+            measure,
+            priority,
+        )
+
+    def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> RunReport:
+        """Run it once.
+
+        Raises as ExecutionContext.run, and StillRunningError if the run outlasts its deadline: abandon it then.
+        """
+        if deadline_ns == NO_DEADLINE:
+            report = self._bound.run(deadline_ns, cancellation)
+        else:
+            report = run_by_deadline(lambda deadline_ns: self._bound.run(deadline_ns, cancellation), deadline_ns)
+        return self._noted(report)
+
+    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> InstanceRun | None:
+        """Start a run and return at once, if that can be; else None. Raises as ExecutionContext.start."""
+        return self._bound.start(deadline_ns, cancellation)
+
+    def finish(self, started: InstanceRun) -> RunReport | None:
+        """The report of a run that was started; None if it failed, and ``recover`` is to be called."""
+        report = started.finish()
+        return None if report is None else self._noted(report)
+
+    def recover(self, failed: InstanceRun, deadline_ns: int) -> RunReport:
+        """Recover a run that was started and has failed. Raises as ``run``."""
+        return self._noted(run_by_deadline(lambda _: failed.recover(), deadline_ns))
+
+    @property
+    def planned(self) -> PlannedRun:
+        """What its last run did by the plan."""
+        return self._bound.planned
+
+    def output(self, index: int) -> TensorData:
+        """A view of an output of the last run, or its place in memory of a client."""
+        fixed = self._fixed[index]
+        if fixed is not None:
+            return fixed
+        tensor, place = self._outputs[index], self._placed[index]
+        dimensions, seen = self._reported.get(tensor.name, (0,)), self._seen[index]
+        if place is not None:
+            return PlacedTensor(tensor.stored, dimensions if tensor.is_open else tensor.dimensions, place)
+        if seen is None or seen.shape != dimensions:
+            seen = self._seen[index] = tensor.view(self._pool, self._offsets[index], dimensions)
+        return seen
+
+    def close(self) -> None:
+        """Release it on the devices once its run has ended. Views of its memory stay valid."""
+        self._bound.close()
+
+    def count_no_more(self) -> None:
+        """Give its memory back to the limit now, since it is closed in a moment."""
+        self.counted_bytes = 0
+        self._uncount()
+
+    def abandon(self) -> None:
+        """Release it when its run ends, without waiting for that."""
+        self._bound.close(0)
+
+    def _noted(self, report: RunReport) -> RunReport:
+        self.is_spent = self.is_spent or (report.fell_back and bool(self.places.all))
+        for output in report.outputs:
+            self._reported[output.name] = output.dimensions
+        return report
+
+
+def _allocated(size: int, kind: str, failed: Callable[[], None]) -> tuple[MappedPool, Memory]:
+    try:
+        memory: Memory = create_ashmem(size, "nnhal-serving") if kind == ASHMEM else create_blob(size)
+        pool = open_pool(memory, writable=True)
+    except BaseException:
+        failed()
+        raise
+    if not isinstance(pool, MappedPool):
+        raise TypeError(f"{kind} is mapped")
+    return pool, memory

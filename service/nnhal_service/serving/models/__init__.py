@@ -1,0 +1,1 @@
+"""A model that serves requests, those that there are, and what operators are shown of all of them."""

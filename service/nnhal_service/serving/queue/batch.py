@@ -1,0 +1,254 @@
+"""Requests that run together: as they wait, what their run needs, and what comes of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from contextvars import copy_context
+from typing import NamedTuple
+
+from nnhal.types import NO_DEADLINE, Priority
+from nnhal_service.runtime import RunReport
+from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving.config import Priorities
+from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.queue.request_queue import NEVER, Ticket
+from nnhal_service.serving.requests.client_memory import PlacedTensor, TensorData, to_array
+from nnhal_service.serving.requests.planned_run import PlannedRun
+from nnhal_service.serving.requests.request import InferenceRequest
+
+
+class BatchRun(NamedTuple):
+    """A run that has succeeded, the same object for all requests of its batch."""
+
+    planned: PlannedRun
+    """What it did by its plan."""
+    report: RunReport
+    batch_size: int
+    filled_bytes: int
+    """The bytes that were copied into the instance's memory."""
+    input_started_ns: int
+    run_started_ns: int
+    run_ended_ns: int
+
+
+def copied_bytes_of(run: BatchRun) -> int:
+    """The bytes that a run has copied, into the instance's memory and by devices: those by plan, unless it measured."""
+    steps = run.report.steps
+    return run.filled_bytes + (sum(step.copied_bytes for step in steps) if steps else run.planned.copied_bytes)
+
+
+def wire_bytes_of(run: BatchRun) -> int:
+    """The bytes of a run that went over networks: those by plan, unless it measured."""
+    steps = run.report.steps
+    if not steps:
+        return run.planned.wire_bytes
+    return sum(copy.bytes for step in steps for copy in step.copies if copy.is_wire)
+
+
+class QueuedRequest(Ticket):
+    """A request as the queue's ticket, and its result: outputs and a run, or the ticket's error."""
+
+    __slots__ = (
+        "arrays",
+        "client",
+        "context",
+        "is_measured",
+        "number",
+        "output_places",
+        "outputs",
+        "reached_device",
+        "release",
+        "request",
+        "run",
+        "run_deadline_ns",
+        "start",
+    )
+
+    def __init__(
+        self,
+        request: InferenceRequest,
+        arrays: Sequence[TensorData],
+        size: int,
+        key: Hashable,
+        is_measured: bool = False,
+        client: str = "",
+    ) -> None:
+        """``arrays`` are its inputs as they lie in memory; if ``is_measured``, the run reports its steps. ``client`` is
+        who asked for it.
+        """
+        deadline = NEVER
+        if request.deadline_ns != NO_DEADLINE:
+            deadline = time.monotonic_ns() + request.deadline_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        super().__init__(size, key, request.priority, request.timeout_ns, deadline)
+        self.request = request
+        self.client = client
+        self.start: StartBatch | None = None
+        """What runs it: its sequence; None for the model's own instances."""
+        self.number = 0
+        """Names it when it is listed among those that wait and run; 0 until then."""
+        self.run_deadline_ns = request.deadline_ns
+        """The HAL's deadline of the run, an instant of CLOCK_BOOTTIME: the request's own, or its timeout if sooner."""
+        if request.timeout_ns:
+            timeout = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + request.timeout_ns
+            self.run_deadline_ns = timeout if deadline == NEVER else min(request.deadline_ns, timeout)
+        self.is_measured = is_measured
+        self.arrays = arrays
+        self.output_places = request.output_places
+        """Where devices may leave its outputs."""
+        self.context = copy_context()
+        """Names the request in the log, in whatever thread it runs."""
+        self.outputs: dict[str, TensorData] = {}
+        self.run: BatchRun | None = None
+        self.release: Callable[[], None] | None = None
+        self.reached_device = False
+        """Whether the error came from running it."""
+
+    @property
+    def latest_ns(self) -> int:
+        """The instant of CLOCK_MONOTONIC by which it must have run: its deadline, or its timeout if that is sooner."""
+        if self.timeout_ns:
+            return min(self.deadline_ns, time.monotonic_ns() + self.timeout_ns)
+        return self.deadline_ns
+
+    def delay(self) -> None:
+        super().delay()
+        self.run_deadline_ns = self.request.deadline_ns
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether tensors of it lie in memory of its client."""
+        return bool(self.output_places) or any(isinstance(tensor, PlacedTensor) for tensor in self.arrays)
+
+    def copy_in(self) -> bool:
+        """Copy what lies in memory of its client, so that it can run on any memory; returns whether it can be read.
+
+        If not, it has its error now.
+        """
+        self.output_places = {}
+        try:
+            for tensor in self.arrays:
+                if isinstance(tensor, PlacedTensor):
+                    self.request.copying(tensor.nbytes)
+            self.arrays = [to_array(tensor) for tensor in self.arrays]
+        except ServingError as error:
+            self.error = error
+        return self.error is None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the client still waits for it; if not, it has its error now."""
+        if self.request.cancellation.cancelled:
+            self.error = ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
+        elif self.deadline_ns != NEVER and time.monotonic_ns() >= self.deadline_ns:
+            self.error = ServingError(ErrorKind.DEADLINE_EXCEEDED, "Deadline exceeded before the request ran")
+        return self.error is None
+
+
+StartBatch = Callable[[Sequence[QueuedRequest], Callable[[], None]], None]
+"""Starts to run requests in the loop, and calls back there when they have their results."""
+
+
+class Batch:
+    """Requests that run together from now on, and how their run is to be."""
+
+    __slots__ = ("cancellation", "deadline_ns", "measure", "priority", "requests", "size", "started_ns")
+
+    def __init__(self, requests: Sequence[QueuedRequest], priorities: Priorities) -> None:
+        self.requests = requests
+        self.size = requests[0].size if len(requests) == 1 else sum([queued.size for queued in requests])
+        self.measure = any(queued.is_measured for queued in requests)
+        """Whether its run is to report its steps."""
+        self.deadline_ns = _deadline_of(requests)
+        self.cancellation = cancellation_of(requests)
+        self.priority = _priority_of(requests, priorities)
+        """None for the model's own priority."""
+        self.started_ns = time.monotonic_ns()
+
+
+def cancellation_of(batch: Sequence[QueuedRequest]) -> Cancellation:
+    """The cancellation of a batch, which is cancelled once all of its requests are."""
+    if len(batch) == 1:
+        return batch[0].request.cancellation
+    return _BatchCancellation([queued.request.cancellation for queued in batch])
+
+
+def _deadline_of(batch: Sequence[QueuedRequest]) -> int:
+    """The latest deadline of a batch; NO_DEADLINE if one request has none."""
+    if len(batch) == 1:
+        return batch[0].run_deadline_ns
+    deadlines = [queued.run_deadline_ns for queued in batch]
+    return NO_DEADLINE if NO_DEADLINE in deadlines else max(deadlines)
+
+
+def _priority_of(batch: Sequence[QueuedRequest], priorities: Priorities) -> Priority | None:
+    """The priority with which a batch runs; None for the model's own."""
+    if len(batch) == 1 and not batch[0].priority:
+        return None
+    return priorities.of([queued.priority for queued in batch])
+
+
+class _BatchCancellation(Cancellation):
+    """Watches the requests' own cancellations, and only while a callback is registered."""
+
+    def __init__(self, requests: Sequence[Cancellation]) -> None:
+        super().__init__()
+        self._requests = requests
+        self._watching: dict[Callable[[], None], Callable[[], None]] = {}
+
+    @property
+    def cancelled(self) -> bool:
+        return all(request.cancelled for request in self._requests)
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        def look() -> None:
+            if self.cancelled:
+                callback()
+
+        with self._lock:
+            self._watching[callback] = look
+        for request in self._requests:
+            request.on_cancel(look)
+
+    def forget(self, callback: Callable[[], None]) -> None:
+        with self._lock:
+            look = self._watching.pop(callback, None)
+        if look is not None:
+            for request in self._requests:
+                request.forget(look)
+
+
+class BatchRelease:
+    """Gives what a batch ran on back when each of its requests has called its own release, which ``of_each`` makes."""
+
+    __slots__ = ("_give_back", "_left", "_lock")
+
+    def __init__(self, give_back: Callable[[], None], count: int) -> None:
+        self._give_back = give_back
+        self._left = count
+        self._lock = threading.Lock()
+
+    def of_each(self) -> Callable[[], None]:
+        """The release of one request; harmless when repeated."""
+        return _Release(self)
+
+    def leave(self) -> None:
+        """One of the requests is done with its outputs."""
+        with self._lock:
+            self._left -= 1
+            is_last = not self._left
+        if is_last:
+            self._give_back()
+
+
+class _Release:
+    __slots__ = ("_of",)
+
+    def __init__(self, of: BatchRelease) -> None:
+        self._of: BatchRelease | None = of
+
+    def __call__(self) -> None:
+        of, self._of = self._of, None
+        if of is not None:
+            of.leave()

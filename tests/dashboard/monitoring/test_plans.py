@@ -1,0 +1,117 @@
+"""The plans of models, and what is kept of them."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import pytest
+
+from nnhal.remote.admin import FrameworkAdmin
+from nnhal.v1 import framework_admin_pb2 as wire
+from nnhal.v1 import framework_pb2
+from nnhal_client.explanation import Explanation
+from nnhal_dashboard.monitoring.plans import PlanBook, PlanSubject
+from tests.support.explanations import chain, explained
+from tests.support.told_plans import told_plan
+from tests.support.waiting import wait_until
+
+NET = PlanSubject("net")
+
+
+class ToldFramework:
+    """In place of the framework: explains what a test says."""
+
+    def __init__(self, plan: Explanation) -> None:
+        self.plan = plan
+
+    def explain(self, target: wire.PlanTarget) -> wire.ExplainTargetResponse:
+        """Explain the plan of any model."""
+        return wire.ExplainTargetResponse(explanation=told_plan(self.plan), missing=["fpga"], prepared_models=[4])
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(name)
+
+
+def book_of(framework: ToldFramework) -> PlanBook:
+    return PlanBook(lambda: cast(FrameworkAdmin, framework))
+
+
+def test_a_plan_is_what_the_framework_explains() -> None:
+    plan = explained(chain(3))
+    running = book_of(ToldFramework(plan)).running(NET)
+    assert running.plan.explanation == plan
+    assert (running.missing, running.prepared_models) == (("fpga",), (4,))
+
+
+def test_the_same_plan_is_kept_once() -> None:
+    book = book_of(ToldFramework(explained(chain(3))))
+    assert book.running(NET).plan is book.running(NET).plan
+    assert len(book.earlier(NET)) == 1
+
+
+def test_models_of_sessions_that_are_over_are_forgotten_though_all_ran_by_one_plan() -> None:
+    book = book_of(ToldFramework(explained(chain(3))))
+    for session in range(200):
+        book.running(PlanSubject("net", session=str(session)))
+    kept = book.earlier()
+    assert len(kept) == 64
+    assert {each.subject.session for each in kept} == {str(session) for session in range(136, 200)}
+
+
+def test_the_last_plans_of_each_model_are_kept_the_newest_first() -> None:
+    framework = ToldFramework(explained(chain(1)))
+    book = book_of(framework)
+    for count in range(1, 12):
+        framework.plan = explained(chain(count))
+        book.running(NET)
+    book.running(PlanSubject("other"))
+    assert [len(each.plan.explanation.operations) for each in book.earlier(NET)] == [11, 10, 9, 8, 7, 6, 5, 4]
+    assert next(each.subject.model for each in book.earlier()) == "other"
+
+
+def test_a_plan_is_found_by_its_key_until_it_is_forgotten() -> None:
+    framework = ToldFramework(explained(chain(1)))
+    book = book_of(framework)
+    first = book.running(PlanSubject("first")).plan
+    assert book.find(first.key) is first
+    for count in range(2, 70):
+        framework.plan = explained(chain(count))
+        book.running(PlanSubject(f"model {count}"))
+    with pytest.raises(LookupError, match="not kept any more"):
+        book.find(first.key)
+    assert not book.earlier(PlanSubject("first"))
+    assert len(book.earlier()) == 64
+
+
+class SlowFramework:
+    """In place of a framework that plans when it may."""
+
+    def __init__(self, answer: framework_pb2.ModelExplanation) -> None:
+        self.may = threading.Event()
+        self.at_once: list[int] = []
+        self._answer = answer
+        self._running = 0
+
+    def plan(self, *_: object) -> framework_pb2.ModelExplanation:
+        """Plan any model."""
+        self._running += 1
+        self.at_once.append(self._running)
+        self.may.wait(20)
+        self._running -= 1
+        return self._answer
+
+
+def test_plans_are_tried_one_at_a_time_and_not_for_all_who_ask() -> None:
+    framework = SlowFramework(told_plan(explained(chain(3))))
+    book = PlanBook(lambda: cast(FrameworkAdmin, framework))
+    with ThreadPoolExecutor(16) as pool:
+        asked = [pool.submit(book.sketched, NET, ()) for _ in range(16)]
+        wait_until(lambda: sum(each.done() for each in asked) == 12, "those beyond four are refused")
+        framework.may.set()
+        errors = [error for each in asked if (error := each.exception(20)) is not None]
+    assert len(errors) == 12
+    assert all("are being tried already" in str(error) for error in errors)
+    assert framework.at_once == [1] * 4
+    assert book.sketched(NET, ()).explanation == explained(chain(3))

@@ -1,0 +1,120 @@
+"""What an operator is told is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnhal.admin import DURATION_BOUNDS_NS
+from nnhal.v1 import framework_admin_pb2, supervisor_pb2
+from nnhal_dashboard.monitoring.problems import problems_of
+from nnhal_dashboard.monitoring.snapshot import Severity, Snapshot
+from tests.support.dashboard import device_process, framework_process, framework_state, supervised
+
+STATES = supervisor_pb2.SupervisedProcess.State
+
+
+def served(**fields: object) -> framework_admin_pb2.ServedModelState:
+    """Return a version of a model that is ready, but for ``fields``."""
+    return framework_admin_pb2.ServedModelState(**{"name": "net", "version": "1", "state": "READY", **fields})  # type: ignore[arg-type]
+
+
+def test_nothing_is_wrong_with_a_testbed_that_works() -> None:
+    processes = (device_process(supervised=supervised("npu")), framework_process())
+    assert problems_of(Snapshot(processes=processes, framework=framework_state(models=[served()]))) == ()
+
+
+def test_a_dashboard_without_a_testbed_says_so() -> None:
+    (problem,) = problems_of(Snapshot())
+    assert problem.severity == Severity.ERROR
+    assert "is nnhal up?" in problem.text
+
+
+@pytest.mark.parametrize(
+    ("state", "severity", "said"),
+    [
+        (STATES.STATE_STARTING, Severity.WARNING, "npu is starting"),
+        (STATES.STATE_DRAINING, Severity.WARNING, "npu is draining"),
+        (STATES.STATE_DRAINED, Severity.WARNING, "npu is drained"),
+        (STATES.STATE_STOPPED, Severity.WARNING, "npu is stopped"),
+        (STATES.STATE_WAITING, Severity.ERROR, "killed by SIGKILL"),
+    ],
+)
+def test_a_process_that_does_not_run_is_told(
+    state: supervisor_pb2.SupervisedProcess.State.ValueType, severity: Severity, said: str
+) -> None:
+    process = device_process(supervised=supervised("npu", state=state, last_end="killed by SIGKILL"))
+    (problem,) = problems_of(Snapshot(processes=(process,)))
+    assert problem.severity == severity
+    assert said in problem.text
+    assert problem.page == "/devices/npu"
+
+
+def test_a_process_that_keeps_dying_is_told_while_it_runs() -> None:
+    process = device_process(supervised=supervised("npu", restarts=7, last_end="killed by SIGSEGV"))
+    (problem,) = problems_of(Snapshot(processes=(process,)))
+    assert "7 times" in problem.text and "SIGSEGV" in problem.text
+
+
+@pytest.mark.parametrize(
+    ("model", "severity", "said"),
+    [
+        (served(state="UNAVAILABLE", reason="no such operator"), Severity.ERROR, "does not serve: no such operator"),
+        (served(reason="version 2 is broken"), Severity.WARNING, "version 2 is broken"),
+        (served(missing=["npu"]), Severity.WARNING, "npu is missing"),
+    ],
+)
+def test_a_model_that_does_not_run_as_it_should_is_told(
+    model: framework_admin_pb2.ServedModelState, severity: Severity, said: str
+) -> None:
+    (problem,) = problems_of(Snapshot(processes=(framework_process(),), framework=framework_state(models=[model])))
+    assert (problem.severity, problem.page) == (severity, "/models/net")
+    assert said in problem.text
+
+
+def test_a_model_that_an_operator_has_unloaded_is_no_problem() -> None:
+    model = served(state="UNAVAILABLE", reason="unloaded")
+    assert problems_of(Snapshot(processes=(framework_process(),), framework=framework_state(models=[model]))) == ()
+
+
+def counted(bound: int) -> framework_admin_pb2.ModelCounts:
+    """A hundred requests, which took a little less than one of the bounds."""
+    durations = [0] * (len(DURATION_BOUNDS_NS) + 1)
+    durations[bound] = 100
+    return framework_admin_pb2.ModelCounts(requests=100, durations=durations)
+
+
+def problems_of_waiting(seconds: float, counts: framework_admin_pb2.ModelCounts, *reasons: str) -> list[str]:
+    """What is told of a model whose oldest request has waited, with devices that are not used for these reasons."""
+    model = served(devices=["npu"], counts=counts, oldest_request_ns=int(seconds * 1e9))
+    devices = [framework_admin_pb2.DeviceStanding(name="npu", reason=reason) for reason in reasons]
+    state = framework_state(models=[model], devices=devices)
+    problems = problems_of(Snapshot(processes=(framework_process(),), framework=state))
+    assert all(problem.page == "/models/net" for problem in problems if "oldest" in problem.text)
+    return [problem.text for problem in problems if "oldest" in problem.text]
+
+
+def test_a_request_that_waits_is_told_with_the_device_that_does_not_answer() -> None:
+    quick = counted(0)
+    (text,) = problems_of_waiting(12, quick, "it does not answer; it may have been stopped")
+    assert text.startswith("Model net 1: the oldest request waits 12 s, while 99 % take at most ")
+    assert text.endswith("; npu: it does not answer; it may have been stopped")
+    (text,) = problems_of_waiting(12, quick)
+    assert text.endswith("; it runs on npu")
+
+
+def test_a_request_that_is_no_longer_than_others_is_no_problem() -> None:
+    slow = next(index for index, bound in enumerate(DURATION_BOUNDS_NS) if bound >= 10**9)
+    assert problems_of_waiting(1.9, counted(0)) == []
+    assert problems_of_waiting(5, counted(slow)) == []
+    assert problems_of_waiting(5, framework_admin_pb2.ModelCounts()) != []
+
+
+def test_the_worst_comes_first() -> None:
+    processes = (
+        device_process("a", supervised=supervised("a", state=STATES.STATE_DRAINING)),
+        device_process("b", silence="no answer for 5 s", supervised=supervised("b")),
+    )
+    assert [problem.severity for problem in problems_of(Snapshot(processes=processes))] == [
+        Severity.ERROR,
+        Severity.WARNING,
+    ]
