@@ -45,7 +45,12 @@ class Asked:
 def test_a_listener_that_is_silent_is_told_by_its_name(asks: type, has_tls: bool, silent: str) -> None:
     told: list[str] = []
     ended = threading.Event()
-    watch = ListenerWatch(lambda name: (told.append(name), ended.set()), pause=0.01)
+
+    def tell(name: str) -> None:
+        told.append(name)
+        ended.set()
+
+    watch = ListenerWatch(tell, pause=0.01)
     watch.add("answering", lambda _: None)
     watch.add("silent", asks(silent, has_tls))
     with watch:

@@ -27,7 +27,7 @@ def _deafen(listener: str) -> None:
     elif listener == "links":
         from nnhal_hosting.link_server import LinkServer
 
-        LinkServer._accept = lambda _: None  # type: ignore[method-assign]
+        LinkServer._accept = lambda _: None  # type: ignore[method-assign, assignment]
     elif listener == "wire":
         from nnhal_devices.host.wire.server import WireServer
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from nnhal_tools.cli.programs import become
+from nnhal_tools.cli.watched import main as watch
 from nnhal_tools.health.command import main as check_health
 
 
@@ -33,6 +34,11 @@ def dashboard(context: typer.Context) -> None:
 def health(context: typer.Context) -> None:
     """Ask processes whether they serve, cheaply, for containers: nnhal health DIR, a socket, or a URL."""
     raise typer.Exit(check_health(context.args))
+
+
+def watched(context: typer.Context) -> None:
+    """Run 'nnhal COMMAND' as the first process of a container, and end it if it hangs: nnhal watched COMMAND…"""
+    raise typer.Exit(watch(context.args))
 
 
 def up(
@@ -58,11 +64,15 @@ def up(
         bool, typer.Option("--allow-recording", help="Let 'nnhal record' record what is asked of the devices.")
     ] = False,
     no_dashboard: Annotated[bool, typer.Option("--no-dashboard", help="Start no dashboard.")] = False,
+    hang_secs: Annotated[
+        float,
+        typer.Option(help="A process that gives no sign of life for so many seconds is killed; 0 for none.", min=0),
+    ] = 60.0,
     supervisor: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start devices, a framework and a dashboard, watch over them, and stop them all on SIGINT or SIGTERM.
 
-    A process that dies is started again. The framework is reached at DIRECTORY/framework, the supervisor itself, for
+    A process that dies or hangs is started again. The framework is reached at DIRECTORY/framework, the supervisor, for
     'nnhal ps' and the like, at DIRECTORY/supervisor.
     """
     from nnhal.admin import EXIT_STATUS
@@ -80,7 +90,7 @@ def up(
     misbehaviour = Misbehaviour(allow_faults or faults is not None, faults)
     root = (directory or ClientSettings().directory).resolve()
     configure_logs("supervisor", "warning", as_json=False)
-    testbed = Testbed(chosen, root, _say, misbehaviour, allow_recording)
+    testbed = Testbed(chosen, root, _say, misbehaviour, allow_recording, hang_secs)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)  # until all serve
     if supervisor is not None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import general_failure, invalid_argument
 from nnhal_hosting.admin_keys import new_admin_key
-from nnhal_hosting.supervision import Child, StartError, stop_all
+from nnhal_hosting.supervision import HANG_SECONDS, Child, StartError, stop_all
 from nnhal_hosting.zygote import Zygote
 from nnhal_tools.up.journal import ProcessJournal
 from nnhal_tools.up.log_tail import LogTail
@@ -41,8 +40,13 @@ class Testbed:
         tell: Callable[[str], None] = lambda _: None,
         misbehaviour: Misbehaviour = NO_MISBEHAVIOUR,
         allow_recording: bool = False,
+        hang_seconds: float = HANG_SECONDS,
     ) -> None:
-        """``misbehaviour`` is that of the devices, which may be recorded if ``allow_recording``."""
+        """``misbehaviour`` is that of the devices, which may be recorded if ``allow_recording``.
+
+        A process that gives no sign of life for ``hang_seconds`` is killed and started again; with 0 none is.
+        """
+        self._hang_seconds = hang_seconds
         self.directory = directory
         self.admin_key = new_admin_key()
         """What the admin services of the processes ask for."""
@@ -156,8 +160,9 @@ class Testbed:
         words += ["--threads", str(entry.threads), *entry.driver_options, *self._recording]
         identity = ProcessIdentity(entry.title, "device", entry.driver, directory, is_added)
         faults = self._misbehaviour.words()
-        launch = partial(_launch, "nnhal_devices", lambda: [*words, *faults()], self.admin_key, zygote=self._zygote)
-        return self._watched(identity, launch, _STARTING_SECONDS)
+        return self._watched(
+            identity, self._launch("nnhal_devices", lambda: [*words, *faults()], self._zygote), _STARTING_SECONDS
+        )
 
     def _device_options(self) -> list[str]:
         with self._lock:
@@ -166,22 +171,27 @@ class Testbed:
     def _process(
         self, identity: ProcessIdentity, module: str, words: Callable[[], list[str]], seconds: float = _STARTING_SECONDS
     ) -> WatchedProcess:
-        return self._watched(identity, partial(_launch, module, words, self.admin_key), seconds)
+        return self._watched(identity, self._launch(module, words), seconds)
+
+    def _launch(
+        self, module: str, words: Callable[[], list[str]], zygote: Zygote | None = None
+    ) -> Callable[[Callable[[str], None]], Child]:
+        def launch(heard: Callable[[str], None]) -> Child:
+            return Child(
+                module,
+                words(),
+                admin_key=self.admin_key,
+                heard=heard,
+                zygote=zygote,
+                hang_seconds=self._hang_seconds,
+            )
+
+        return launch
 
     def _watched(
         self, identity: ProcessIdentity, launch: Callable[[Callable[[str], None]], Child], seconds: float
     ) -> WatchedProcess:
         return WatchedProcess(identity, launch, self.journal, self.logs.add, seconds)
-
-
-def _launch(
-    module: str,
-    words: Callable[[], list[str]],
-    admin_key: str,
-    heard: Callable[[str], None],
-    zygote: Zygote | None = None,
-) -> Child:
-    return Child(module, words(), admin_key=admin_key, heard=heard, zygote=zygote)
 
 
 def _imported_by(topology: Topology) -> list[str]:
