@@ -39,6 +39,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(file), f"{page.name}: {target}#{anchor}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_files_that_a_page_names_are_there(page: Path) -> None:
+    named = re.findall(r"`((?:tests|examples|deploy|benchmarks|docs)/[\w/.-]*\.\w+)`", page.read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_each_page_is_linked_from_the_first() -> None:
     linked = {target for target, _ in _LINK.findall((ROOT / "README.md").read_text())}
     assert [page.name for page in PAGES if page.parent.name == "docs" and f"docs/{page.name}" not in linked] == []

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.aims import Aim, statement
+from benchmarks.cascade.published.part_performance import PartPerformance, PublishedPart
+from benchmarks.cascade.published.propagator import Propagator
+from benchmarks.cascade.published.stripes import StripeConfig, count_stripes, recompute_bytes, rolling_bytes
 from nnhal_cascade.geometry.box import Shape
-from nnhal_cascade.geometry.buffers import recompute_bytes, rolling_bytes
-from nnhal_cascade.geometry.propagator import Propagator
-from nnhal_cascade.geometry.stripe_config import StripeConfig, count_stripes
 from nnhal_cascade.graph.cascader_graph import Kernel, PartKind
 from nnhal_cascade.hardware.accelerators import accelerator
-from nnhal_cascade.performance.part_performance import PartPerformance, PublishedPart
 from nnhal_cascade.performance.workload import PartWorkload, workload_of
 from tests.support.cascader_parts import one_part
 

@@ -10,8 +10,8 @@ from benchmarks.vela.plans import VelaPlan
 from nnhal_cascade.geometry.box import Box, Interval, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.performance.price import Timeline
 from nnhal_cascade.performance.stripe_pricer import StripePricer
-from nnhal_cascade.performance.timeline import Timeline
 from nnhal_cascade.plans.homes import Homes
 from nnhal_cascade.plans.plan import Proposal, WeightsIn
 from nnhal_cascade.schedule.lowering import Lowering

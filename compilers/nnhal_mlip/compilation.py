@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nnhal.errors import general_failure
-from nnhal_mlip.compiler.compiled import CompiledSubgraph
-from nnhal_mlip.compiler.compiler import compile_files
+from nnhal_mlip.compiler.compiler import CompiledSubgraph, compile_files
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_mlip.compiler.memory_map import TileMemoryRange
 from nnhal_mlip.flow.files.describing import describe
 from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
-from nnhal_mlip.model_partition import PartitionedHalModel
+from nnhal_mlip.support import PartitionedHalModel
 from nnhal_mlip.timing.profile import TimingProfile
 
 FED = -1

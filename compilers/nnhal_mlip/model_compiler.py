@@ -10,8 +10,8 @@ from typing import NamedTuple
 from nnhal.resolved import ResolvedModel
 from nnhal_mlip.artifact import fingerprint
 from nnhal_mlip.compilation import CompilationChoices, CompiledModel, compile_model
-from nnhal_mlip.model_partition import PartitionedHalModel, partition_model
 from nnhal_mlip.options import MlipOptions
+from nnhal_mlip.support import PartitionedHalModel, partition_model
 
 _KEPT = 8
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from nnhal.operations._types import Q8A, Q8AS, Q8C
 from nnhal.types import SLOWEST, Capabilities
-from nnhal_devices.costs import Roofline
-from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
+from nnhal_devices.cpu_ref.performance import ROOFLINE as REFERENCE
+from nnhal_devices.roofline import Roofline
 
 
 def quant8_capabilities(roofline: Roofline, power: float) -> Capabilities:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from nnhal_pages.names import shortened
-from nnhal_pages.text import escaped, visible
+from nnhal_pages.text import escaped, shortened, visible
 
 _NAME_WIDTH = 44
 """Characters of a name that are shown; its title has all."""

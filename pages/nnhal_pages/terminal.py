@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from nnhal_pages.names import shortened
+from nnhal_pages.text import shortened
 
 _UNBOUNDED = 1 << 16
 """Columns of an output that is no terminal: nothing is wrapped or cut in a pipe or a file."""

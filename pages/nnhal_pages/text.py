@@ -5,6 +5,17 @@ from __future__ import annotations
 from html import escape
 from unicodedata import category
 
+ELLIPSIS = "…"
+
+
+def shortened(name: str, width: int) -> str:
+    """The name in at most ``width`` characters: its middle becomes an ellipsis, since both ends tell names apart."""
+    if len(name) <= width:
+        return name
+    kept = max(width - len(ELLIPSIS), 0)
+    return name[: kept - kept // 2] + ELLIPSIS + name[len(name) - kept // 2 :]
+
+
 _SHOWN = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\u200c": "\u200c", "\u200d": "\u200d"}
 """Some have a short form. The last two join letters, or keep them apart."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from nnhal_hosting.own_memory import return_freed_memory
 
 if TYPE_CHECKING:
     from nnhal_service.serving.loop import ServingLoop
@@ -18,20 +18,6 @@ _KEPT_BYTES = 64 << 20
 _LARGEST_IN_HEAP = 32 << 20
 """The most that glibc allows."""
 _IDLE_SECONDS = 3.0
-_STATM = Path("/proc/self/statm")
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
-
-def resident_bytes() -> int:
-    """The bytes of physical memory that this process takes."""
-    return int(_STATM.read_bytes().split()[1]) * _PAGE_BYTES
-
-
-def return_freed_memory() -> None:
-    """Give memory that is kept back to the system. Does nothing with another C library."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def keep_freed_memory() -> None:

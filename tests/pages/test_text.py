@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnhal_pages.text import escaped, visible
+from nnhal_pages.text import escaped, shortened, visible
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,8 @@ def test_any_text_is_well_formed_markup_that_shows_it(text: str) -> None:
     element = ElementTree.fromstring(f"<a title='{escaped(text)}'>{escaped(text)}</a>")
     assert (element.text or "") == element.attrib["title"] == visible(text)
     assert unescape(escaped(text)) == visible(text)
+
+
+@pytest.mark.parametrize(("width", "short"), [(9, "abcdefghi"), (8, "abcd…ghi"), (5, "ab…hi"), (2, "a…"), (1, "…")])
+def test_a_name_is_shortened_in_its_middle(width: int, short: str) -> None:
+    assert shortened("abcdefghi", width) == short

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnhal_client.explanation import Counterfactual, EdgeStory, Explanation, LinkStory
-from nnhal_pages.comparison.differences import figures
+from nnhal_pages.comparison.pairing import figures
 from nnhal_pages.explanation.fragment import fragment
 from nnhal_pages.wires import link_words, sent_words, whole_model_words, wire_total
 from tests.support.explanations import explained, residual

@@ -12,7 +12,7 @@ import pytest
 from nnhal_hosting.supervision import Child
 from tests.support.certificates import Pair, authority, signed
 from tests.support.far_devices import Served, connection_to, far_device
-from tests.support.idle_calls import half_sent, idle_calls
+from tests.support.idle_calls import half_sent, idle_calls, refused
 from tests.support.tokens import token_file
 from tests.support.waiting import wait_until
 
@@ -160,3 +160,10 @@ def test_calls_that_never_send_anything_keep_nobody_out(short_path: Path, method
 
         with connection_to(far), idle_calls(far.address, 80, half_sent(f"/nnhal.v1.WireService/{method}")):
             wait_until(is_admitted, "another framework is admitted")
+
+
+def test_strangers_are_refused_before_their_messages_are_received(secrets: Secrets, short_path: Path) -> None:
+    with far_device(short_path, "--tokens", str(secrets.tokens)) as served:
+        for method, code in ("OpenSession", "UNAUTHENTICATED"), ("Run", "INVALID_ARGUMENT"):
+            with idle_calls(served.address, 1, half_sent(f"/nnhal.v1.WireService/{method}")) as calls:
+                assert refused(calls, 1)[0].startswith(f"{code}: ")

@@ -23,7 +23,7 @@ from nnhal.v1 import device_pb2
 from nnhal_hosting.supervision import Child
 from tests.support.idle_calls import complete, half_sent, idle_calls, is_healthy, refused
 from tests.support.processes import device_process
-from tests.support.resources import resident_bytes
+from tests.support.resources import forget_peak, peak_bytes, resident_bytes
 from tests.support.waiting import settled, wait_until
 from tests.support.wire import WireDevice
 
@@ -191,3 +191,24 @@ def test_one_connection_too_many_is_closed_and_the_others_go_on(
         assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
         for client in clients[:2]:
             client.Check(health_pb2.HealthCheckRequest(), timeout=30)
+
+
+def test_messages_that_are_received_at_a_time_take_little_more_than_their_limit(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_RPC_MEMORY_BYTES", str(8 * MEBIBYTE))
+    sessions, size = 40, 16 * MEBIBYTE
+    with device_process("null", short_path) as (child, endpoint), ExitStack() as stack:
+        before = forget_peak(child.pid)
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
+        channels: list[Any] = [
+            stack.enter_context(grpc.insecure_channel(endpoint.address, options=options)) for _ in range(4)
+        ]
+        sent = []
+        for number in range(sessions):
+            link = stack.enter_context(Link(endpoint.link, "large"))
+            sent.append(complete(GET_TYPE, bytes(size), link.metadata)(channels[number % 4]))
+        codes = {call.exception(120).code() for call in sent}
+        assert codes <= {grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert peak_bytes(child.pid) - before < sessions * size // 2
+        wait_until(lambda: resident_bytes(child.pid) - before < 64 * MEBIBYTE, "the memory is given back")

@@ -27,16 +27,18 @@ print(sum(faults[10:]) // 10)
 """
 RETURNED = """
 import threading
-from nnhal_service.allocator import keep_freed_memory, resident_bytes, return_freed_memory
+from nnhal_hosting.own_memory import OwnBytes, return_freed_memory
+from nnhal_service.allocator import keep_freed_memory
 
 keep_freed_memory()
-before = resident_bytes()
+used = OwnBytes()
+before = used()
 all_hold, taken = threading.Barrier(4), []
 
 def fill():
     buffer = b"x" * (24 << 20)  # more than 32 MiB would be a mapping, which is never kept
     all_hold.wait()
-    taken.append(resident_bytes() - before)
+    taken.append(used() - before)
     all_hold.wait()
 
 threads = [threading.Thread(target=fill) for _ in range(4)]
@@ -45,7 +47,7 @@ for thread in threads:
 for thread in threads:
     thread.join()
 return_freed_memory()
-print(min(taken), resident_bytes() - before)
+print(min(taken), used() - before)
 """
 KEPT = "from nnhal_service.allocator import keep_freed_memory; keep_freed_memory()\n"
 

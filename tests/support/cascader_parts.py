@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal_cascade.geometry.access import AffineRow
+from nnhal_cascade.geometry.accesses import AffineRow
 from nnhal_cascade.geometry.box import Interval, Shape
 from nnhal_cascade.graph.cascader_graph import (
     Activation,

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from nnhal.arrays import Array
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
 from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowGraph, SourceNode
-from nnhal_mlip.flow.graph.layout_words import image_axes, permutation
+from nnhal_mlip.flow.graph.operators import image_axes, permutation
 
 Pair = int | tuple[int, int]
 Sides = int | tuple[int, int, int, int]

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal_mlip.compiler.compiled import CompiledSubgraph
-from nnhal_mlip.compiler.compiler import compile_files
+from nnhal_mlip.compiler.compiler import CompiledSubgraph, compile_files
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_mlip.flow.files.describing import describe
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles

@@ -10,8 +10,7 @@ from nnhal_mlip.flow.flow_partition import FlowPartition
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, SourceNode
 from nnhal_mlip.flow.graph.operators import Operator
-from nnhal_mlip.flow.partition.cutting import cut_out
-from nnhal_mlip.flow.partition.merging import merge_regions
+from nnhal_mlip.flow.partition.cutting import cut_out, merge_regions
 from nnhal_mlip.flow.patterns.matching import match_composites
 from tests.support.flow_graphs import GraphOf
 

@@ -119,7 +119,7 @@ def _page(schedule: Schedule, replays: Sequence[PlanReplay], story: CascadeStory
 
 
 def _write_pictures(schedule: Schedule, replays: Sequence[PlanReplay], story: CascadeStory, directory: Path) -> None:
-    from nnhal_cascade.command.pictures.drawings import drawings
+    from nnhal_cascade.command.pictures import drawings
     from nnhal_cascade.schedule.lives import lives
 
     directory.mkdir(parents=True, exist_ok=True)

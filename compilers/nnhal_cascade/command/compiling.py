@@ -20,8 +20,7 @@ from nnhal_cascade.compiler import (
 )
 from nnhal_cascade.hardware.accelerators import accelerator
 from nnhal_cascade.hardware.memory import System
-from nnhal_cascade.hardware.memory_file import read_system, system_for, system_from
-from nnhal_cascade.hardware.sizes import parse_size
+from nnhal_cascade.hardware.memory_file import parse_size, read_system, system_for, system_from
 from nnhal_cascade.schedule.replay import replay
 from nnhal_cascade.schedule.schedule import Schedule
 

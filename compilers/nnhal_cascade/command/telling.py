@@ -16,8 +16,7 @@ from nnhal_cascade.command.story import (
     SystemStory,
 )
 from nnhal_cascade.geometry.box import Interval
-from nnhal_cascade.graph.cascader_graph import Part
-from nnhal_cascade.graph.tensor_names import tensor_names
+from nnhal_cascade.graph.cascader_graph import Part, tensor_names
 from nnhal_cascade.hardware.memory import System
 from nnhal_cascade.plans.plan import Plan
 from nnhal_cascade.schedule.replay import PlanReplay

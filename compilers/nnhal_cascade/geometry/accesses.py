@@ -1,16 +1,46 @@
-"""The kinds of dependency along an axis, each an ``AxisAccess``.
+"""The dependency of an output on an input along one axis, and its kinds.
 
-``length`` is the input's extent along the axis, in elements. ``needs`` is exact for all kinds here: it returns the
-least interval with all elements that are needed, and ``(0, 0)`` if none is. A plan asks for 10^5 intervals, so these
-are plain integers.
+What an operator reads from its padding is no element of the input, so an interval may be empty. ``length`` is the
+input's extent along the axis, in elements. ``needs`` is exact for all kinds here: it returns the least interval with
+all elements that are needed, and ``(0, 0)`` if none is. A plan asks for 10^5 intervals, so these are plain integers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
-from nnhal_cascade.geometry.access import AffineRow
+import numpy as np
+
 from nnhal_cascade.geometry.box import Interval
+
+
+class AffineRow(NamedTuple):
+    """The dependency as the RFC's matrices have it: ``length = coefficient * output length + constant``.
+
+    ``offset`` is where the input's first stripe starts. Nothing is cut off at the borders of the input.
+    """
+
+    coefficient: float
+    constant: float
+    offset: int
+
+
+class AxisAccess(Protocol):
+    """The dependency along one axis. Equal dependencies have equal hashes, since answers about them are kept."""
+
+    def __hash__(self) -> int: ...
+
+    def needs(self, wanted: Interval) -> Interval:
+        """Return the interval of the input, within its borders, that an interval of the output depends on."""
+        ...
+
+    def affine(self) -> AffineRow:
+        """Return the row of the propagator's matrix, and its offset."""
+        ...
+
 
 EMPTY = Interval(0, 0)
 
@@ -211,3 +241,60 @@ def zero_inserted_row(kernel: int, stride: int, before: int = 0) -> AffineRow:
     """
     offset = -((kernel - 1 - before) // stride)
     return AffineRow(1 / stride, (before - 1) / stride - offset + 1, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """Each output is taken from a place in the input, as RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR compute it.
+
+    Both elements beside a place count as needed, even if the place is exactly one of them.
+    """
+
+    length: int
+    outputs: int
+    nearest: bool = False
+    """Whether an output is one element, and not a mean of two."""
+    align_corners: bool = False
+    half_pixel_centers: bool = False
+
+    def needs(self, wanted: Interval) -> Interval:
+        """Return the elements from the first place to the last."""
+        start, stop = max(0, wanted.start), min(self.outputs, wanted.stop)
+        if start >= stop:
+            return EMPTY
+        first, last = _taps(self)
+        return Interval(first[start], last[stop - 1] + 1)
+
+    def affine(self) -> AffineRow:
+        """Return the ratio, with a constant and an offset that suffice for each stripe."""
+        scale = _scale(self)
+        first, last = _taps(self)
+        starts = [n * scale.numerator // scale.denominator for n in range(self.outputs)]
+        offset = min(tap - start for tap, start in zip(first, starts, strict=True))
+        beyond = max(tap + 1 - (n + 1) * scale for n, tap in enumerate(last))
+        return AffineRow(float(scale), float(beyond - offset), offset)
+
+
+def _scale(axis: Resized) -> Fraction:
+    if axis.align_corners and axis.outputs > 1:
+        return Fraction(axis.length - 1, axis.outputs - 1)
+    return Fraction(axis.length, axis.outputs)
+
+
+@lru_cache(maxsize=1024)
+def _taps(axis: Resized) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the first and the last element that each output is taken from.
+
+    The operations are defined with float32, so rounding decides on which side of an element a place lies.
+    """
+    half = np.float32(0.5 if axis.half_pixel_centers else 0)
+    scale = _scale(axis)
+    factor = np.float32(scale.numerator) / np.float32(scale.denominator)
+    places = (np.arange(axis.outputs, dtype=np.float32) + half) * factor
+    if axis.nearest:
+        rounded = np.floor(places + np.float32(0.5 if axis.align_corners else 0))
+        first = last = np.minimum(rounded.astype(np.int64), axis.length - 1)
+    else:
+        first = np.floor(np.clip(places - half, 0, axis.length - 1)).astype(np.int64)
+        last = np.minimum(first + 1, axis.length - 1)
+    return tuple(first.tolist()), tuple(last.tolist())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from nnhal_cascade.geometry.access import AxisAccess
+from nnhal_cascade.geometry.accesses import AxisAccess
 from nnhal_cascade.geometry.box import Axis, Box, Interval, Shape
 
 
@@ -167,3 +168,11 @@ class CascaderGraph:
             for each in part.inputs:
                 found[each.tensor][part.index] = None
         return tuple(tuple(each) for each in found)
+
+
+def tensor_names(graph: CascaderGraph) -> list[str]:
+    """Return the name of each tensor, with its number if another one has the same name."""
+    uses = Counter(tensor.name for tensor in graph.tensors)
+    return [
+        tensor.name if uses[tensor.name] == 1 else f"{tensor.name} (tensor {tensor.index})" for tensor in graph.tensors
+    ]

@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
-from nnhal_cascade.geometry.box import Shape
-from nnhal_cascade.hardware.accelerator import Accelerator
+from dataclasses import dataclass, replace
 
-_LARGEST_BLOCK = Shape(32, 64, 128)
+from nnhal_cascade.geometry.box import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """One configuration of an Ethos-U55 or U65."""
+
+    name: str
+    """Such as ``u55-128``: the family, and multiply-adds a cycle of all cores."""
+    macs: int
+    cores: int
+    block_unit: Shape
+    """The smallest block of an output (the micro-block)."""
+    input_unit: Shape
+    """The granularity of input blocks."""
+    largest_block: Shape
+    banks: int
+    """Banks of 1 KiB of the NPU's own memory (SHRAM)."""
+    reserved_output_banks: int
+    reserved_end_banks: int
+    input_granules: tuple[int, int, int]
+    """Banks, for inputs of 8, 16 and 32 bits."""
+    elementwise_granules: tuple[int, int, int]
+    """Banks, for inputs of elementwise operations of 8, 16 and 32 bits."""
+    accumulator_granules: tuple[int, int]
+    """Banks, for accumulators of 32 and 40 bits."""
+    output_cycles: tuple[float, ...]
+    """Cycles an element of the output, by kind of operation."""
+    activation_cycles: tuple[float, ...]
+    """Cycles an element of the output, by kind of activation: table, clamp, none."""
+    delays: tuple[int, int]
+    """Cycles that a block of one unit waits, for accumulators of 32 and 40 bits."""
+
 
 _U55_32 = Accelerator(
     name="u55-32",
@@ -13,7 +44,7 @@ _U55_32 = Accelerator(
     cores=1,
     block_unit=Shape(1, 1, 4),
     input_unit=Shape(1, 1, 8),
-    largest_block=_LARGEST_BLOCK,
+    largest_block=Shape(32, 64, 128),
     banks=16,
     reserved_output_banks=2,
     reserved_end_banks=0,
@@ -24,73 +55,54 @@ _U55_32 = Accelerator(
     activation_cycles=(1.0, 1.0, 0.0),
     delays=(3, 7),
 )
-_U55_64 = Accelerator(
+_U55_64 = replace(
+    _U55_32,
     name="u55-64",
     macs=64,
-    cores=1,
     block_unit=Shape(1, 1, 8),
-    input_unit=Shape(1, 1, 8),
-    largest_block=_LARGEST_BLOCK,
-    banks=16,
-    reserved_output_banks=2,
-    reserved_end_banks=0,
-    input_granules=(2, 2, 4),
-    elementwise_granules=(2, 2, 4),
     accumulator_granules=(4, 8),
     output_cycles=(1.0, 1.5, 1.5, 1.5, 2.0, 3.0, 0.5, 1.0),
-    activation_cycles=(1.0, 1.0, 0.0),
     delays=(2, 3),
 )
-_U55_128 = Accelerator(
+_U55_128 = replace(
+    _U55_64,
     name="u55-128",
     macs=128,
-    cores=1,
     block_unit=Shape(1, 2, 8),
     input_unit=Shape(1, 2, 8),
-    largest_block=_LARGEST_BLOCK,
     banks=24,
-    reserved_output_banks=2,
     reserved_end_banks=2,
     input_granules=(4, 4, 8),
     elementwise_granules=(4, 4, 8),
     accumulator_granules=(8, 12),
     output_cycles=(0.75, 1.25, 0.75, 0.75, 1.0, 1.5, 0.25, 0.5),
     activation_cycles=(1.0, 0.5, 0.0),
-    delays=(2, 3),
+)
+_U55_256 = replace(
+    _U55_128,
+    name="u55-256",
+    macs=256,
+    block_unit=Shape(2, 2, 8),
+    input_unit=Shape(2, 2, 8),
+    banks=48,
+    input_granules=(8, 8, 16),
+    elementwise_granules=(8, 8, 16),
+    accumulator_granules=(16, 20),
+    output_cycles=(0.625, 1.125, 0.5, 0.375, 0.5, 0.75, 0.125, 0.25),
+    activation_cycles=(1.0, 0.25, 0.0),
+    delays=(2, 2),
+)
+_U65_512 = replace(
+    _U55_256,
+    name="u65-512",
+    macs=512,
+    cores=2,
+    output_cycles=tuple(cycles / 2 for cycles in _U55_256.output_cycles),
+    activation_cycles=tuple(cycles / 2 for cycles in _U55_256.activation_cycles),
 )
 
-
-def _two_by_two(name: str, cores: int) -> Accelerator:
-    """An accelerator whose cores have 256 multipliers each."""
-    return Accelerator(
-        name=name,
-        macs=256 * cores,
-        cores=cores,
-        block_unit=Shape(2, 2, 8),
-        input_unit=Shape(2, 2, 8),
-        largest_block=_LARGEST_BLOCK,
-        banks=48,
-        reserved_output_banks=2,
-        reserved_end_banks=2,
-        input_granules=(8, 8, 16),
-        elementwise_granules=(8, 8, 16),
-        accumulator_granules=(16, 20),
-        output_cycles=tuple(cycles / cores for cycles in (0.625, 1.125, 0.5, 0.375, 0.5, 0.75, 0.125, 0.25)),
-        activation_cycles=tuple(cycles / cores for cycles in (1.0, 0.25, 0.0)),
-        delays=(2, 2),
-    )
-
-
 ACCELERATORS = {
-    each.name: each
-    for each in (
-        _U55_32,
-        _U55_64,
-        _U55_128,
-        _two_by_two("u55-256", 1),
-        _two_by_two("u65-256", 1),
-        _two_by_two("u65-512", 2),
-    )
+    each.name: each for each in (_U55_32, _U55_64, _U55_128, _U55_256, replace(_U55_256, name="u65-256"), _U65_512)
 }
 """By name, smallest first in each family."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nnhal_cascade.hardware.accelerator import Accelerator
+from nnhal_cascade.hardware.accelerators import Accelerator
 
 
 class Content(StrEnum):

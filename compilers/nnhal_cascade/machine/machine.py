@@ -33,8 +33,8 @@ from nnhal_cascade.stream.commands import (
     Roll,
     RunStripe,
     StoreOutput,
+    graph_digest,
 )
-from nnhal_cascade.stream.digest import graph_digest
 
 
 class Machine:

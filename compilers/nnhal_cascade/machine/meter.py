@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.hardware.memory import System
-from nnhal_cascade.performance.copying import copy_cycles
-from nnhal_cascade.performance.price import StripePlaces
+from nnhal_cascade.performance.price import StripePlaces, Timeline, copy_cycles
 from nnhal_cascade.performance.stripe_pricer import StripePricer
-from nnhal_cascade.performance.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)

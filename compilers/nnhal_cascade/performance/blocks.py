@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.graph.cascader_graph import Activation, Kernel, PartKind
-from nnhal_cascade.hardware.accelerator import Accelerator
+from nnhal_cascade.hardware.accelerators import Accelerator
 from nnhal_cascade.performance.workload import SUB_KERNEL, PartWorkload, reach, round_up
 
 Integers = NDArray[np.int64]

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.graph.cascader_graph import Activation, PartKind
-from nnhal_cascade.hardware.accelerator import Accelerator
+from nnhal_cascade.hardware.accelerators import Accelerator
 from nnhal_cascade.hardware.memory import MemoryRegion
 from nnhal_cascade.performance.blocks import (
     BlockSet,
@@ -20,9 +20,8 @@ from nnhal_cascade.performance.blocks import (
     is_flat,
     prefers_part_kernel,
 )
-from nnhal_cascade.performance.priced_stripe import PricedStripe
 from nnhal_cascade.performance.traffic import block_transfer
-from nnhal_cascade.performance.workload import PartWorkload
+from nnhal_cascade.performance.workload import PartWorkload, PricedStripe
 
 _COMMANDS_AT_ONCE = 4
 """How many commands share the latency of the memories."""

@@ -14,7 +14,6 @@ from nnhal_cascade.hardware.memory import System
 from nnhal_cascade.performance.blocks import BlockSet, fewest_fetches, fitting_blocks, is_flat
 from nnhal_cascade.performance.npu_cycles import BlockPipeline, block_pipeline, elementwise_cycles
 from nnhal_cascade.performance.price import Price, StripePlaces
-from nnhal_cascade.performance.priced_stripe import PricedStripe
 from nnhal_cascade.performance.traffic import (
     Bursts,
     StripeTraffic,
@@ -24,7 +23,7 @@ from nnhal_cascade.performance.traffic import (
     copied_traffic,
     full_bursts,
 )
-from nnhal_cascade.performance.workload import PartWorkload, workload_of
+from nnhal_cascade.performance.workload import PartWorkload, PricedStripe, workload_of
 
 
 class BlockGoal(Enum):

@@ -9,8 +9,7 @@ import numpy as np
 
 from nnhal_cascade.hardware.memory import MemoryRegion
 from nnhal_cascade.performance.blocks import BlockSet, Integers, Numbers
-from nnhal_cascade.performance.priced_stripe import PricedStripe
-from nnhal_cascade.performance.workload import BRICK, MovedTensor, TensorLayout
+from nnhal_cascade.performance.workload import BRICK, MovedTensor, PricedStripe, TensorLayout
 
 _LONGEST_WRITE = 64
 """Bytes of the longest burst to a row that is not in bricks."""

@@ -15,6 +15,7 @@ from nnhal_cascade.graph.cascader_graph import (
     Part,
     PartKind,
 )
+from nnhal_cascade.hardware.memory import MemoryRegion
 
 BRICK = 16
 """Channels of a brick."""
@@ -148,3 +149,26 @@ def _operand(tensor: CascaderTensor) -> MovedTensor:
 
 def _cut(size: int) -> tuple[int, ...]:
     return tuple(min(SUB_KERNEL, size - start) for start in range(0, size, SUB_KERNEL))
+
+
+class PricedStripe(NamedTuple):
+    """What the cost of a stripe depends on."""
+
+    workload: PartWorkload
+    output: Shape
+    """The extents of the stripe."""
+    inputs: tuple[Shape, ...]
+    """The extents of what it reads of each input, without padding."""
+    sources: tuple[MemoryRegion, ...]
+    """The region of each input."""
+    destination: MemoryRegion
+    constants: MemoryRegion | None
+    """None if the part has no constants."""
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of one pass; those of padding count, since the NPU makes them."""
+        if not self.workload.has_accumulators:
+            return 0
+        window = self.workload.kernel.height * self.workload.kernel.width
+        return window * self.output.elements * (self.inputs[0].channels if self.workload.sums_channels else 1)

@@ -11,10 +11,9 @@ from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.hardware.memory import Content
 from nnhal_cascade.plans.demand import halvings
 from nnhal_cascade.plans.growth import Growth
-from nnhal_cascade.plans.homes import Homes
+from nnhal_cascade.plans.homes import Homes, WorkingSet
 from nnhal_cascade.plans.part_costs import PartCosts
 from nnhal_cascade.plans.plan import Plan, WeightsIn
-from nnhal_cascade.plans.working_set import WorkingSet
 
 _DEPTH = 16
 """Stripes of channels are multiples of this, as the NPU's blocks are."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from nnhal_cascade.geometry.access import AxisAccess
+from nnhal_cascade.geometry.accesses import AxisAccess
 from nnhal_cascade.geometry.box import Interval
 
 Steps = NDArray[np.int64]

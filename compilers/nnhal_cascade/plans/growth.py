@@ -10,7 +10,7 @@ from math import ceil
 
 import numpy as np
 
-from nnhal_cascade.geometry.access import AxisAccess
+from nnhal_cascade.geometry.accesses import AxisAccess
 from nnhal_cascade.geometry.box import Axis, Interval, Shape, cut_evenly, hull
 from nnhal_cascade.plans.demand import (
     Steps,
@@ -20,7 +20,7 @@ from nnhal_cascade.plans.demand import (
     rolling_extent,
     rounded_up,
 )
-from nnhal_cascade.plans.working_set import WorkingSet
+from nnhal_cascade.plans.homes import WorkingSet
 
 
 class Growth:

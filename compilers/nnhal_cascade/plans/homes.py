@@ -1,12 +1,14 @@
-"""In which region tensors and constants lie."""
+"""In which region tensors and constants lie, and what of them is in the working memory, part by part."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
 
 from nnhal_cascade.geometry.box import Axis, Interval
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.hardware.memory import System
-from nnhal_cascade.performance.copying import copy_cycles
-from nnhal_cascade.performance.price import StripePlaces
+from nnhal_cascade.performance.price import StripePlaces, copy_cycles
 from nnhal_cascade.plans.plan import WeightsIn
 
 
@@ -57,3 +59,47 @@ class Homes:
             return 0
         channels = channels or Interval(0, self.graph.tensors[node.output].shape.channels)
         return copy_cycles(self.system, self._rest, self._working, node.constants.bytes_of(channels))
+
+
+class Lifetimes:
+    """The lifetimes of a graph's tensors: alive from before part ``born`` up to and with part ``last``."""
+
+    def __init__(self, graph: CascaderGraph) -> None:
+        self._graph = graph
+        self.born = [0 if producer is None else producer + 1 for producer in graph.producers]
+        self.last = [
+            len(graph.parts)
+            if tensor.is_output
+            else max(graph.consumers[tensor.index], default=self.born[tensor.index] - 1)
+            for tensor in graph.tensors
+        ]
+
+    def dying(self, first: int, stop: int) -> tuple[int, ...]:
+        """Return the tensors that are alive before part ``first`` and read for the last time before part ``stop``."""
+        read = {each.tensor: None for part in self._graph.parts[first:stop] for each in part.inputs}
+        return tuple(tensor for tensor in read if self.born[tensor] <= first and self.last[tensor] < stop)
+
+    def escaping(self, first: int, stop: int) -> tuple[int, ...]:
+        """Return what the parts from ``first`` up to, and without, the last write that is needed after them."""
+        written = (part.output for part in self._graph.parts[first : stop - 1])
+        return tuple(tensor for tensor in written if self.last[tensor] >= stop)
+
+    def alive_bytes(self, sizes: Sequence[int]) -> list[int]:
+        """Return the bytes that are alive before each part, and after the last. ``sizes`` are those of the tensors."""
+        changes = [0] * (len(self._graph.parts) + 2)
+        for size, born, last in zip(sizes, self.born, self.last, strict=True):
+            changes[born] += size
+            changes[last + 1] -= size
+        return list(accumulate(changes[:-1]))
+
+
+class WorkingSet:
+    """What lives in the working memory if nothing is cascaded."""
+
+    def __init__(self, homes: Homes) -> None:
+        self.graph, self.spilled = homes.graph, homes.spilled
+        self.lifetimes = Lifetimes(homes.graph)
+        self.sizes = homes.sizes
+        """The bytes of each tensor."""
+        self.alive = self.lifetimes.alive_bytes(homes.sizes)
+        """The bytes that are alive before each part, and after the last."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
-from nnhal_cascade.geometry.access import AxisAccess
+from nnhal_cascade.geometry.accesses import AxisAccess
 from nnhal_cascade.geometry.box import Axis, Interval, Shape, cut, whole
 from nnhal_cascade.performance.price import StripePlaces
 from nnhal_cascade.performance.stripe_pricer import StripePricer

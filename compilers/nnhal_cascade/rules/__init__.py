@@ -1,44 +1,66 @@
-"""The conditions under which ethos_u supports each operation, one module for each family."""
+"""The conditions under which ethos_u supports each operation, and modules of the families."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from nnhal.operations import OperationContext
+from nnhal.operations.joining import SlicingInput, StridedSliceInput, axis_input, strided_ranges
+from nnhal.operations.movement import PadInput
+from nnhal.operations.shape import ReshapeInput, SqueezeInput
+from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import NpuRule
 from nnhal.types import OperationType
-from nnhal_cascade.rules import convolution, elementwise, images, movement, pooling
+from nnhal_cascade.rules import elementwise, images, windows
 
 __all__ = ["RULES"]
 
+_PAD = NpuRule((PadInput.PADDINGS,))
+_STRIDED = (StridedSliceInput.BEGIN, StridedSliceInput.END, StridedSliceInput.STRIDES)
+
+
+def _parts(op: OperationContext) -> Sequence[int]:
+    return range(axis_input(op))
+
+
+def _strided_slice(op: OperationContext) -> Support:
+    strides = [indices.step for indices in strided_ranges(op)]
+    if all(stride == 1 for stride in strides):
+        return SUPPORTED
+    return Unsupported("STRIDE", f"strides of {strides}", "1 on each axis", "place it on a CPU or GPU device")
+
+
 RULES: dict[OperationType, NpuRule] = {
     OperationType.ADD: elementwise.ARITHMETIC,
-    OperationType.AVERAGE_POOL_2D: pooling.AVERAGE_POOL_2D,
-    OperationType.CONCATENATION: movement.CONCATENATION,
-    OperationType.CONV_2D: convolution.CONV_2D,
-    OperationType.DEPTHWISE_CONV_2D: convolution.DEPTHWISE_CONV_2D,
-    OperationType.EXPAND_DIMS: movement.EXPAND_DIMS,
-    OperationType.FULLY_CONNECTED: convolution.FULLY_CONNECTED,
+    OperationType.AVERAGE_POOL_2D: windows.AVERAGE_POOL_2D,
+    OperationType.CONCATENATION: NpuRule(tensors=_parts),
+    OperationType.CONV_2D: windows.CONV_2D,
+    OperationType.DEPTHWISE_CONV_2D: windows.DEPTHWISE_CONV_2D,
+    OperationType.EXPAND_DIMS: NpuRule(),
+    OperationType.FULLY_CONNECTED: windows.FULLY_CONNECTED,
     OperationType.HARD_SWISH: NpuRule(),
     OperationType.LOGISTIC: NpuRule(),
     OperationType.MAXIMUM: elementwise.EXTREMUM,
-    OperationType.MAX_POOL_2D: pooling.MAX_POOL_2D,
-    OperationType.MEAN: pooling.MEAN,
+    OperationType.MAX_POOL_2D: windows.MAX_POOL_2D,
+    OperationType.MEAN: windows.MEAN,
     OperationType.MINIMUM: elementwise.EXTREMUM,
     OperationType.MUL: elementwise.ARITHMETIC,
-    OperationType.PAD: movement.PAD,
-    OperationType.PAD_V2: movement.PAD,
+    OperationType.PAD: _PAD,
+    OperationType.PAD_V2: _PAD,
     OperationType.PRELU: elementwise.PRELU,
     OperationType.RELU: NpuRule(),
     OperationType.RELU1: NpuRule(),
     OperationType.RELU6: NpuRule(),
-    OperationType.RESHAPE: movement.RESHAPE,
+    OperationType.RESHAPE: NpuRule((ReshapeInput.SHAPE,)),
     OperationType.RESIZE_BILINEAR: images.BILINEAR,
     OperationType.RESIZE_NEAREST_NEIGHBOR: images.NEAREST,
-    OperationType.RSQRT: elementwise.RSQRT,
-    OperationType.SLICE: movement.SLICE,
+    OperationType.RSQRT: NpuRule(),
+    OperationType.SLICE: NpuRule((SlicingInput.BEGIN, SlicingInput.SIZE)),
     OperationType.SOFTMAX: elementwise.SOFTMAX,
-    OperationType.SPLIT: movement.SPLIT,
-    OperationType.SQUEEZE: movement.SQUEEZE,
-    OperationType.STRIDED_SLICE: movement.STRIDED_SLICE,
+    OperationType.SPLIT: NpuRule(),
+    OperationType.SQUEEZE: NpuRule((SqueezeInput.AXES,)),
+    OperationType.STRIDED_SLICE: NpuRule(_STRIDED, _strided_slice),
     OperationType.SUB: elementwise.ARITHMETIC,
     OperationType.TANH: NpuRule(),
-    OperationType.TRANSPOSE_CONV_2D: convolution.TRANSPOSE_CONV_2D,
+    OperationType.TRANSPOSE_CONV_2D: windows.TRANSPOSE_CONV_2D,
 }

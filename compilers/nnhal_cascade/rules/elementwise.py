@@ -1,4 +1,4 @@
-"""Element-wise operations of two tensors, RSQRT and SOFTMAX."""
+"""Element-wise operations of two tensors, and SOFTMAX."""
 
 from __future__ import annotations
 
@@ -51,5 +51,4 @@ def _sums(op: OperationContext) -> Support:
 ARITHMETIC = NpuRule(tensors=_both)
 EXTREMUM = NpuRule(check=_comparable, tensors=_both)
 PRELU = NpuRule(tensors=_both)
-RSQRT = NpuRule()
 SOFTMAX = NpuRule(check=_softmax)

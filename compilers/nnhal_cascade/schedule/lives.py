@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nnhal_cascade.geometry.box import Axis
-from nnhal_cascade.graph.tensor_names import tensor_names
+from nnhal_cascade.graph.cascader_graph import tensor_names
 from nnhal_cascade.schedule.replay import PlanReplay
 from nnhal_cascade.schedule.schedule import Schedule, TensorBuffer
-from nnhal_cascade.schedule.stripe_run import Death, StripeRun
+from nnhal_cascade.schedule.walk import Death, StripeRun
 
 
 class LiveBytes(NamedTuple):

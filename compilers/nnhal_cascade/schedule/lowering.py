@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 
 from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.performance.price import Timeline
 from nnhal_cascade.performance.stripe_pricer import StripePricer
-from nnhal_cascade.performance.timeline import Timeline
-from nnhal_cascade.plans.homes import Homes
-from nnhal_cascade.plans.lifetimes import Lifetimes
+from nnhal_cascade.plans.homes import Homes, Lifetimes
 from nnhal_cascade.plans.plan import Plan, Proposal, WeightsIn
 from nnhal_cascade.schedule.placement import PlacedPlan, Placer, PlanNeeds
 from nnhal_cascade.schedule.profile import PlanProfile, advances_by_rows, profile
 from nnhal_cascade.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
 from nnhal_cascade.schedule.steps import ConstantsCopy, PlanStart, steps
-from nnhal_cascade.schedule.stripe_run import StripeRun
-from nnhal_cascade.schedule.walk import walk
+from nnhal_cascade.schedule.walk import StripeRun, walk
 
 _ROOM = (0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1)
 """How much more than the least memory is tried if the search for addresses finds none: shares of it."""

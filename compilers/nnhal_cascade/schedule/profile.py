@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from nnhal_cascade.geometry.box import Axis, Interval, Shape, hull
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.plans.plan import Plan
-from nnhal_cascade.schedule.stripe_run import StripeRun
-from nnhal_cascade.schedule.walk import demanded_boxes, escapes
+from nnhal_cascade.schedule.walk import StripeRun, demanded_boxes, escapes
 
 
 @dataclass(slots=True)

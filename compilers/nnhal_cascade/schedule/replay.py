@@ -6,14 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nnhal_cascade.performance.copying import copy_cycles
-from nnhal_cascade.performance.price import StripePlaces
+from nnhal_cascade.performance.price import StripePlaces, Timeline, copy_cycles
 from nnhal_cascade.performance.stripe_pricer import StripePricer
-from nnhal_cascade.performance.timeline import Timeline
 from nnhal_cascade.plans.plan import WeightsIn
 from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_cascade.schedule.steps import ConstantsCopy, PlanStart, StripeStep, steps
-from nnhal_cascade.schedule.stripe_run import StripeRun
+from nnhal_cascade.schedule.walk import StripeRun
 
 
 class TimedStripe(NamedTuple):

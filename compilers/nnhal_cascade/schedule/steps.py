@@ -10,8 +10,7 @@ from nnhal_cascade.geometry.box import Interval, cut
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.plans.plan import Plan, WeightsIn
 from nnhal_cascade.schedule.schedule import ConstantsBuffer, Schedule
-from nnhal_cascade.schedule.stripe_run import StripeRun
-from nnhal_cascade.schedule.walk import walk
+from nnhal_cascade.schedule.walk import StripeRun, walk
 
 
 class PlanStart(NamedTuple):

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from nnhal_cascade.geometry.box import Axis, Box, Interval, cut, hull, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part
 from nnhal_cascade.plans.plan import Plan
-from nnhal_cascade.schedule.stripe_run import Death, StripeRun
+
+
+class Death(NamedTuple):
+    """After a stripe, elements of a tensor are no longer needed."""
+
+    tensor: int
+    axis: Axis
+    from_: int
+    """The first element along the axis that died."""
+    to: int
+    """The element after the last that died."""
+
+
+class StripeRun(NamedTuple):
+    """One stripe of a part."""
+
+    part: int
+    """An index into the graph's parts."""
+    output: Box
+    inputs: tuple[Box, ...]
+    """For each of the part's inputs, without its padding."""
+    deaths: tuple[Death, ...]
+    """What is dead when the stripe has run. A tensor that is not mentioned lives to the end of its last plan."""
 
 
 def walk(graph: CascaderGraph, plan: Plan, backwards: bool = False) -> Iterator[StripeRun]:

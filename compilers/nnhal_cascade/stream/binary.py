@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from nnhal_cascade.geometry.box import Axis, Box, Interval, Shape
 from nnhal_cascade.plans.plan import WeightsIn
 from nnhal_cascade.stream.commands import (
+    DIGEST_BYTES,
     AllocateConstants,
     AllocateTensor,
     BeginPlan,
@@ -41,7 +42,6 @@ from nnhal_cascade.stream.commands import (
     StoreOutput,
     TensorSymbol,
 )
-from nnhal_cascade.stream.digest import DIGEST_BYTES
 
 MAGIC = b"NNCS"
 VERSION = 1

@@ -22,8 +22,8 @@ from nnhal_cascade.stream.commands import (
     RunStripe,
     StoreOutput,
     TensorSymbol,
+    graph_digest,
 )
-from nnhal_cascade.stream.digest import graph_digest
 
 
 def emit(schedule: Schedule) -> CommandStream:

@@ -130,8 +130,7 @@ def compile_(
     What does not fit the tiles is refused with what would, and the exit status is 1. Nothing is written then.
     """
     from nnhal_frontends.input_shapes import parse_shapes
-    from nnhal_mlip.command.compilation_request import CompilationRequest, target_options
-    from nnhal_mlip.command.compiling import compile_model
+    from nnhal_mlip.command.compiling import CompilationRequest, compile_model, target_options
     from nnhal_mlip.command.sharing import sharing_choices
     from nnhal_mlip.timing.profile import read_profile
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_mlip.command.calibration import ValueRanges, calibrate
-from nnhal_mlip.command.compilation_request import CompilationRequest
 from nnhal_mlip.command.layer_errors import LayerError, LayerProbes
 from nnhal_mlip.command.model_file import FlowPort, read_flow_model
 from nnhal_mlip.command.plan_file import (
@@ -29,18 +28,43 @@ from nnhal_mlip.command.plan_file import (
     read_plan,
 )
 from nnhal_mlip.command.samples import ModelSample, read_samples
-from nnhal_mlip.command.sharing import share
-from nnhal_mlip.compiler.compiled import CompiledSubgraph
-from nnhal_mlip.compiler.compiler import compile_files
+from nnhal_mlip.command.sharing import SharingChoices, share
+from nnhal_mlip.compiler.compiler import CompiledSubgraph, compile_files
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_mlip.flow.files.describing import describe
-from nnhal_mlip.flow.files.options import MlipTargetOptions
+from nnhal_mlip.flow.files.options import MlipTargetOptions, parse_options
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
 from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_mlip.flow.partition.cutting import steps
 from nnhal_mlip.simulator.report import perf_report
 from nnhal_mlip.timing.profile import TimingProfile
 from nnhal_mlip.timing.queues import timeline
+
+
+@dataclass(frozen=True, slots=True)
+class CompilationRequest:
+    """What a user wants."""
+
+    model: Path
+    target: MlipTargetOptions
+    profile: TimingProfile
+    sharing: SharingChoices = field(default_factory=SharingChoices)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    calibration: tuple[Path, ...] = ()
+    """Files and directories with samples of the inputs."""
+
+
+def target_options(
+    mattr: str, mcpu: str, num_tiles: int | None, quantize: str | None, wb_pin_ocm: bool
+) -> MlipTargetOptions:
+    """Return what the public flow's words and the options beside them say. Raises ValueError that lists the known."""
+    words = [mattr]
+    if quantize is not None:
+        words.append(f"-quantize={quantize}")
+    if wb_pin_ocm:
+        words.append("-wb_pin_ocm=1")
+    return parse_options(" ".join(words), mcpu, num_tiles)
+
 
 MOST_COMPARED = 4
 """Samples that are simulated for the errors by layer."""

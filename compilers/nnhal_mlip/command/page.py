@@ -13,8 +13,7 @@ from nnhal_mlip.command.perf_story import BinaryPerf, NetworkPerf
 from nnhal_mlip.command.pictures.roofline import roofline_drawing
 from nnhal_mlip.command.pictures.tile_time import tile_time_drawing
 from nnhal_mlip.command.tables import bounds, split_word
-from nnhal_mlip.compiler.memory_map import TileMemoryRange
-from nnhal_mlip.compiler.memory_uses import OcmUse, alike_tiles, uses_by_tile
+from nnhal_mlip.compiler.memory_map import OcmUse, TileMemoryRange, alike_tiles, uses_by_tile
 from nnhal_mlip.program.program import OCM_BYTES
 from nnhal_mlip.simulator.report import LayerPerf, PerfReport
 from nnhal_mlip.simulator.simulator import Simulator

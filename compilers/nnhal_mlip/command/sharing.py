@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from nnhal_mlip.costs import worth_by_cost
 from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_mlip.flow.partition.partitioning import partition
 from nnhal_mlip.options import MlipOptions
 from nnhal_mlip.timing.profile import TimingProfile
-from nnhal_mlip.worth import worth_by_cost
 
 Weighing = Literal["light", "every", "none"]
 """Which subgraphs have to be worth their hand-over: those without a convolution or dense layer, every one, or none."""

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from nnhal_mlip.compiler.compiled import CompiledSubgraph
+from dataclasses import dataclass
+
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_mlip.compiler.layers.homes import house
 from nnhal_mlip.compiler.layers.reading import read_layers
-from nnhal_mlip.compiler.memory_map import memory_map
+from nnhal_mlip.compiler.memory_map import TileMemoryRange, memory_map
 from nnhal_mlip.compiler.numbers.scales import int8_scales, unit_scales
-from nnhal_mlip.compiler.numbers.weights import weights_bytes
+from nnhal_mlip.compiler.numbers.weights import WeightsError, weights_bytes
 from nnhal_mlip.compiler.search import best_program
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
 from nnhal_mlip.program.binary import write_binary
-from nnhal_mlip.program.program import TensorType
+from nnhal_mlip.program.program import MlipProgram, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSubgraph:
+    """A subgraph that can run."""
+
+    binary: bytes
+    program: MlipProgram
+    cycles: int
+    """Modelled, of a run."""
+    memory: tuple[TileMemoryRange, ...]
+    """What lies where in the tiles' memory, and how long."""
+    weights_errors: tuple[WeightsError, ...]
+    """How far the weights of each layer are from the real ones."""
 
 
 def compile_files(files: SubgraphFiles, options: MlipCompilerOptions | None = None) -> CompiledSubgraph:

@@ -13,8 +13,7 @@ from nnhal_mlip.compiler.errors import MisfitOfTilesError
 from nnhal_mlip.compiler.layers.homes import HousedNetwork
 from nnhal_mlip.compiler.planning.choices import PlanChoices
 from nnhal_mlip.compiler.planning.choosing import choose
-from nnhal_mlip.compiler.planning.fitting import PlanMisfit, fit
-from nnhal_mlip.compiler.planning.hastening import hasten
+from nnhal_mlip.compiler.planning.fitting import PlanMisfit, fit, hasten
 from nnhal_mlip.compiler.planning.plans import TilePlan, make_plan
 from nnhal_mlip.compiler.planning.setting import PlanSetting
 from nnhal_mlip.program.program import OCM_BYTES, TILE_COUNTS, MlipProgram, TaskKind, TensorType

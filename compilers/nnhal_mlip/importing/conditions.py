@@ -16,7 +16,7 @@ from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import allowed_rank, channels_last, first_objection, known_dimensions
 from nnhal.types import Operand
 from nnhal.types.layout import Dimensions, is_scalar
-from nnhal_mlip.importing.hal_values import is_symmetric
+from nnhal_mlip.importing.hal_operation import is_symmetric
 from nnhal_mlip.importing.rules import ImportRule
 
 ACCEPTED_TYPES = (

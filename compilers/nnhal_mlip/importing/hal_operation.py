@@ -8,12 +8,52 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.operations import OperationContext
-from nnhal.types import FusedActivation
+from nnhal.operations import OperationContext, channel_quant
+from nnhal.operations._types import Q8A, Q8AS, Q8C
+from nnhal.types import FusedActivation, Operand
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
 from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowValue, SourceNode
 from nnhal_mlip.flow.graph.operators import Operator
-from nnhal_mlip.importing.hal_values import scales_of, signed
+
+ZERO_POINTS: Mapping[int, int] = {Q8A: 128, Q8AS: 0}
+"""The zero points of activations that stand for signed numbers around 0."""
+_HIGHEST_BIT = np.uint8(0x80)
+_BYTE = np.dtype(np.int8)
+_OPAQUE = np.dtype(np.uint8)
+
+
+def is_symmetric(operand: Operand) -> bool:
+    """Return whether an operand's bytes stand for signed numbers around 0."""
+    return operand.type == Q8C or ZERO_POINTS.get(operand.type) == operand.zero_point
+
+
+def flow_value(operand: Operand, dimensions: Dimensions) -> FlowValue:
+    """Return the type of the value that holds an operand."""
+    if operand.type in ZERO_POINTS:
+        return FlowValue(dimensions, _BYTE, (operand.scale,))
+    return FlowValue(dimensions, ELEMENT_TYPES.get(operand.type, _OPAQUE))
+
+
+def scales_of(operand: Operand) -> tuple[tuple[float, ...], int]:
+    """Return the scales of a constant and the axis that they belong to; none for floats and integers."""
+    if operand.type == Q8C:
+        quantisation = channel_quant(operand)
+        return tuple(quantisation.scales), quantisation.channel_dim
+    return ((operand.scale,), 0) if operand.type in ZERO_POINTS else ((), 0)
+
+
+def signed(operand: Operand, values: Array) -> Array:
+    """Return an operand's elements as the flow has them: bytes as signed numbers."""
+    return (values ^ _HIGHEST_BIT).view(_BYTE) if operand.type == Q8A else values
+
+
+def unsigned(operand: Operand, values: Array) -> Array:
+    """Return elements of the flow as an operand has them: the inverse of ``signed``. Floats change their width."""
+    if operand.type == Q8A:
+        return values.view(np.uint8) ^ _HIGHEST_BIT
+    return values.astype(ELEMENT_TYPES[operand.type], copy=False)
+
 
 _RANGES = {FusedActivation.RELU1: (-1.0, 1.0), FusedActivation.RELU6: (0.0, 6.0)}
 

@@ -15,7 +15,7 @@ from nnhal.kernels import KERNELS
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.types import Operand
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import Evaluate
 
 

@@ -20,8 +20,7 @@ from nnhal.types.layout import Dimensions, combine, is_extension
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, SourceNode
 from nnhal_mlip.importing.conditions import condition
-from nnhal_mlip.importing.hal_operation import HalOperation
-from nnhal_mlip.importing.hal_values import flow_value, scales_of, signed
+from nnhal_mlip.importing.hal_operation import HalOperation, flow_value, scales_of, signed
 from nnhal_mlip.importing.host_operations import host_evaluation
 from nnhal_mlip.importing.rules import IMPORT_RULES, ImportRule
 

@@ -7,17 +7,36 @@ from dataclasses import dataclass
 
 from nnhal.operations import OperationContext
 from nnhal.operations._convolution import BIAS, FILTER
-from nnhal.operations._window import Forms
+from nnhal.operations._window import Forms, activation_of
 from nnhal.operations.convolution import CONV_2D_FORMS, DEPTHWISE_CONV_2D_FORMS, GROUPED_CONV_2D_FORMS
+from nnhal.operations.elementwise import BinaryInput
 from nnhal.operations.joining import axis_input
 from nnhal.operations.matrix import FullyConnectedInput
 from nnhal.operations.movement import PadInput, TransposeInput
 from nnhal.operations.pooling import FORMS
 from nnhal.operations.reduction import MeanInput
 from nnhal.operations.shape import ReshapeInput, SqueezeInput
-from nnhal.types import OperationType
-from nnhal_mlip.importing import convolution, elementwise, movement, pooling
+from nnhal.types import FusedActivation, OperationType
+from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.importing import movement, windows
 from nnhal_mlip.importing.hal_operation import HalOperation
+
+_ACTIVATIONS = {
+    OperationType.RELU: FusedActivation.RELU,
+    OperationType.RELU1: FusedActivation.RELU1,
+    OperationType.RELU6: FusedActivation.RELU6,
+}
+
+
+def emit_add(op: HalOperation) -> str:
+    """Add the nodes of an ADD."""
+    summed = op.add(Operator.ADD, [op.tensor(BinaryInput.FIRST), op.tensor(BinaryInput.SECOND)])
+    return op.activated(summed, activation_of(op.context, BinaryInput.ACTIVATION))
+
+
+def emit_activation(op: HalOperation) -> str:
+    """Add the node of a RELU, RELU1 or RELU6."""
+    return op.activated(op.tensor(0), _ACTIVATIONS[op.context.type])
 
 
 def _first(_: OperationContext) -> Sequence[int]:
@@ -52,28 +71,26 @@ _CONVOLVED = (FILTER, BIAS)
 _PADDED = (PadInput.PADDINGS,)
 
 IMPORT_RULES: Mapping[int, ImportRule] = {
-    OperationType.ADD: ImportRule(elementwise.emit_add, tensors=_both),
-    OperationType.AVERAGE_POOL_2D: ImportRule(pooling.emit_average_pool_2d, forms=FORMS),
+    OperationType.ADD: ImportRule(emit_add, tensors=_both),
+    OperationType.AVERAGE_POOL_2D: ImportRule(windows.emit_average_pool_2d, forms=FORMS),
     OperationType.CAST: ImportRule(movement.emit_cast, floats=True),
     OperationType.CONCATENATION: ImportRule(movement.emit_concatenation, tensors=_all_fields),
-    OperationType.CONV_2D: ImportRule(convolution.emit_conv_2d, _CONVOLVED, forms=CONV_2D_FORMS),
+    OperationType.CONV_2D: ImportRule(windows.emit_conv_2d, _CONVOLVED, forms=CONV_2D_FORMS),
     OperationType.DEPTHWISE_CONV_2D: ImportRule(
-        convolution.emit_depthwise_conv_2d, _CONVOLVED, forms=DEPTHWISE_CONV_2D_FORMS
+        windows.emit_depthwise_conv_2d, _CONVOLVED, forms=DEPTHWISE_CONV_2D_FORMS
     ),
     OperationType.EXPAND_DIMS: ImportRule(movement.emit_reshape),
     OperationType.FULLY_CONNECTED: ImportRule(
-        convolution.emit_fully_connected, (FullyConnectedInput.WEIGHTS, FullyConnectedInput.BIAS)
+        windows.emit_fully_connected, (FullyConnectedInput.WEIGHTS, FullyConnectedInput.BIAS)
     ),
-    OperationType.GROUPED_CONV_2D: ImportRule(
-        convolution.emit_grouped_conv_2d, _CONVOLVED, forms=GROUPED_CONV_2D_FORMS
-    ),
-    OperationType.MAX_POOL_2D: ImportRule(pooling.emit_max_pool_2d, forms=FORMS),
-    OperationType.MEAN: ImportRule(pooling.emit_mean, (MeanInput.AXES,)),
+    OperationType.GROUPED_CONV_2D: ImportRule(windows.emit_grouped_conv_2d, _CONVOLVED, forms=GROUPED_CONV_2D_FORMS),
+    OperationType.MAX_POOL_2D: ImportRule(windows.emit_max_pool_2d, forms=FORMS),
+    OperationType.MEAN: ImportRule(windows.emit_mean, (MeanInput.AXES,)),
     OperationType.PAD: ImportRule(movement.emit_pad, _PADDED),
     OperationType.PAD_V2: ImportRule(movement.emit_pad, _PADDED),
-    OperationType.RELU: ImportRule(elementwise.emit_activation),
-    OperationType.RELU1: ImportRule(elementwise.emit_activation),
-    OperationType.RELU6: ImportRule(elementwise.emit_activation),
+    OperationType.RELU: ImportRule(emit_activation),
+    OperationType.RELU1: ImportRule(emit_activation),
+    OperationType.RELU6: ImportRule(emit_activation),
     OperationType.RESHAPE: ImportRule(movement.emit_reshape, (ReshapeInput.SHAPE,)),
     OperationType.SQUEEZE: ImportRule(movement.emit_squeeze, (SqueezeInput.AXES,)),
     OperationType.TRANSPOSE: ImportRule(movement.emit_transpose, (TransposeInput.PERMUTATION,)),

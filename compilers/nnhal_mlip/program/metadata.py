@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from nnhal_mlip.program.blocks import BinaryBlock
 from nnhal_mlip.program.crc32c import crc32c
 from nnhal_mlip.program.errors import BinaryError, BinaryFault
 from nnhal_mlip.program.metadata_blocks import (
+    BinaryBlock,
     HeaderBlock,
     InputBlock,
     ModelBlock,

@@ -5,37 +5,71 @@ Ranges of addresses end at their last byte. An empty one ends one byte before it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
-
-from nnhal_mlip.program.blocks import BinaryBlock, BinaryField, places
+from dataclasses import MISSING, Field, dataclass, field, fields
+from struct import Struct
+from typing import Any, Self, TypeAlias
 
 Version: TypeAlias = tuple[int, int, int, int]
+
+
+def at(offset: int, form: str, default: Any = MISSING) -> Any:
+    """Return a dataclass's field: little-endian, at an offset from the block's start. ``form`` is as for ``struct``."""
+    return field(default=default, metadata={"offset": offset, "struct": Struct(f"<{form}")})
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryBlock:
+    """A block. Each of its fields says with ``at`` where it lies; other bytes are reserved, and 0.
+
+    A field of several numbers is a tuple, a text is bytes without the zeros at its end.
+    """
+
+    def write(self, target: bytearray, start: int) -> None:
+        """Write all fields. Raises ``struct.error`` for a value that does not fit."""
+        for each in fields(self):
+            offset, form = _place(each)
+            value = getattr(self, each.name)
+            form.pack_into(target, start + offset, *(value if isinstance(value, tuple) else (value,)))
+
+    @classmethod
+    def read(cls, data: bytes | bytearray, start: int) -> Self:
+        """Return what is there, sound or not."""
+        values: dict[str, Any] = {}
+        for each in fields(cls):
+            offset, form = _place(each)
+            found = form.unpack_from(data, start + offset)
+            value = found if len(found) > 1 else found[0]
+            values[each.name] = value.rstrip(b"\0") if isinstance(value, bytes) else value
+        return cls(**values)
+
+    @classmethod
+    def field_at(cls, offset: int) -> str:
+        """Return the name of the field that has a byte of the block."""
+        for each in fields(cls):
+            first, form = _place(each)
+            if first <= offset < first + form.size:
+                return each.name
+        return "reserved"
+
+
+def _place(block_field: Field[Any]) -> tuple[int, Struct]:
+    return block_field.metadata["offset"], block_field.metadata["struct"]
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderBlock(BinaryBlock):
     """What the file is."""
 
-    PLACES: ClassVar[dict[str, BinaryField]] = places(
-        magic=(0, "4s"),
-        version=(4, "4B"),
-        metadata_bytes=(8, "I"),
-        uuid=(12, "16s"),
-        target=(28, "I"),
-        payload_crc=(248, "I"),
-        header_crc=(252, "I"),
-    )
-    magic: bytes
-    version: Version
+    magic: bytes = at(0, "4s")
+    version: tuple[int, int, int, int] = at(4, "4B")
     """Of the metadata."""
-    metadata_bytes: int
-    uuid: bytes
-    target: int
+    metadata_bytes: int = at(8, "I")
+    uuid: bytes = at(12, "16s")
+    target: int = at(28, "I")
     """0 undefined, 1 M1K, 128 MLIP, 256 experimental."""
-    payload_crc: int = 0
+    payload_crc: int = at(248, "I", default=0)
     """Of all bytes after this block; 0 if the driver shall not check it."""
-    header_crc: int = 0
+    header_crc: int = at(252, "I", default=0)
     """Of the bytes of this block before this field; 0 if the driver shall not check it."""
 
 
@@ -43,150 +77,94 @@ class HeaderBlock(BinaryBlock):
 class ModelBlock(BinaryBlock):
     """What the model needs."""
 
-    PLACES: ClassVar[dict[str, BinaryField]] = places(
-        name=(0, "64s"),
-        version=(64, "4B"),
-        code_bytes=(68, "I"),
-        data_bytes=(72, "I"),
-        ocm_start=(76, "I"),
-        ocm_end=(80, "I"),
-        ocm_relocatable=(84, "B"),
-        tile_relocatable=(85, "B"),
-        first_tile=(86, "B"),
-        last_tile=(87, "B"),
-        batch=(88, "B"),
-        inputs=(89, "B"),
-        outputs=(90, "B"),
-        input_bytes=(92, "I"),
-        output_bytes=(96, "I"),
-        table_bytes=(100, "I"),
-        layers=(104, "I"),
-        ocm_scratch_floor=(112, "Q"),
-        ocm_weights=(120, "2Q"),
-        ddr_weights=(136, "2Q"),
-        ddr_inputs=(152, "2Q"),
-        ddr_outputs=(168, "2Q"),
-        compiler_version=(184, "8s"),
-        cdk_version=(192, "4B"),
-        lower_batch=(196, "B"),
-        ddr_scratch=(200, "2Q"),
-    )
-    name: bytes
-    version: Version
-    code_bytes: int
-    data_bytes: int
-    ocm_start: int
-    ocm_end: int
-    ocm_relocatable: int
-    tile_relocatable: int
-    first_tile: int
-    last_tile: int
-    batch: int
+    name: bytes = at(0, "64s")
+    version: tuple[int, int, int, int] = at(64, "4B")
+    code_bytes: int = at(68, "I")
+    data_bytes: int = at(72, "I")
+    ocm_start: int = at(76, "I")
+    ocm_end: int = at(80, "I")
+    ocm_relocatable: int = at(84, "B")
+    tile_relocatable: int = at(85, "B")
+    first_tile: int = at(86, "B")
+    last_tile: int = at(87, "B")
+    batch: int = at(88, "B")
     """0 means 256."""
-    inputs: int
-    outputs: int
-    input_bytes: int
-    output_bytes: int
-    table_bytes: int
-    layers: int
-    ocm_scratch_floor: int
-    ocm_weights: tuple[int, int]
-    ddr_weights: tuple[int, int]
-    ddr_inputs: tuple[int, int]
-    ddr_outputs: tuple[int, int]
-    compiler_version: bytes
-    cdk_version: Version
-    lower_batch: int
+    inputs: int = at(89, "B")
+    outputs: int = at(90, "B")
+    input_bytes: int = at(92, "I")
+    output_bytes: int = at(96, "I")
+    table_bytes: int = at(100, "I")
+    layers: int = at(104, "I")
+    ocm_scratch_floor: int = at(112, "Q")
+    ocm_weights: tuple[int, int] = at(120, "2Q")
+    ddr_weights: tuple[int, int] = at(136, "2Q")
+    ddr_inputs: tuple[int, int] = at(152, "2Q")
+    ddr_outputs: tuple[int, int] = at(168, "2Q")
+    compiler_version: bytes = at(184, "8s")
+    cdk_version: tuple[int, int, int, int] = at(192, "4B")
+    lower_batch: int = at(196, "B")
     """Whether smaller batches are supported."""
-    ddr_scratch: tuple[int, int]
+    ddr_scratch: tuple[int, int] = at(200, "2Q")
 
 
 @dataclass(frozen=True, slots=True)
 class SectionBlock(BinaryBlock):
     """Where a section of code lies in the file."""
 
-    PLACES: ClassVar[dict[str, BinaryField]] = places(file_offset=(0, "I"), file_bytes=(4, "I"))
-    file_offset: int
-    file_bytes: int
+    file_offset: int = at(0, "I")
+    file_bytes: int = at(4, "I")
 
 
 @dataclass(frozen=True, slots=True)
 class WeightsBlock(BinaryBlock):
     """Where weights and biases lie in the file."""
 
-    PLACES: ClassVar[dict[str, BinaryField]] = places(
-        memory_offset=(0, "Q"), file_offset=(8, "I"), file_bytes=(12, "I"), relocatable=(16, "B")
-    )
-    memory_offset: int
-    file_offset: int
-    file_bytes: int
-    relocatable: int
+    memory_offset: int = at(0, "Q")
+    file_offset: int = at(8, "I")
+    file_bytes: int = at(12, "I")
+    relocatable: int = at(16, "B")
 
 
 @dataclass(frozen=True, slots=True)
 class InputBlock(BinaryBlock):
     """An input."""
 
-    PLACES: ClassVar[dict[str, BinaryField]] = places(
-        memory_offset=(0, "Q"),
-        relocatable=(8, "B"),
-        quantize=(9, "B"),
-        given=(10, "B"),
-        wanted=(11, "B"),
-        scale=(12, "f"),
-        format=(16, "B"),
-        shape=(20, "4I"),
-        name=(40, "16s"),
-        memory_end=(56, "Q"),
-    )
-    memory_offset: int
-    relocatable: int
-    quantize: int
+    memory_offset: int = at(0, "Q")
+    relocatable: int = at(8, "B")
+    quantize: int = at(9, "B")
     """1 if the driver shall convert it, 2 if it is given as it is wanted."""
-    given: int
+    given: int = at(10, "B")
     """A ``TensorType``, as all types here."""
-    wanted: int
-    scale: float
+    wanted: int = at(11, "B")
+    scale: float = at(12, "f")
     """What the driver multiplies by, before it rounds to an integer."""
-    format: int
+    format: int = at(16, "B")
     """1 NCHW, 2 NHWC."""
-    shape: tuple[int, int, int, int]
-    name: bytes
-    memory_end: int
+    shape: tuple[int, int, int, int] = at(20, "4I")
+    name: bytes = at(40, "16s")
+    memory_end: int = at(56, "Q")
 
 
 @dataclass(frozen=True, slots=True)
 class OutputBlock(BinaryBlock):
     """An output."""
 
-    PLACES: ClassVar[dict[str, BinaryField]] = places(
-        memory_offset=(0, "Q"),
-        relocatable=(8, "B"),
-        dequantize=(9, "B"),
-        returned=(10, "B"),
-        produced=(11, "B"),
-        scale=(12, "f"),
-        elements=(16, "I"),
-        memory_end=(40, "Q"),
-        name=(48, "16s"),
-    )
-    memory_offset: int
-    relocatable: int
-    dequantize: int
+    memory_offset: int = at(0, "Q")
+    relocatable: int = at(8, "B")
+    dequantize: int = at(9, "B")
     """1 if the driver shall convert it, 2 if it is returned as it is produced."""
-    returned: int
-    produced: int
-    scale: float
+    returned: int = at(10, "B")
+    produced: int = at(11, "B")
+    scale: float = at(12, "f")
     """What the driver multiplies an integer by."""
-    elements: int
-    memory_end: int
-    name: bytes
+    elements: int = at(16, "I")
+    memory_end: int = at(40, "Q")
+    name: bytes = at(48, "16s")
 
 
 @dataclass(frozen=True, slots=True)
 class VersionsBlock(BinaryBlock):
     """What made the file."""
 
-    PLACES: ClassVar[dict[str, BinaryField]] = places(compiler_version=(996, "8s"), cdk_version=(1004, "4B"))
-    compiler_version: bytes
-    cdk_version: Version
+    compiler_version: bytes = at(996, "8s")
+    cdk_version: tuple[int, int, int, int] = at(1004, "4B")

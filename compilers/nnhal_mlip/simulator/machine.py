@@ -12,9 +12,8 @@ from nnhal_mlip.program.program import DdrRange, MlipProgram, TensorType, TileTa
 from nnhal_mlip.program.program_checks import check_program
 from nnhal_mlip.simulator.arithmetic.compute import COMPUTED, compute, moves
 from nnhal_mlip.simulator.arithmetic.operands import TaskOperands
-from nnhal_mlip.simulator.elements import ELEMENT_DTYPES
 from nnhal_mlip.simulator.errors import SimulatorError
-from nnhal_mlip.simulator.memory import ddr_bytes, fresh_memories, pieces, view_of
+from nnhal_mlip.simulator.memory import ELEMENT_DTYPES, ddr_bytes, fresh_memories, pieces, view_of
 from nnhal_mlip.simulator.order import steps_of
 
 

@@ -14,9 +14,8 @@ from nnhal_mlip.program.binary import MlipBinary
 from nnhal_mlip.program.metadata_blocks import InputBlock, OutputBlock
 from nnhal_mlip.program.program import DdrRange, ProgramPort, TensorType
 from nnhal_mlip.simulator.arithmetic.rounding import rounded
-from nnhal_mlip.simulator.elements import ELEMENT_DTYPES, is_float
 from nnhal_mlip.simulator.errors import SimulatorInputError
-from nnhal_mlip.simulator.memory import ddr_bytes
+from nnhal_mlip.simulator.memory import ELEMENT_DTYPES, ddr_bytes, is_float
 
 
 def input_bytes(binary: MlipBinary, inputs: Sequence[Array]) -> Bytes:

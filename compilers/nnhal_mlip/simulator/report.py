@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from nnhal_mlip.program.program import OCM_BYTES, MlipProgram, OcmView, TensorType, TileTask
 from nnhal_mlip.program.sizes import TYPE_BYTES, bytes_of, ceil_divide, end_of, tiles_of
-from nnhal_mlip.simulator.binding import binding_cycles
 from nnhal_mlip.simulator.counters import RunCounters, layer_counters, run_counters
 from nnhal_mlip.timing.profile import TimingProfile
 from nnhal_mlip.timing.queues import ProgramTimeline
-from nnhal_mlip.timing.usage import DmaUsage, TileUsage, usage
+from nnhal_mlip.timing.usage import DmaUsage, TileUsage, binding_cycles, usage
 
 PAGE_BYTES = 16 * 1024
 """The driver's default."""

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from nnhal_mlip.program.program import MlipProgram
 from nnhal_mlip.program.sizes import bytes_of, tiles_of
-from nnhal_mlip.simulator.binding import bound_of
 from nnhal_mlip.timing.profile import TimingProfile
 from nnhal_mlip.timing.queues import ProgramTimeline, StageSpan, TransferSpan
+from nnhal_mlip.timing.usage import bound_of
 
 TraceEvent: TypeAlias = dict[str, Any]
 

@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 from nnhal.types import TransferCosts
 from nnhal.v1 import admin_pb2, types_pb2
-from nnhal_pages.names import shortened
-from nnhal_pages.text import visible
+from nnhal_pages.text import shortened, visible
 from nnhal_pages.wires import link_words, sent_words
 
 UNKNOWN = "–"  # noqa: RUF001 - an en dash on purpose

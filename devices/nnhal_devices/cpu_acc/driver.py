@@ -16,13 +16,12 @@ from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_acc.artifact import OptimisedGraph, gains_by_restoring, read_artifact, weights_of
 from nnhal_devices.cpu_acc.blocked import keep_blocked
-from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
-from nnhal_devices.cpu_acc.costs import ROOFLINE
 from nnhal_devices.cpu_acc.folding import folds
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import lower
 from nnhal_devices.cpu_acc.messages import has_branches, is_one_run
 from nnhal_devices.cpu_acc.optimised import NO_GRAPH
+from nnhal_devices.cpu_acc.performance import CAPABILITIES, ROOFLINE
 from nnhal_devices.cpu_acc.runs import declared
 from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session, restore_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations

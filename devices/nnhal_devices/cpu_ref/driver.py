@@ -13,10 +13,9 @@ from nnhal.support import Support
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
 from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.backend import Backend, MemoryRules
-from nnhal_devices.cpu_ref.capabilities import CAPABILITIES
-from nnhal_devices.cpu_ref.costs import ROOFLINE
 from nnhal_devices.cpu_ref.extension import element_type
 from nnhal_devices.cpu_ref.interpreter import Interpreter
+from nnhal_devices.cpu_ref.performance import CAPABILITIES, ROOFLINE
 from nnhal_devices.cpu_ref.support import operation_limits, supported_operations
 from nnhal_devices.driver import Argument, Control, DriverOptions, Outcome, PrepareOptions
 

@@ -20,10 +20,9 @@ from nnhal_devices.backend import (
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Argument, BoundWorkload, Control, DriverOptions, Outcome, PrepareOptions, Workload
-from nnhal_devices.ethos_n.capabilities import CAPABILITIES
-from nnhal_devices.ethos_n.costs import ROOFLINE, TRANSFER_COSTS, inference_ns
 from nnhal_devices.ethos_n.limits import SRAM_BYTES
 from nnhal_devices.ethos_n.optimize import optimize, sram_of
+from nnhal_devices.ethos_n.performance import CAPABILITIES, ROOFLINE, TRANSFER_COSTS, inference_ns
 from nnhal_devices.ethos_n.support import operation_limits, supported_operations
 
 _DMA_BUF = frozenset({MemoryKind.HARDWARE_BUFFER_BLOB})

@@ -29,11 +29,10 @@ from nnhal_cascade.support import operation_limits, supported_operations
 from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
 from nnhal_devices.driver import Argument, Control, DriverOptions, Outcome, PrepareOptions
-from nnhal_devices.ethos_u.capabilities import capabilities_of
-from nnhal_devices.ethos_u.costs import TRANSFER_COSTS, nanoseconds, operation_ns
 from nnhal_devices.ethos_u.figures import schedule_figures
 from nnhal_devices.ethos_u.optimize import optimize
 from nnhal_devices.ethos_u.options import OPTIONS, read_options
+from nnhal_devices.ethos_u.performance import TRANSFER_COSTS, capabilities_of, nanoseconds, operation_ns
 from nnhal_devices.figures import DeviceFigure, WorkloadFigures
 
 _SCHEDULES = 8

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from nnhal_cascade.hardware.accelerators import ACCELERATORS
 from nnhal_cascade.hardware.memory import System
-from nnhal_cascade.hardware.memory_file import read_system, system_for
-from nnhal_cascade.hardware.sizes import parse_size
+from nnhal_cascade.hardware.memory_file import parse_size, read_system, system_for
 
 ACCELERATOR, SRAM, MEMORY, CHECKED = OPTIONS = ("accelerator", "sram", "memory", "checked")
 """The names of the options."""

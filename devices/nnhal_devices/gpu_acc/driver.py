@@ -13,11 +13,9 @@ from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, DeviceFigure, MemoryKind, MemoryRules, TensorHandleFactory
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import DriverOptions, PrepareOptions
-from nnhal_devices.gpu_acc.capabilities import CAPABILITIES
-from nnhal_devices.gpu_acc.costs import TRANSFER_COSTS, fused_operation_ns
-from nnhal_devices.gpu_acc.fusion import fuse, fusions
 from nnhal_devices.gpu_acc.memory import WORKING_MEMORY_BYTES, LoadedNetworks, WorkingMemory
-from nnhal_devices.gpu_acc.optimize import optimize
+from nnhal_devices.gpu_acc.optimize import fuse, fusions, optimize
+from nnhal_devices.gpu_acc.performance import CAPABILITIES, TRANSFER_COSTS, fused_operation_ns
 from nnhal_devices.gpu_acc.queue import InOrderQueue
 from nnhal_devices.gpu_acc.runtime import this_machine
 from nnhal_devices.gpu_acc.support import operation_limits, supported_operations

@@ -11,8 +11,8 @@ from nnhal.types import Span
 from nnhal.types.layout import Dimensions
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import Argument, BoundWorkload, Control, Outcome, Workload
-from nnhal_devices.gpu_acc.costs import ROOFLINE
 from nnhal_devices.gpu_acc.memory import WorkingMemory, working_bytes
+from nnhal_devices.gpu_acc.performance import ROOFLINE
 from nnhal_devices.gpu_acc.queue import InOrderQueue, QueuedWork
 
 

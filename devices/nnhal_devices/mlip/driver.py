@@ -21,8 +21,8 @@ from nnhal_devices.backend import (
     TransferCosts,
 )
 from nnhal_devices.driver import DriverOptions, PrepareOptions
-from nnhal_devices.mlip.capabilities import capabilities_of
 from nnhal_devices.mlip.optimize import optimize
+from nnhal_devices.mlip.performance import capabilities_of
 from nnhal_devices.mlip.residence import OcmResidence
 from nnhal_devices.mlip.workload import LoadedBinaries, SimulatedWorkload
 from nnhal_mlip.artifact import read_artifact

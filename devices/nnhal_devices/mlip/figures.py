@@ -18,8 +18,7 @@ from nnhal_devices.figures import (
     TimeSpan,
     WorkloadFigures,
 )
-from nnhal_mlip.compiler.memory_map import TileMemoryRange
-from nnhal_mlip.compiler.memory_uses import OcmUse, alike_tiles, uses_by_tile
+from nnhal_mlip.compiler.memory_map import OcmUse, TileMemoryRange, alike_tiles, uses_by_tile
 from nnhal_mlip.program.program import OCM_BYTES, MlipProgram
 from nnhal_mlip.simulator.report import perf_report
 from nnhal_mlip.simulator.roofline import roofline

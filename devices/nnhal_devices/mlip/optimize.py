@@ -14,8 +14,8 @@ from nnhal_devices.backend import FailedSubgraph, OptimizationViews, Substitutio
 from nnhal_mlip.compilation import CompiledModel
 from nnhal_mlip.compiler.errors import MisfitOfTilesError
 from nnhal_mlip.model_compiler import ModelCompiler
-from nnhal_mlip.model_partition import PartitionedHalModel
 from nnhal_mlip.program.binary import read_binary
+from nnhal_mlip.support import PartitionedHalModel
 from nnhal_mlip.timing.profile import TimingProfile
 from nnhal_mlip.timing.queues import timeline
 

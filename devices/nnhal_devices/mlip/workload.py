@@ -15,7 +15,7 @@ from nnhal_devices.figures import WorkloadFigures
 from nnhal_devices.mlip.figures import network_figures
 from nnhal_mlip.artifact import write_artifact
 from nnhal_mlip.compilation import FED, ValuePlace
-from nnhal_mlip.importing.hal_values import signed, unsigned
+from nnhal_mlip.importing.hal_operation import signed, unsigned
 from nnhal_mlip.model_compiler import MadeModel
 from nnhal_mlip.program.program import OCM_BYTES
 from nnhal_mlip.simulator.errors import SimulatorError

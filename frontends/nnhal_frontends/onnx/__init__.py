@@ -1,6 +1,5 @@
 """The front end for ONNX."""
 
-from nnhal_frontends.onnx.importer import import_onnx
-from nnhal_frontends.onnx.stated import state_outputs
+from nnhal_frontends.onnx.importer import import_onnx, state_outputs
 
 __all__ = ["import_onnx", "state_outputs"]

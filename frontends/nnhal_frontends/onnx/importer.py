@@ -30,6 +30,22 @@ _CONTRADICTIONS = (ArithmeticError, AttributeError, LookupError, TypeError, Valu
 The devices say what is wrong with such a node."""
 
 
+def state_outputs(model: onnx.ModelProto, outputs: Mapping[str, Sequence[int]]) -> None:
+    """Declare dimensions of outputs that the file leaves open and its user knows. Those that it declares are kept."""
+    for value in model.graph.output:
+        dimensions = outputs.get(value.name)
+        if dimensions is None or not value.type.HasField("tensor_type"):
+            continue
+        shape = value.type.tensor_type.shape
+        if not value.type.tensor_type.HasField("shape"):
+            for _ in dimensions:
+                shape.dim.add()
+        if len(shape.dim) == len(dimensions):
+            for dim, length in zip(shape.dim, dimensions, strict=True):
+                if not dim.HasField("dim_value") or dim.dim_value < 1:
+                    dim.dim_value = length
+
+
 def import_onnx(
     model: onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]] | None = None,

@@ -24,6 +24,11 @@ since the times of events do not compress to less.
 """
 FREE_RECORDS = 1_000_000
 """Calls that a file may have, besides one for each of its bytes: the times of a call take more than one."""
+FREE_CONTENT_BYTES = 1 << 30
+CONTENT_BYTES_EACH = 128
+"""Bytes that all contents of a file together stand for, and those of one call: some, and so many more for each byte of
+the file. What compresses further is written as it is.
+"""
 
 INVALID_DEADLINE = -(1 << 63)
 """Stands for a deadline that was a number below -1, and so no instant."""

@@ -16,7 +16,9 @@ from nnhal.contexts import Closing
 from nnhal.given_files import open_given_file
 from nnhal.recording.file_form import (
     CONTENT,
+    CONTENT_BYTES_EACH,
     EVENTS_BYTES_EACH,
+    FREE_CONTENT_BYTES,
     FREE_EVENTS_BYTES,
     FREE_RECORDS,
     MAGIC,
@@ -52,11 +54,14 @@ class DeviceRecording(Closing):
         self.end: wire.RecordingFigures | None = None
         """What the writer has counted; None if the recording ends early, since its device has died or is writing it."""
         self._events: list[wire.RecordedEvent] = []
-        self._places: dict[bytes, tuple[int, int]] = {}
+        self._places: dict[bytes, tuple[int, int, int]] = {}
+        """For each content, by its digest: where its record is, how long that is, and how many bytes it stands for."""
         self._file = open_given_file(path, "a recording of a device")
         self._size = os.fstat(self._file.fileno()).st_size
         self._bytes_left = FREE_EVENTS_BYTES + EVENTS_BYTES_EACH * self._size
         self._records_left = FREE_RECORDS + self._size
+        self._most_content_bytes = FREE_CONTENT_BYTES + CONTENT_BYTES_EACH * self._size
+        self._content_bytes_left = self._most_content_bytes
         try:
             self._read()
         except BaseException:
@@ -72,7 +77,7 @@ class DeviceRecording(Closing):
     @property
     def content_bytes(self) -> int:
         """The bytes of contents, as compressed."""
-        return sum(length for _, length in self._places.values())
+        return sum(length for _, length, _ in self._places.values())
 
     @property
     def contents(self) -> int:
@@ -88,13 +93,24 @@ class DeviceRecording(Closing):
         place = self._places.get(content.digest)
         if place is None:
             raise DeviceRecordingError(f"{self.path}: {content.size} bytes were left out of the recording")
-        offset, length = place
+        offset, length, size = place
+        if content.size != size:
+            raise self._damaged(offset, f"a content of {size} bytes, which a call has as one of {content.size}")
         payload = os.pread(self._file.fileno(), length, offset)
-        digest, size = CONTENT.unpack_from(payload)
+        digest, _ = CONTENT.unpack_from(payload)
         data = _decompressed(payload[CONTENT.size :], size)
         if data is None or len(data) != size or hashlib.sha256(data).digest() != digest:
             raise self._damaged(offset, "a content that is not what its digest says")
         return data
+
+    def require_bounded(self, event: wire.RecordedEvent) -> None:
+        """Raise DeviceRecordingError if the contents of a call stand for more bytes than a file of this size may."""
+        size = sum(content.size for content in contents_of(event))
+        if size > self._most_content_bytes:
+            raise DeviceRecordingError(
+                f"calls whose values are larger than the {self._most_content_bytes} bytes that a file of "
+                f"{self._size} bytes may stand for"
+            )
 
     def close(self) -> None:
         """Close the file."""
@@ -135,7 +151,11 @@ class DeviceRecording(Closing):
             digest, size = CONTENT.unpack_from(payload)
             if size > MAX_CONTENT_BYTES:
                 raise self._damaged(offset, f"a content of {size} bytes, expected at most {MAX_CONTENT_BYTES}")
-            self._places[digest] = (offset, len(payload))
+            self._content_bytes_left -= size
+            if self._content_bytes_left < 0:
+                most = self._most_content_bytes
+                raise self._damaged(offset, f"contents of more than {most} bytes in a file of {self._size} bytes")
+            self._places[digest] = (offset, len(payload), size)
         elif kind == RecordKind.END:
             self.end = self._parsed(wire.RecordingEnd, payload, offset).figures
         else:
@@ -166,6 +186,16 @@ class DeviceRecording(Closing):
 def read_device_recording(path: Path) -> DeviceRecording:
     """Open a recording. Raises OSError, and DeviceRecordingError if it is none, damaged, or of another version."""
     return DeviceRecording(path)
+
+
+def contents_of(event: wire.RecordedEvent) -> Iterator[wire.RecordedContent]:
+    """The contents that a call refers to, each as often as it does."""
+    model = event.preparation.model if event.HasField("preparation") else event.question.model
+    yield from (constant.value for constant in model.constants)
+    yield from event.execution.inputs
+    yield from event.execution.outputs
+    yield event.allocation.value
+    yield event.copy.value
 
 
 def _each(event: wire.RecordedEvent) -> Iterator[Record]:

@@ -9,7 +9,16 @@ import zlib
 from collections.abc import Sequence
 
 from nnhal.arrays import Bytes
-from nnhal.recording.file_form import CONTENT, MAGIC, MAX_CONTENT_BYTES, MAX_EVENTS_BYTES, RECORD, RecordKind
+from nnhal.recording.file_form import (
+    CONTENT,
+    CONTENT_BYTES_EACH,
+    FREE_CONTENT_BYTES,
+    MAGIC,
+    MAX_CONTENT_BYTES,
+    MAX_EVENTS_BYTES,
+    RECORD,
+    RecordKind,
+)
 from nnhal.v1 import recording_pb2 as wire
 
 _LEVEL = 1
@@ -27,6 +36,7 @@ class RecordingWriter:
         self._room = max_bytes - _END_BYTES if max_bytes else None
         self._lock = threading.Lock()
         self._known: dict[bytes, bool] = {}
+        self._content_bytes = 0
         self._is_closed = False
         self.bytes = 0
         """Bytes that were written."""
@@ -55,10 +65,11 @@ class RecordingWriter:
             kept = self._known.get(digest)
             if kept is None:
                 kept = size <= MAX_CONTENT_BYTES and self._record(
-                    RecordKind.CONTENT, CONTENT.pack(digest, size) + zlib.compress(data.data, _LEVEL)
+                    RecordKind.CONTENT, CONTENT.pack(digest, size) + self._compressed(data)
                 )
                 self._known[digest] = kept
                 self.contents += kept
+                self._content_bytes += size if kept else 0
         return wire.RecordedContent(digest=digest, size=size, is_left_out=not kept)
 
     def end(self, figures: wire.RecordingFigures) -> None:
@@ -71,6 +82,12 @@ class RecordingWriter:
         """Ignore further calls of any thread, so that the file may be closed."""
         with self._lock:
             self._is_closed = True
+
+    def _compressed(self, data: Bytes) -> bytes:
+        """Compress a content, unless the file would then stand for more than its reader expects."""
+        packed = zlib.compress(data.data, _LEVEL)
+        most = FREE_CONTENT_BYTES + CONTENT_BYTES_EACH * (self.bytes + len(packed))
+        return packed if self._content_bytes + len(data) <= most else zlib.compress(data.data, 0)
 
     def _record(self, kind: RecordKind, payload: bytes) -> bool:
         needed = RECORD.size + len(payload)

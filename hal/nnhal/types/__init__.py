@@ -7,7 +7,6 @@ from nnhal.types.backend import (
     TensorHandleFactory,
     TransferCosts,
 )
-from nnhal.types.buffer import BufferRole
 from nnhal.types.capabilities import (
     CACHE_TOKEN_BYTES,
     SLOWEST,
@@ -29,7 +28,7 @@ from nnhal.types.enums import (
     OperationType,
     Priority,
 )
-from nnhal.types.memory import Ashmem, DataLocation, HardwareBuffer, MappableFile, Memory, NativeHandle
+from nnhal.types.memory import Ashmem, BufferRole, DataLocation, HardwareBuffer, MappableFile, Memory, NativeHandle
 from nnhal.types.model import ChannelQuant, ExtensionNameAndPrefix, Model, Operand, Operation, Subgraph
 from nnhal.types.request import (
     DEFAULT_LOOP_TIMEOUT_NS,
@@ -47,11 +46,11 @@ from nnhal.types.request import (
     Request,
     RequestArgument,
     RequestMemoryPool,
+    RunUsage,
     Span,
     Timing,
     TokenValuePair,
 )
-from nnhal.types.run_usage import RunUsage
 
 __all__ = [
     "CACHE_TOKEN_BYTES",

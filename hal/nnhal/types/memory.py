@@ -1,4 +1,4 @@
-"""Memory that a client shares with a device: which file, and which part of it. ``nnhal.memory`` maps and checks it."""
+"""Memory that a client shares with a device, and buffers of a device. ``nnhal.memory`` maps and checks the former."""
 
 from __future__ import annotations
 
@@ -57,3 +57,16 @@ class DataLocation:
 
 
 NOWHERE = DataLocation()
+
+
+@dataclass(frozen=True, slots=True)
+class BufferRole:
+    """One use of a buffer: an input or output of a prepared model.
+
+    ``model_index`` refers to the prepared models that the buffer is allocated for. ``probability``, above 0 and at most
+    1, says how likely this use is.
+    """
+
+    model_index: int
+    io_index: int
+    probability: float = 1.0

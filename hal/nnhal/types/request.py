@@ -139,3 +139,17 @@ class FencedExecutionInfo:
     """When the device worked, if the execution measures."""
     copies: tuple[Copy, ...] = ()
     """When the device copied, if the execution measures."""
+
+
+class RunUsage(NamedTuple):
+    """Counts of direct runs: those that succeeded, those that failed, and the time that the former took."""
+
+    runs: int = 0
+    failed_runs: int = 0
+    duration_ns: int = 0
+
+    def plus(self, failed: int, duration_ns: int) -> RunUsage:
+        """Add ``failed`` failed runs or, if that is 0, one successful run of ``duration_ns``."""
+        if failed:
+            return self._replace(failed_runs=self.failed_runs + failed)
+        return RunUsage(self.runs + 1, self.failed_runs, self.duration_ns + duration_ns)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,20 +92,23 @@ class CallAdmission(_Interceptor):
         token_key: str,
         endless: Collection[str] = (),
         is_aside: Callable[[str], bool] = lambda _: False,
+        admit: Callable[[str, grpc.ServicerContext], object] = lambda *_: None,
     ) -> None:
         """``token_key`` is the metadata that names a call's session.
 
         Methods in ``endless`` are streams that end with their clients. Methods of which ``is_aside`` is true are served
-        while a session's other calls wait.
+        while a session's other calls wait. ``admit`` is called with a method before its message is received; it may
+        abort the call, or raise HalError.
         """
         self._limits = limits
         self._token_key = token_key
         self._endless = frozenset(endless)
         self._is_aside = is_aside
+        self._admit = admit
         self._threads = CallThreads(limits.threads)
         self._memory = MessageMemory(limits.memory_bytes, self._named("MEMORY_BYTES"))
         self._untaken = UntakenAnswers(limit_bytes=limits.memory_bytes)
-        self._stalls = StallWatch(limits.stalled_secs)
+        self._stalls = StallWatch(limits.stalled_secs, limits.memory_bytes)
         self._lock = threading.Lock()
         self._shares: dict[str, _Share] = {}
         self._strangers = Lane(_STRANGERS, _STRANGERS, may_share=False, newest_first=True)
@@ -165,12 +168,14 @@ class CallAdmission(_Interceptor):
 
     def _laned(self, method: str, handler: _Handler, lane: Lane, refusal: str) -> _Handler:
         call = WaitingCall(_nothing, refusal)
-        name = method.rpartition("/")[2]
+
+        def received(requests: Iterator[Any], context: grpc.ServicerContext) -> AbstractContextManager[Any]:
+            return self._received(handler, requests, context, call, method)
 
         def unary(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
             size = 0
             try:
-                with self._received(handler, requests, context, call, name) as request:
+                with received(requests, context) as request:
                     answer = _behaviour(handler)(request, context)
                     data = handler.response_serializer(answer) if handler.response_serializer is not None else answer
                 size = len(data)
@@ -179,7 +184,7 @@ class CallAdmission(_Interceptor):
                 self._note_answer(size, context)
 
         def stream(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-            with self._received(handler, requests, context, call, name) as request:
+            with received(requests, context) as request:
                 yield from _behaviour(handler)(request, context)
 
         served: Any = stream if handler.response_streaming else unary
@@ -207,15 +212,17 @@ class CallAdmission(_Interceptor):
         requests: Iterator[Any],
         context: grpc.ServicerContext,
         call: WaitingCall,
-        name: str,
+        method: str,
     ) -> Iterator[Any]:
         """Receive the message of a call, and hold its memory while the call is served.
 
         Any method is a stream of requests to gRPC, so that the call is here before its message is.
         """
+        name = method.rpartition("/")[2]
         try:
             if call.refusal:
                 raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, call.refusal)
+            self._admit(method, context)
             if handler.request_streaming:
                 self._threads.received(call)
                 yield requests

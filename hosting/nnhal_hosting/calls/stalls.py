@@ -1,18 +1,24 @@
-"""Ending calls whose message does not come."""
+"""Ending calls whose message does not come, or takes more memory than there is for all of them."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import grpc
 
 from nnhal_hosting.calls.lanes import WaitingCall
+from nnhal_hosting.own_memory import OwnBytes, return_freed_memory
 
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.02
+_HASTE_SECONDS = 0.1
+"""How long a message may take if others wait in a lane of many."""
+_MUCH_BYTES = 64 << 20
+_RETURN_SECONDS = 1.0
+"""How long after messages have taken much memory what they have freed is returned to the system."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,13 +31,23 @@ class _Reception:
 class StallWatch:
     """Cancels calls that are still without their message after a while, and earlier if others wait in a lane of many.
 
-    A thread looks while calls receive, and sleeps otherwise. Safe to use from several threads.
+    Nobody knows how many bytes of a message gRPC holds before it is complete. So the memory of the process is looked at
+    too while messages take their time: if it has grown by more than the limit, all of them but the oldest are
+    cancelled. A thread looks while calls receive, and sleeps otherwise. Safe to use from several threads.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, limit_bytes: int, used: Callable[[], int] | None = None) -> None:
+        """``used`` says how many bytes the process has."""
         self._seconds = seconds
+        self._limit_bytes = limit_bytes
+        self._used = used or OwnBytes()
+        self._used_before = 0
+        """What the process had when no message took its time."""
+        self._return_at: float | None = None
+        """When what large messages have freed is returned to the system."""
         self._lock = threading.Lock()
-        self._receptions: set[_Reception] = set()
+        self._receptions: dict[_Reception, None] = {}
+        """In the order in which they began."""
         self._some = threading.Event()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -41,7 +57,7 @@ class StallWatch:
         """Have a call be cancelled if this context lasts too long."""
         reception = _Reception(context, call, time.monotonic())
         with self._lock:
-            self._receptions.add(reception)
+            self._receptions[reception] = None
             self._some.set()
             if self._thread is None:
                 self._start()
@@ -49,7 +65,7 @@ class StallWatch:
             yield
         finally:
             with self._lock:
-                self._receptions.discard(reception)
+                self._receptions.pop(reception)
 
     def close(self) -> None:
         """Watch no longer."""
@@ -65,15 +81,43 @@ class StallWatch:
         self._thread = thread
 
     def _watch(self) -> None:
-        while not self._closed.wait(_LOOK_SECONDS):
+        is_idle, seen = True, 0.0
+        while True:
+            left = None if self._return_at is None else max(0.0, self._return_at - time.monotonic())
+            if not self._some.wait(left):
+                self._return_memory()
+                continue
+            if is_idle:
+                self._used_before, seen = self._used(), time.monotonic()
+            if self._closed.wait(_LOOK_SECONDS):
+                return
             now = time.monotonic()
-            with self._lock:
-                if not self._receptions:
-                    self._some.clear()
-                late = [each for each in self._receptions if now - each.began > self._patience(each.call)]
-            for reception in late:
-                reception.context.cancel()  # type: ignore[no-untyped-call]
-            self._some.wait()
+            is_idle = self._look(now, seen)
+            seen = now
+
+    def _look(self, now: float, seen: float) -> bool:
+        """End what is to end, and return whether no call receives. ``seen`` is when this was last done."""
+        with self._lock:
+            is_idle = not self._receptions
+            if is_idle:
+                self._some.clear()
+            late = [each for each in self._receptions if now - each.began > self._patience(each.call)]
+            slow = [each for each in self._receptions if each.began <= seen and each not in late]
+        used = self._used()
+        grown = used - self._used_before
+        if grown > min(self._limit_bytes // 2, _MUCH_BYTES):
+            self._return_at = now + _RETURN_SECONDS
+        elif self._return_at is not None and now > self._return_at and not slow:
+            self._return_memory()
+        if not slow:
+            self._used_before = used
+        for reception in late + (slow[1:] if grown > self._limit_bytes else []):
+            reception.context.cancel()  # type: ignore[no-untyped-call]
+        return is_idle
+
+    def _return_memory(self) -> None:
+        self._return_at = None
+        return_freed_memory()
 
     def _patience(self, call: WaitingCall) -> float:
         """In the lane of clients that cannot be told apart, a call without its message must not keep others out."""
@@ -81,5 +125,5 @@ class StallWatch:
         if lane is None:
             return self._seconds
         if lane.newest_first and lane.waiting:
-            return _LOOK_SECONDS
+            return _HASTE_SECONDS
         return self._seconds if lane.patience is None else min(lane.patience, self._seconds)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nnhal_pages.charts.measures import Tick
-from nnhal_pages.names import shortened
 from nnhal_pages.svg import Scale, element, label, width_of
+from nnhal_pages.text import shortened
 
 LINE = 16
 """The height of a line of text."""

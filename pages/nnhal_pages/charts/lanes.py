@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from nnhal.v1 import admin_pb2
 from nnhal_pages.charts.frame import LINE, Frame, across_axis, fitted, room_for
-from nnhal_pages.charts.legend import legend
-from nnhal_pages.charts.looks import work_looks
+from nnhal_pages.charts.looks import legend, work_looks
 from nnhal_pages.charts.measures import COUNT
-from nnhal_pages.names import shortened
 from nnhal_pages.patterns import DeviceLane, patterns
 from nnhal_pages.svg import Drawing, Scale, element, label, title
+from nnhal_pages.text import shortened
 
 _ROW, _BAR = 22, 16
 _NAME = 26

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from nnhal.v1 import admin_pb2
 from nnhal_pages.charts.frame import LINE, Frame, across_axis, fitted, room_for, up_axis
-from nnhal_pages.charts.legend import legend
-from nnhal_pages.charts.looks import memory_patterns
+from nnhal_pages.charts.looks import legend, memory_patterns
 from nnhal_pages.charts.measures import BYTES, COUNT
 from nnhal_pages.patterns import DeviceLane, device_lanes, patterns
 from nnhal_pages.svg import Drawing, Scale, element, label, rounded, title

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal_pages.charts.frame import LINE, wide
-from nnhal_pages.names import shortened
 from nnhal_pages.svg import element, label, title
+from nnhal_pages.text import shortened
 
 _NAME = 48
 """Characters of a line beside a point."""

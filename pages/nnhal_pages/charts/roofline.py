@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal.v1 import admin_pb2
 from nnhal_pages.charts.frame import LINE, Frame, across_axis, room_for, up_axis
-from nnhal_pages.charts.log_scale import LogScale
+from nnhal_pages.charts.measures import LogScale
 from nnhal_pages.charts.points import point
 from nnhal_pages.svg import Drawing, element, label, rounded
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from nnhal.v1 import framework_admin_pb2
 from nnhal_pages.charts.frame import LINE, Frame, across_axis, fitted, room_for
-from nnhal_pages.charts.legend import legend
-from nnhal_pages.charts.looks import work_looks
+from nnhal_pages.charts.looks import legend, work_looks
 from nnhal_pages.charts.measures import NANOSECONDS
 from nnhal_pages.charts.run_acts import CLIENT, FRAMEWORK, RunAct, RunPassing, run_acts, run_passings
-from nnhal_pages.names import shortened
 from nnhal_pages.patterns import DeviceLane, patterns
 from nnhal_pages.svg import Drawing, Scale, element, label, rounded, title
+from nnhal_pages.text import shortened
 
 _ROW, _BAR, _ABOVE = 36, 20, 8
 """The height of a row and of what is done in it, and the room above that."""

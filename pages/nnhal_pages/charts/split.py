@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnhal_pages.charts.legend import legend
-from nnhal_pages.charts.looks import work_looks
+from nnhal_pages.charts.looks import legend, work_looks
 from nnhal_pages.charts.measures import NANOSECONDS
 from nnhal_pages.patterns import patterns
 from nnhal_pages.svg import Drawing, Scale, element, title

@@ -9,8 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from nnhal_client.explanation import EdgeStory, Explanation, OperationStory
-from nnhal_pages.comparison.differences import count, difference, figures
-from nnhal_pages.comparison.pairing import OperationPair, differs, marks_of, pairs_of
+from nnhal_pages.comparison.pairing import OperationPair, count, difference, differs, figures, marks_of, pairs_of
 from nnhal_pages.explanation.marks import counted, device_mark, operation_link
 from nnhal_pages.graph import GraphView, plan_graph
 from nnhal_pages.tables import short_name, stacking_table

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nnhal_client.explanation import Explanation, OperationStory
+from nnhal_pages.units import duration
 
 _SAME_TIME = 0.01
 """Modelled times that differ by no more than this share are the same."""
@@ -56,3 +58,57 @@ def marks_of(old: Explanation, new: Explanation, pairs: list[OperationPair]) -> 
         elif pair.old is not None:
             before[pair.old] = "only here"
     return before, after
+
+
+Figure = tuple[str, float, float, Callable[[float], str]]
+"""A name, the value in the old plan and in the new one, and how it is written."""
+
+
+def count(value: float) -> str:
+    """A whole number."""
+    return f"{value:,.0f}"
+
+
+def difference(old: float, new: float, written: Callable[[float], str]) -> str:
+    """Say how much more or less there is in the new plan, with a sign that goes the same way."""
+    if old == new or written(old) == written(new):
+        return "= the same"
+    share = f" ({(new - old) / old:+.1%})" if old > 0 else ""
+    return f"{'▲' if new > old else '▼'} {written(abs(new - old))} {'more' if new > old else 'less'}{share}"
+
+
+def figures(old: Explanation, new: Explanation) -> list[Figure]:
+    """What can be compared of two plans as wholes. A measured time is there if both were measured."""
+    found: list[Figure] = [("Modelled time of a run", old.modelled_ns, new.modelled_ns, duration)]
+    if old.measured and new.measured:
+        found.append(("Measured time of a run", old.measured.duration_ns, new.measured.duration_ns, duration))
+    return [
+        *found,
+        ("Steps", len(old.steps), len(new.steps), count),
+        ("Devices in use", _devices(old), _devices(new), count),
+        ("Operations", len(old.operations), len(new.operations), count),
+        ("Edges", len(old.edges), len(new.edges), count),
+        ("Edges that copy", _copying(old), _copying(new), count),
+        ("Bytes copied in a run", old.copied_bytes, new.copied_bytes, count),
+        *(_sent(old, new) if old.wire_ns or new.wire_ns else ()),
+        ("Bytes between steps", old.fallback_bytes, new.fallback_bytes, count),
+        ("Bytes of constants", old.constant_bytes, new.constant_bytes, count),
+        ("Bytes of the client", old.client_bytes, new.client_bytes, count),
+        ("Peak memory, bytes", old.peak_bytes, new.peak_bytes, count),
+    ]
+
+
+def _sent(old: Explanation, new: Explanation) -> list[Figure]:
+    return [
+        ("Modelled time on the wire", old.wire_ns, new.wire_ns, duration),
+        ("Bytes up the wire in a run", old.wire_up_bytes, new.wire_up_bytes, count),
+        ("Bytes down the wire in a run", old.wire_down_bytes, new.wire_down_bytes, count),
+    ]
+
+
+def _devices(explanation: Explanation) -> int:
+    return len({step.device for step in explanation.steps})
+
+
+def _copying(explanation: Explanation) -> int:
+    return sum(edge.copied_bytes > 0 for edge in explanation.edges)

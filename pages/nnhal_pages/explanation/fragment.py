@@ -8,12 +8,14 @@ from importlib.resources import files
 
 from nnhal_client.explanation import DeviceStory, Explanation
 from nnhal_pages.charts.arena import arena_charts
+from nnhal_pages.document import document
 from nnhal_pages.document import style as page_style
 from nnhal_pages.explanation.marks import device_mark, legend, operation_link
 from nnhal_pages.explanation.panel import edge_table, operation_panel
 from nnhal_pages.facts import WALKED, facts_of, operation_name
 from nnhal_pages.graph import GraphView, PlanLinks, plan_graph
 from nnhal_pages.image_layouts import layout_figure, layout_words
+from nnhal_pages.svg import drawing_style
 from nnhal_pages.tables import short_name, stacking_table, table
 from nnhal_pages.text import escaped
 from nnhal_pages.units import duration, median_of
@@ -198,3 +200,8 @@ def _panels(explanation: Explanation, name: str) -> str:
         for number, story in enumerate(explanation.operations)
     )
     return f"<div class='panels'>{''.join(panels)}</div>"
+
+
+def page(explanation: Explanation, title: str) -> str:
+    """A whole HTML document, to keep or to attach: it needs no other file."""
+    return document(title, fragment(explanation), style() + drawing_style())

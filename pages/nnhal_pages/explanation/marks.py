@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from nnhal_client.explanation import EdgeStory, Explanation
 from nnhal_pages.facts import operation_name
-from nnhal_pages.names import shortened
 from nnhal_pages.patterns import DeviceLane, device_lanes
-from nnhal_pages.text import escaped, visible
+from nnhal_pages.text import escaped, shortened, visible
 from nnhal_pages.units import place
 from nnhal_pages.wires import sent_words
 

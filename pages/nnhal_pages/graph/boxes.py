@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from nnhal_client.explanation import Explanation, OperationStory, StepStory
 from nnhal_pages.facts import operation_name
 from nnhal_pages.graph.view import GraphView
-from nnhal_pages.names import shortened
 from nnhal_pages.patterns import DeviceLane
 from nnhal_pages.svg import element, label, rounded, title
-from nnhal_pages.text import visible
+from nnhal_pages.text import shortened, visible
 from nnhal_pages.units import duration
 
 STRIP = 9

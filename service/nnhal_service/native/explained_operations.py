@@ -25,7 +25,7 @@ _Place = tuple[int, int, int, str]
 def operations_to_wire(sketch: SketchedPlan) -> Iterator[wire.OperationExplanation]:
     """Explain the operations of main in its order, then those of subgraphs whose control flow the framework walks."""
     graphs, candidates = sketch.graphs, sketch.refined.candidates
-    pins = holding_pins(sketch.imported.model, sketch.imported.operation_nodes, sketch.pins)
+    pins = holding_pins(sketch.imported.model, sketch.imported.operation_nodes, sketch.choice.pins)
     for subgraph, index, number, device in _places(sketch):
         operation = graphs[subgraph].operations[index]
         taking = [candidate for candidate in candidates if index not in candidate.refusals_in(subgraph)]
@@ -47,8 +47,8 @@ def operations_to_wire(sketch: SketchedPlan) -> Iterator[wire.OperationExplanati
             outputs=_values(sketch, subgraph, operation.outputs),
             pin="" if pin is None else pin.match,
             has_open_dimensions=_has_open_dimensions(sketch, subgraph, (*operation.inputs, *operation.outputs)),
-            number=None if subgraph else sketch.origins[index],
-            added=not subgraph and sketch.origins[index] is None,
+            number=None if subgraph else sketch.survey.origins[index],
+            added=not subgraph and sketch.survey.origins[index] is None,
         )
 
 
@@ -95,4 +95,4 @@ def _values(sketch: SketchedPlan, subgraph: int, operands: Collection[int]) -> l
     values = [operand for operand in dict.fromkeys(operands) if described[operand].lifetime in _VALUES]
     if subgraph:
         return [f"operand {operand} of subgraph {subgraph}" for operand in values]
-    return [sketch.value_names[operand] for operand in values]
+    return [sketch.survey.value_names[operand] for operand in values]

@@ -28,7 +28,7 @@ def explanation_to_wire(sketch: SketchedPlan) -> wire.ModelExplanation:
                 modelled_timing=description.modelled_timing if description else False,
                 link=link_to_wire(sketch.sides[name]),
             )
-            for name, description in sketch.descriptions.items()
+            for name, description in sketch.survey.descriptions.items()
         ],
         modelled_ns=report.cost.total_ns if report else 0.0,
         counterfactuals=_counterfactuals(sketch),
@@ -43,7 +43,7 @@ def explanation_to_wire(sketch: SketchedPlan) -> wire.ModelExplanation:
 
 
 def _image_layout(sketch: SketchedPlan) -> wire.ImageLayoutExplanation | None:
-    images = sketch.images
+    images = sketch.choice.images
     if images is None:
         return None
     return wire.ImageLayoutExplanation(
@@ -73,7 +73,7 @@ def _arena_values(sketch: SketchedPlan) -> list[wire.ArenaValue]:
     placed = sorted(sketch.layout.placements.items(), key=lambda entry: (entry[1].kind, entry[1].offset, entry[0]))
     return [
         wire.ArenaValue(
-            value=sketch.value_names[operand],
+            value=sketch.survey.value_names[operand],
             memory=place.kind,
             offset=place.offset,
             bytes=value.size,
@@ -87,7 +87,7 @@ def _arena_values(sketch: SketchedPlan) -> list[wire.ArenaValue]:
 
 def _edges(sketch: SketchedPlan, value: PassedValue) -> list[wire.EdgeExplanation]:
     source = value.writer
-    name = sketch.value_names[value.operand]
+    name = sketch.survey.value_names[value.operand]
     return [
         _edge(
             name,

@@ -41,7 +41,7 @@ class OperatedModels:
                 info=model_to_wire(lease.name, served.loaded.prepared),
                 file=lease.file,
                 labels={output: wire.Labels(labels=names) for output, names in served.config.labels.items()},
-                placement=text_of(served.loaded.original.pins),
+                placement=text_of(served.loaded.original.choice.pins),
             )
 
     @answers

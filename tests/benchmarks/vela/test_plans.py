@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.vela.plans import plans_of
 from benchmarks.vela.reports import VelaBuffer, VelaOperation, VelaSchedule
-from nnhal_cascade.geometry.access import AffineRow
+from nnhal_cascade.geometry.accesses import AffineRow
 from nnhal_cascade.geometry.box import Axis, Interval, Shape
 from nnhal_cascade.graph.cascader_graph import (
     CascaderGraph,

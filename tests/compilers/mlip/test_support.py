@@ -6,8 +6,7 @@ from nnhal.operations._types import F16, F32
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Unsupported
 from nnhal.types import OperandType, OperationType
-from nnhal_mlip.model_partition import partition_model
-from nnhal_mlip.support import supported_operations
+from nnhal_mlip.support import partition_model, supported_operations
 from tests.support.agreement import single
 from tests.support.mlip_hal import EACH_EXAMPLE, TYPES, MlipRecipe, is_taken, mlip_examples, refusal
 from tests.support.npu import SAME, VALID

@@ -24,8 +24,8 @@ from nnhal.types import (
 )
 from nnhal_devices.cpu_acc import runs
 from nnhal_devices.cpu_acc.driver import CpuAcc
-from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.runs import supported
+from nnhal_devices.cpu_acc.session import sums_saturate
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.remembered import Remembered
 

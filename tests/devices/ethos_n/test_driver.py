@@ -12,11 +12,11 @@ from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.backend import MemoryKind
 from nnhal_devices.cpu_acc.driver import CpuAcc
-from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
 from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.cpu_ref.performance import ROOFLINE as REFERENCE
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
-from nnhal_devices.ethos_n.costs import ROOFLINE, inference_ns
 from nnhal_devices.ethos_n.driver import EthosN
+from nnhal_devices.ethos_n.performance import ROOFLINE, inference_ns
 from tests.support.agreement import QUANTIZATION, random, single
 from tests.support.models import Recipe, memory_of, run_on
 from tests.support.npu import SAME, TYPES, VALID, convolution, is_taken

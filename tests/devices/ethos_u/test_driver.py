@@ -17,8 +17,8 @@ from nnhal_cascade.machine.errors import StreamError
 from nnhal_cascade.machine.part_program import PartProgram
 from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_devices.backend import MemoryKind, tensor_handles_of
-from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
 from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.cpu_ref.performance import ROOFLINE as REFERENCE
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
 from nnhal_devices.ethos_u.driver import EthosU
 from tests.support.agreement import random

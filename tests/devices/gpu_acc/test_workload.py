@@ -13,8 +13,8 @@ from nnhal.operations._types import F32
 from nnhal.types import NO_SPAN, ErrorStatus, OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_devices.driver import Argument, AsynchronousWorkload, Control, DriverOptions, Outcome, PrepareOptions
-from nnhal_devices.gpu_acc.costs import ROOFLINE
 from nnhal_devices.gpu_acc.driver import GpuAcc
+from nnhal_devices.gpu_acc.performance import ROOFLINE
 from nnhal_devices.gpu_acc.queue import InOrderQueue
 from nnhal_devices.gpu_acc.workload import QueuedRun
 from tests.support.agreement import like

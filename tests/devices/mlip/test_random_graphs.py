@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from nnhal_mlip.compiler.compiled import CompiledSubgraph
+from nnhal_mlip.compiler.compiler import CompiledSubgraph
 from nnhal_mlip.compiler.errors import MisfitOfTilesError
 from nnhal_mlip.flow.flow_partition import FlowOptions, FlowPartition
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph

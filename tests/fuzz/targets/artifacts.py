@@ -23,7 +23,7 @@ from nnhal.v1 import device_pb2, recording_pb2
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.stream.binary import from_bytes, to_bytes
-from nnhal_cascade.stream.digest import DIGEST_BYTES
+from nnhal_cascade.stream.commands import DIGEST_BYTES
 from nnhal_cascade.stream.disassembler import disassemble
 from nnhal_cascade.stream.emit import emit
 from nnhal_devices.cpu_acc.artifact import read_artifact

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import zlib
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnhal.recording import DeviceRecordingError, RecordingWriter, read_device_recording
+from nnhal.recording import DeviceRecordingError, RecordingWriter, read_device_recording, reading, writing
 from nnhal.recording.file_form import CONTENT, MAGIC, RECORD, RecordKind
 from nnhal.v1 import recording_pb2 as wire
 
@@ -182,3 +183,59 @@ def test_a_pipe_is_no_recording(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="pipe: got a pipe, expected a regular file: a recording"):
         read_device_recording(tmp_path / "pipe")
+
+
+def test_contents_that_stand_for_far_more_than_the_file_has_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "FREE_CONTENT_BYTES", 1000)
+    path = tmp_path / "a.nnrec"
+    write(path, ends=False)
+    payload = CONTENT.pack(bytes(range(32)), 1 << 20) + zlib.compress(bytes(1 << 20))
+    with path.open("ab") as file:
+        file.write(RECORD.pack(RecordKind.CONTENT, len(payload), zlib.crc32(payload)) + payload)
+    size = path.stat().st_size
+    with pytest.raises(
+        DeviceRecordingError, match=f"contents of more than {1000 + 128 * size} bytes in a file of {size}"
+    ):
+        read_device_recording(path)
+
+
+def test_what_compresses_too_well_is_written_so_that_it_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in reading, writing:
+        monkeypatch.setattr(module, "FREE_CONTENT_BYTES", 0)
+    path = tmp_path / "a.nnrec"
+    with path.open("wb") as file:
+        writer = RecordingWriter(file.fileno(), wire.RecordingHeader(version=1))
+        zeros = [writer.content(np.zeros(size, np.uint8)) for size in (1 << 20, 1 << 19, 100)]
+    with read_device_recording(path) as recording:
+        assert [recording.content(content) for content in zeros] == [bytes(1 << 20), bytes(1 << 19), bytes(100)]
+
+
+@pytest.mark.parametrize("kind", ["inputs", "outputs", "constants"])
+def test_a_call_may_not_repeat_a_content_without_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(reading, "FREE_CONTENT_BYTES", 1000)
+    path = tmp_path / "a.nnrec"
+    write(path)
+    content = wire.RecordedContent(digest=hashlib.sha256(VALUES.data).digest(), size=1 << 20)
+    event = wire.RecordedEvent()
+    if kind == "constants":
+        event.preparation.model.constants.add(value=content)
+    else:
+        getattr(event.execution, kind).append(content)
+    with read_device_recording(path) as recording:
+        recording.require_bounded(wire.RecordedEvent())
+        with pytest.raises(DeviceRecordingError, match="calls whose values are larger than the"):
+            recording.require_bounded(event)
+
+
+def test_a_content_has_the_size_that_the_call_says(tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    write(path)
+    content = wire.RecordedContent(digest=hashlib.sha256(VALUES.data).digest(), size=len(VALUES) - 1)
+    with read_device_recording(path) as recording, pytest.raises(DeviceRecordingError, match="a content of 1000 bytes"):
+        recording.content(content)

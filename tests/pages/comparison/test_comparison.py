@@ -9,7 +9,7 @@ import pytest
 
 from nnhal_client.explanation import Explanation, Measured
 from nnhal_pages.comparison import OperationPair, comparison, comparison_style, pairs_of
-from nnhal_pages.comparison.differences import count, difference
+from nnhal_pages.comparison.pairing import count, difference
 from nnhal_pages.explanation.fragment import style
 from nnhal_pages.graph import GraphView, PlanLinks
 from nnhal_pages.units import duration

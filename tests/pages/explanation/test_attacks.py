@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nnhal_client.explanation import ArenaStory, Counterfactual, DeviceStory, Explanation
-from nnhal_pages.explanation.page import page
+from nnhal_pages.explanation.fragment import page
 from tests.support.explanations import Placed, explained
 from tests.support.html import parsed
 

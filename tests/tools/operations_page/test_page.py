@@ -51,7 +51,7 @@ def test_a_convolution_has_two_forms_whose_operands_are_in_order() -> None:
 def test_inputs_that_may_be_left_out_are_marked() -> None:
     assert "9 *cell_to_input_weights*, " in section("LSTM")
     assert "23 *input_layer_norm_weights*, " in section("LSTM")
-    assert "18 output_state, " in section("LSTM")
+    assert "18 output_state: " in section("LSTM")
     assert "2 *axis*, " in section("SOFTMAX")
 
 
@@ -60,6 +60,6 @@ def test_every_input_of_every_form_has_its_number_and_its_name() -> None:
         for form in forms:
             for member in form.names or ():
                 if member in form.inputs:
-                    assert re.search(rf"[ ,]{member.value} \*?{member.name.lower()}\*?, ", section(operation.name)), (
-                        member
-                    )
+                    assert re.search(
+                        rf"[ ,]{member.value} \*?{member.name.lower()}\*?[,:.] ", section(operation.name)
+                    ), member

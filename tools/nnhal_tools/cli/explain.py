@@ -21,7 +21,7 @@ from nnhal_client.explanation import Explanation, Measured
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
-from nnhal_pages.explanation.page import page
+from nnhal_pages.explanation.fragment import page
 from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.model_options import Everything, Lengths, Pins, Shapes, SignatureName, pins_from

@@ -15,7 +15,7 @@ from nnhal.given_files import MOST_MODEL_BYTES, read_given_file, read_given_text
 from nnhal.v1 import framework_admin_pb2, framework_pb2
 from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_hosting.run_trace import timeline_trace
-from nnhal_pages.explanation.page import page
+from nnhal_pages.explanation.fragment import page
 from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.model_options import Everything, pins_from
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, print_rows, say

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnhal.types.layout import describe
-from nnhal_pages.names import shortened
+from nnhal_pages.text import shortened
 from nnhal_tools.diff.figures import Figures
 from nnhal_tools.diff.report import MADE, DiffReport, LayerDiff
 

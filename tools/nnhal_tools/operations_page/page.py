@@ -24,7 +24,7 @@ rule is refused with INVALID_ARGUMENT and the rule.
 - An operation lists its inputs and outputs by index, in the order below. Inputs in italics may be left out: at the
   end by a shorter list, elsewhere as an operand with lifetime NO_VALUE.
 - *float* is TENSOR_FLOAT32 or TENSOR_FLOAT16, *quant8* is TENSOR_QUANT8_ASYMM or TENSOR_QUANT8_ASYMM_SIGNED. Types
-  without TENSOR_ are scalars: such an operand has no dimensions.
+  without TENSOR_ are scalars: such an operand has no dimensions. An operand without a type has that of input 0.
 - Tensors are row-major without gaps, little-endian.
 - *Images* are `[batch, height, width, channels]`, or `[batch, channels, height, width]` if the layout flag is true.
 - If nothing else is said: *padding* is 1 for SAME, 2 for VALID. *activation* is 0 for none, 1 RELU, 2 RELU1, 3 RELU6.
@@ -53,6 +53,7 @@ A subgraph repeated as long as another one yields true. Its outputs are the firs
 - 1 body, SUBGRAPH: Takes all values; its outputs are the first values of the next turn.
 - 2 ... values, any type: Those that change from turn to turn first, then those that stay.
 """
+_AS_FIRST = "as input 0"
 _WITHOUT_NAMES = {
     OperationType.CONCATENATION: (
         ("0 ... n - 1", "tensors", "Rank 1 to 4, with equal dimensions except along the axis."),
@@ -78,7 +79,7 @@ def _body(definition: OperationDefinition, forms: list[Form]) -> str:
     else:
         explicit = list(_inputs(definition, forms[1]))
         parts += ["The implicit form:", "", *_lines(first), "", "The explicit form:", "", *_lines(explicit, first), ""]
-    parts += [f"Outputs, {_outputs(definition, forms[0])}", ""]
+    parts += [f"Outputs{_outputs(definition, forms[0])}", ""]
     return "\n".join(parts)
 
 
@@ -121,11 +122,12 @@ def _lines(inputs: list[_Input], told: Sequence[_Input] = ()) -> Iterator[str]:
 
     def text(each: _Input) -> str:
         if each[1:] in said:
-            return "as above."
-        return f"{each.types}." if each.meaning in TOLD_ONCE else f"{each.types}: {each.meaning}"
+            return ", as above."
+        types = "" if each.types == _AS_FIRST else f", {each.types}"
+        return f"{types}." if each.meaning in TOLD_ONCE else f"{types}: {each.meaning}"
 
     for line, alike in groupby(inputs, text):
-        yield f"- {', '.join(f'{each.position} {each.name}' for each in alike)}, {line}"
+        yield f"- {', '.join(f'{each.position} {each.name}' for each in alike)}{line}"
 
 
 def _types(form: Form, index: int) -> str:
@@ -139,4 +141,4 @@ def _outputs(definition: OperationDefinition, form: Form) -> str:
     types = [describe_types(form.outputs[index], form.main) for index in sorted(form.outputs)]
     listed = "; ".join(f"{number} {each}" for number, each in enumerate(types)) if len(set(types)) > 1 else types[0]
     dimensions = said.removeprefix("Return ").replace("``", "`")
-    return f"{listed}: {dimensions}"
+    return f": {dimensions}" if listed == _AS_FIRST else f", {listed}: {dimensions}"

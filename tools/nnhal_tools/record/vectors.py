@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -17,6 +18,11 @@ from nnhal_tools.conformance.vectors import vector_of
 from nnhal_tools.conformance.written import vector_line
 from nnhal_tools.record.known_dimensions import with_dimensions
 
+_MOST_VALUES = 64 << 20
+"""Bytes of values and constants of one test, which are numbers in text then."""
+_MOST_CHARACTERS = 1 << 30
+"""Of a file of vectors."""
+
 
 class _UnwritableError(Exception):
     """An execution cannot be a vector; the message says why."""
@@ -31,6 +37,7 @@ def vectors_of(recording: DeviceRecording, group: str) -> tuple[list[str], Count
     requests: dict[int, wire.RecordedRequest] = {}
     lines: dict[tuple[object, ...], str] = {}
     left_out: Counter[str] = Counter()
+    characters = 0
     for record in recording.records:
         event = record.event
         if event.preparation.prepared_model:
@@ -44,16 +51,30 @@ def vectors_of(recording: DeviceRecording, group: str) -> tuple[list[str], Count
                 left_out["executions of models that are not in the recording"] += 1
                 continue
             recorded = models[request.prepared_model]
-            key = (recorded.SerializeToString(), *(content.digest for content in (*about.inputs, *about.outputs)))
+            key = (
+                hashlib.sha256(recorded.SerializeToString()).digest(),
+                *(content.digest for content in (*about.inputs, *about.outputs)),
+            )
             if key in lines:
                 continue
             try:
                 if event.status != ErrorStatus.NONE.value or not about.result.output_sufficient_size:
                     raise _UnwritableError("executions that have failed")
-                lines[key] = _line(f"{group}_{len(lines) + 1}", group, recorded, request, about, recording)
+                _require_modest(recorded, about)
+                line = _line(f"{group}_{len(lines) + 1}", group, recorded, request, about, recording)
+                characters += len(line)
+                if characters > _MOST_CHARACTERS:
+                    raise _UnwritableError(f"executions beyond {_MOST_CHARACTERS} bytes of vectors")
+                lines[key] = line
             except (_UnwritableError, DeviceRecordingError, HalError) as error:
                 left_out[str(error)] += 1
     return list(lines.values()), left_out
+
+
+def _require_modest(model: wire.RecordedModel, about: wire.RecordedExecution) -> None:
+    contents = (*(constant.value for constant in model.constants), *about.inputs, *about.outputs)
+    if sum(content.size for content in contents) > _MOST_VALUES:
+        raise _UnwritableError(f"executions with more than {_MOST_VALUES} bytes of values and constants")
 
 
 def _line(

@@ -107,6 +107,7 @@ class PlayedSession:
         Raises DeadObjectError if the device ends, TransportError if it does not answer.
         """
         try:
+            self._recording.require_bounded(record.event)
             match record.event.WhichOneof("about"):
                 case "preparation":
                     self._prepare(record)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from nnhal_cascade.command import words
 from nnhal_cascade.command.story import BufferStory, CascadeStory, PartStory, PlanStory
-from nnhal_pages.names import shortened
 from nnhal_pages.svg import Drawing, element, label, lanes, rounded, title
+from nnhal_pages.text import shortened
 
 _WIDTH = 372
 _LEFT, _RIGHT = 58, 364

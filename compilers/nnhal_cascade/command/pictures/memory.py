@@ -8,8 +8,8 @@ from nnhal_cascade.command import words
 from nnhal_cascade.command.story import BufferStory, CascadeStory
 from nnhal_cascade.schedule.lives import LiveBytes, TensorLife
 from nnhal_cascade.schedule.replay import PlanReplay
-from nnhal_pages.names import shortened
 from nnhal_pages.svg import Drawing, Scale, element, label, lanes, rounded, title, width_of
+from nnhal_pages.text import shortened
 
 _WIDTH, _HEIGHT = 1100, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 1084, 44, 420

@@ -23,7 +23,7 @@ from nnhal_cascade.graph.cascader_graph import (
     PartInput,
     PartKind,
 )
-from nnhal_cascade.graph.matchers import convolution, elementwise, movement, pooling, resize
+from nnhal_cascade.graph.matchers import elementwise, movement, resize, windows
 from nnhal_cascade.graph.matchers.match import Match, Matcher, Reading, as_shape, shape_of
 
 _EXPECTED = "expected an input that is computed or fed"
@@ -232,14 +232,14 @@ VIEWS = frozenset({OperationType.EXPAND_DIMS, OperationType.RESHAPE, OperationTy
 
 MATCHERS: Mapping[OperationType, Matcher] = {
     OperationType.ADD: elementwise.match_arithmetic,
-    OperationType.AVERAGE_POOL_2D: pooling.match_pooling,
+    OperationType.AVERAGE_POOL_2D: windows.match_pooling,
     OperationType.CONCATENATION: movement.match_concatenation,
-    OperationType.CONV_2D: convolution.match_conv_2d,
-    OperationType.DEPTHWISE_CONV_2D: convolution.match_depthwise_conv_2d,
-    OperationType.FULLY_CONNECTED: convolution.match_fully_connected,
+    OperationType.CONV_2D: windows.match_conv_2d,
+    OperationType.DEPTHWISE_CONV_2D: windows.match_depthwise_conv_2d,
+    OperationType.FULLY_CONNECTED: windows.match_fully_connected,
     OperationType.MAXIMUM: elementwise.match_pair,
-    OperationType.MAX_POOL_2D: pooling.match_pooling,
-    OperationType.MEAN: pooling.match_mean,
+    OperationType.MAX_POOL_2D: windows.match_pooling,
+    OperationType.MEAN: windows.match_mean,
     OperationType.MINIMUM: elementwise.match_pair,
     OperationType.MUL: elementwise.match_arithmetic,
     OperationType.PAD: movement.match_pad,
@@ -252,7 +252,7 @@ MATCHERS: Mapping[OperationType, Matcher] = {
     OperationType.SPLIT: movement.match_split,
     OperationType.STRIDED_SLICE: movement.match_strided_slice,
     OperationType.SUB: elementwise.match_arithmetic,
-    OperationType.TRANSPOSE_CONV_2D: convolution.match_transpose_conv_2d,
+    OperationType.TRANSPOSE_CONV_2D: windows.match_transpose_conv_2d,
     **{kind: elementwise.match_activation(activation) for kind, activation in ACTIVATIONS.items()},
 }
 """All operations that become parts. Those of ``VIEWS`` become none."""

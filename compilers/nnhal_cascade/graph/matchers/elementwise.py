@@ -9,8 +9,7 @@ from nnhal.operations._shape import axis_of
 from nnhal.operations._window import activation_of
 from nnhal.operations.activation import SoftmaxInput
 from nnhal.operations.elementwise import BinaryInput, PairwiseInput
-from nnhal_cascade.geometry.access import AxisAccess
-from nnhal_cascade.geometry.accesses import Everything, OneToOne, Single
+from nnhal_cascade.geometry.accesses import AxisAccess, Everything, OneToOne, Single
 from nnhal_cascade.geometry.box import Axis, Shape
 from nnhal_cascade.graph.cascader_graph import Activation, PartKind
 from nnhal_cascade.graph.matchers.match import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nnhal.operations import OperationContext
 from nnhal.types import FusedActivation
 from nnhal.types.layout import Dimensions, describe
-from nnhal_cascade.geometry.access import AxisAccess
+from nnhal_cascade.geometry.accesses import AxisAccess
 from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.graph.cascader_graph import Activation, Kernel, PartConstants, PartKind
 

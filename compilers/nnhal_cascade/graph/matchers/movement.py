@@ -8,8 +8,7 @@ from nnhal.operations import OperationContext
 from nnhal.operations._shape import axis_of
 from nnhal.operations.joining import SlicingInput, SplitInput, StridedSliceInput, axis_input, strided_ranges
 from nnhal.operations.movement import PadInput, paddings_of_pad
-from nnhal_cascade.geometry.access import AxisAccess
-from nnhal_cascade.geometry.accesses import Everything, OneToOne, Shifted
+from nnhal_cascade.geometry.accesses import AxisAccess, Everything, OneToOne, Shifted
 from nnhal_cascade.geometry.box import Axis, Shape
 from nnhal_cascade.graph.cascader_graph import PartKind
 from nnhal_cascade.graph.matchers.match import (

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
 from nnhal.operations.resize import ResizeInput
-from nnhal_cascade.geometry.access import AxisAccess
-from nnhal_cascade.geometry.accesses import OneToOne
+from nnhal_cascade.geometry.accesses import AxisAccess, OneToOne, Resized
 from nnhal_cascade.geometry.box import Shape
-from nnhal_cascade.geometry.resized import Resized
 from nnhal_cascade.graph.cascader_graph import Kernel, PartKind
 from nnhal_cascade.graph.matchers.match import Match, Reading, require_channels_last, shape_of
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.kernels import KERNELS
 from nnhal.lazy_table import LazyTable
 from nnhal.types import OperationType
-from nnhal_cascade.machine.arithmetic.kernel import NoStripesError, OperationCall, StripeKernel
-from nnhal_cascade.machine.arithmetic.whole import Whole
+from nnhal_cascade.geometry.box import Box, whole
+from nnhal_cascade.machine.arithmetic.kernel import NoStripesError, OperationCall, StripeKernel, executing
 
 STRIPE_KERNELS: Mapping[OperationType, Callable[[OperationCall], StripeKernel]] = LazyTable(
     __name__,
@@ -20,7 +24,7 @@ STRIPE_KERNELS: Mapping[OperationType, Callable[[OperationCall], StripeKernel]] 
         OperationType.DEPTHWISE_CONV_2D: "depthwise:Depthwise",
         OperationType.ELU: "tables:UnaryTable",
         OperationType.EXPAND_DIMS: "movement:Same",
-        OperationType.FULLY_CONNECTED: "fully_connected:FullyConnected",
+        OperationType.FULLY_CONNECTED: "convolution:FullyConnected",
         OperationType.HARD_SWISH: "tables:UnaryTable",
         OperationType.LOGISTIC: "tables:UnaryTable",
         OperationType.MAXIMUM: "tables:PairTable",
@@ -46,7 +50,7 @@ STRIPE_KERNELS: Mapping[OperationType, Callable[[OperationCall], StripeKernel]] 
         OperationType.STRIDED_SLICE: "movement:RangeSelection",
         OperationType.SUB: "tables:PairTable",
         OperationType.TANH: "tables:UnaryTable",
-        OperationType.TRANSPOSE_CONV_2D: "transpose_convolution:TransposeConvolution",
+        OperationType.TRANSPOSE_CONV_2D: "convolution:TransposeConvolution",
     },
 )
 
@@ -59,3 +63,26 @@ def stripe_kernel(call: OperationCall) -> StripeKernel:
         return STRIPE_KERNELS[call.op.type](call)
     except NoStripesError:
         return Whole(call)
+
+
+class Whole:
+    """Any operation. Each box costs as much as the whole output."""
+
+    def __init__(self, call: OperationCall) -> None:
+        self.inputs = tuple(call.shape(index) for index in call.activations)
+        self._call = call
+
+    def reads(self, output: Box) -> tuple[Box, ...]:
+        """Everything."""
+        return tuple(whole(shape) for shape in self.inputs)
+
+    def compute(self, output: Box, values: Sequence[Array]) -> Array:
+        """The box of the whole output."""
+        call = self._call
+        given = {
+            index: np.ascontiguousarray(each).reshape(call.op.dimensions(index))
+            for index, each in zip(call.activations, values, strict=True)
+        }
+        with np.errstate(all="ignore"):
+            results = KERNELS[call.op.type](executing(call.op, given))
+        return results[call.position].reshape(call.output)[tuple(slice(*interval) for interval in output)]

@@ -10,9 +10,8 @@ from nnhal.arrays import Array
 from nnhal.operations._convolution import INPUT
 from nnhal.operations.convolution import window_of_depthwise_conv_2d
 from nnhal_cascade.geometry.box import Box, Interval
-from nnhal_cascade.machine.arithmetic.convolution import channels_last, with_border
+from nnhal_cascade.machine.arithmetic.convolution import channels_last, under, with_border
 from nnhal_cascade.machine.arithmetic.kernel import OperationCall
-from nnhal_cascade.machine.arithmetic.sliding import under
 from nnhal_cascade.machine.arithmetic.weighted_sum import WeightedSum
 
 _ELEMENTS_AT_ONCE = 1 << 16

@@ -14,9 +14,8 @@ from nnhal.operations._window import Window
 from nnhal.operations.pooling import Implicit, window_of
 from nnhal.types import OperationType
 from nnhal_cascade.geometry.box import Box
-from nnhal_cascade.machine.arithmetic.convolution import channels_last
+from nnhal_cascade.machine.arithmetic.convolution import channels_last, under
 from nnhal_cascade.machine.arithmetic.kernel import OperationCall, executing
-from nnhal_cascade.machine.arithmetic.sliding import under
 
 _POOLS: dict[OperationType, Callable[[OperationContext, Window], Array]] = {
     OperationType.AVERAGE_POOL_2D: averages,

@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 from nnhal.arrays import Array
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, all_inputs
-from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.errors import FlowError
 
 _IR_VERSION = 10
 _FATAL = 4

@@ -19,8 +19,8 @@ from nnhal_frontends.onnx.sizes import resolve_reshapes
 from nnhal_mlip.command.onnx_import import elementwise, images, linear, movement
 from nnhal_mlip.command.onnx_import.evaluation import NodeEvaluation
 from nnhal_mlip.command.onnx_import.node_import import NodeImport
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
-from nnhal_mlip.flow.graph.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowValue, SourceNode
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.types.layout import describe
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
-from nnhal_mlip.flow.graph.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import Attribute, SourceNode
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float16))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnhal_mlip.command.layer_words import layer_title
 from nnhal_mlip.simulator.roofline import ProgramRoofline, RooflinePoint
 from nnhal_pages.charts.frame import Frame, across_axis, up_axis
-from nnhal_pages.charts.log_scale import LogScale
+from nnhal_pages.charts.measures import LogScale
 from nnhal_pages.charts.points import point as marked
 from nnhal_pages.svg import Drawing, element, label, rounded
 

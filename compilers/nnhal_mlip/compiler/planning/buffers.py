@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nnhal_mlip.compiler.geometry.boxes import TensorBox, consecutive, whole
-from nnhal_mlip.compiler.planning.choices import PlanChoices
+from nnhal_mlip.compiler.planning.choices import LayerChoice, LayerStripe, PlanChoices
 from nnhal_mlip.compiler.planning.layer_buffers import (
     LayerBuffers,
     StagedBoxes,
@@ -19,7 +19,6 @@ from nnhal_mlip.compiler.planning.layer_buffers import (
     widen,
 )
 from nnhal_mlip.compiler.planning.setting import PlanSetting, TileBoxes
-from nnhal_mlip.compiler.planning.splits import LayerChoice, LayerStripe
 
 BROADCAST_SHARE = 8
 """What comes from DDR goes to all tiles as a whole, in one transfer, if it takes at most one in so many bytes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnhal_mlip.compiler.planning.buffers import BROADCAST_SHARE
-from nnhal_mlip.compiler.planning.choices import PlanChoices
+from nnhal_mlip.compiler.planning.choices import LayerChoice, PlanChoices, most_stripes, shares
 from nnhal_mlip.compiler.planning.costs import (
     compute_cycles,
     copies_cycles,
@@ -15,7 +15,6 @@ from nnhal_mlip.compiler.planning.costs import (
     weights_cycles,
 )
 from nnhal_mlip.compiler.planning.setting import PlanSetting, TileBoxes
-from nnhal_mlip.compiler.planning.splits import LayerChoice, most_stripes, shares
 from nnhal_mlip.program.program import LayerSplit
 from nnhal_mlip.program.sizes import ceil_divide
 

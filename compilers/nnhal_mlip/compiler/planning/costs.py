@@ -7,8 +7,8 @@ from math import prod
 
 from nnhal_mlip.compiler.geometry.boxes import TensorBox, common, hull
 from nnhal_mlip.compiler.layers.tile_layers import TileLayer
+from nnhal_mlip.compiler.planning.choices import LayerChoice, shares
 from nnhal_mlip.compiler.planning.setting import PlanSetting, TileBoxes
-from nnhal_mlip.compiler.planning.splits import LayerChoice, shares
 from nnhal_mlip.program.program import LayerSplit, TaskKind
 from nnhal_mlip.program.sizes import ceil_divide
 from nnhal_mlip.timing.cycles import TileWork, stage_cycles, work_cycles

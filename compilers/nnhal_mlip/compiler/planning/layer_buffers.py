@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nnhal_mlip.compiler.geometry.boxes import TensorBox, consecutive, hull
+from nnhal_mlip.compiler.planning.choices import CHANNELS_AXIS, LayerChoice, LayerStripe, stripes
 from nnhal_mlip.compiler.planning.setting import PlanSetting, TileBoxes
-from nnhal_mlip.compiler.planning.splits import CHANNELS_AXIS, LayerChoice, LayerStripe, stripes
 
 
 class StagedBoxes(NamedTuple):

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from nnhal_mlip.compiler.planning.allocation import aligned
 from nnhal_mlip.compiler.planning.buffers import BufferPlan, OcmBuffer, OcmBufferUse
-from nnhal_mlip.compiler.planning.choices import PlanChoices
+from nnhal_mlip.compiler.planning.choices import PlanChoices, most_stripes
 from nnhal_mlip.compiler.planning.setting import PlanSetting
-from nnhal_mlip.compiler.planning.splits import most_stripes
 from nnhal_mlip.program.program import TaskKind
 
 _TOUCHED_GAIN = 2

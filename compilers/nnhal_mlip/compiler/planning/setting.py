@@ -11,7 +11,7 @@ from nnhal_mlip.compiler.geometry.boxes import Extents, TensorBox
 from nnhal_mlip.compiler.layers.homes import HousedNetwork
 from nnhal_mlip.compiler.layers.needs import needed
 from nnhal_mlip.compiler.layers.tile_layers import LayerOperand, TileLayer
-from nnhal_mlip.compiler.planning.splits import LayerChoice, shares
+from nnhal_mlip.compiler.planning.choices import LayerChoice, shares
 from nnhal_mlip.program.program import LayerSplit, TensorType
 from nnhal_mlip.program.sizes import TYPE_BYTES
 from nnhal_mlip.timing.profile import TimingProfile

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nnhal_mlip.flow.files.constant_pool import ConstantPool
-from nnhal_mlip.flow.files.errors import FlowFilesError
-from nnhal_mlip.flow.files.extension import OutputExtension, SubgraphExtension, ValueExtension
+from nnhal_mlip.flow.errors import FlowFilesError
+from nnhal_mlip.flow.files.constants_file import ConstantPool
+from nnhal_mlip.flow.files.extension import OutputExtension, SubgraphExtension, ValueExtension, scales_of
 from nnhal_mlip.flow.files.kernel_description import kernel_node
 from nnhal_mlip.flow.files.kernel_draft import KernelDraft
 from nnhal_mlip.flow.files.nodes_file import (
@@ -16,7 +16,6 @@ from nnhal_mlip.flow.files.nodes_file import (
     SubgraphAttributes,
     batch_of,
 )
-from nnhal_mlip.flow.files.scales import scales_of
 from nnhal_mlip.flow.files.subgraph_files import SubgraphFiles
 from nnhal_mlip.flow.files.value_layouts import value_layouts
 from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph

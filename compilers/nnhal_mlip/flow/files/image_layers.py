@@ -18,8 +18,7 @@ from nnhal_mlip.flow.files.layers import (
     PoolAttributes,
 )
 from nnhal_mlip.flow.graph.flow_graph import FlowNode
-from nnhal_mlip.flow.graph.layout_words import image_axes
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import Operator, image_axes
 
 _NO_PADDING = (0, 0, 0, 0)
 _STATISTICS = ("gamma", "beta", "mean", "var")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf, isinf
 from typing import Any
 
-from nnhal_mlip.flow.files.extension import KernelExtension
+from nnhal_mlip.flow.files.extension import KernelExtension, scales_of
 from nnhal_mlip.flow.files.image_layers import convolution, global_pool, pad, pool
 from nnhal_mlip.flow.files.kernel_draft import KernelDraft, LayerDraft
 from nnhal_mlip.flow.files.nodes_file import KernelNode, NodeEdge
@@ -20,7 +20,6 @@ from nnhal_mlip.flow.files.plain_layers import (
     transposition,
     without_attributes,
 )
-from nnhal_mlip.flow.files.scales import scales_of
 from nnhal_mlip.flow.graph.operators import Operator
 
 _RULES: Mapping[str, Callable[[KernelDraft], LayerDraft]] = {

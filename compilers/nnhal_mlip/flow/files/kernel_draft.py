@@ -8,8 +8,8 @@ from functools import cached_property
 from math import inf
 from typing import Any, NoReturn
 
-from nnhal_mlip.flow.files.constant_pool import ConstantPool
-from nnhal_mlip.flow.files.errors import FlowFilesError
+from nnhal_mlip.flow.errors import FlowFilesError
+from nnhal_mlip.flow.files.constants_file import ConstantPool
 from nnhal_mlip.flow.files.kernel_attributes import ConstantObject
 from nnhal_mlip.flow.files.layers import LayerAttributes
 from nnhal_mlip.flow.flow_partition import FlowKernel

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from nnhal_mlip.flow.files.errors import FlowFilesError
+from nnhal_mlip.flow.errors import FlowFilesError
+from nnhal_mlip.flow.files.extension import check_scales
 from nnhal_mlip.flow.files.layers import EXTENDED_LAYERS, FullyConnectedAttributes, SumAttributes
 from nnhal_mlip.flow.files.nodes_file import InputNode, KernelNode, NodesFile, batch_of
-from nnhal_mlip.flow.files.scales import check_scales
 
 _ACTIVATIONS = (None, "", "relu", "clip")
 

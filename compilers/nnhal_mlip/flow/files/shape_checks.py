@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import numpy as np
 
+from nnhal_mlip.flow.errors import FlowError, FlowFilesError
 from nnhal_mlip.flow.files.constants_file import ConstantsFile
-from nnhal_mlip.flow.files.errors import FlowFilesError
 from nnhal_mlip.flow.files.kernel_attributes import KernelAttributes
 from nnhal_mlip.flow.files.layers import (
     BATCH_FLATTEN,
@@ -30,10 +30,8 @@ from nnhal_mlip.flow.files.layers import (
 )
 from nnhal_mlip.flow.files.node_checks import place
 from nnhal_mlip.flow.files.nodes_file import KernelNode, NodesFile
-from nnhal_mlip.flow.graph.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowValue
-from nnhal_mlip.flow.graph.layout_words import image_axes
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import Operator, image_axes
 from nnhal_mlip.flow.graph.shapes import infer
 
 _Shape = tuple[int, ...]

@@ -13,12 +13,12 @@ from uuid import uuid4
 from pydantic import BaseModel, ValidationError
 
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_text
+from nnhal_mlip.flow.errors import FlowFilesError
 from nnhal_mlip.flow.files.constants_file import ConstantsFile
-from nnhal_mlip.flow.files.errors import FlowFilesError
+from nnhal_mlip.flow.files.extension import check_scales
 from nnhal_mlip.flow.files.kernel_attributes import ConstantObject
 from nnhal_mlip.flow.files.node_checks import check_nodes, place
 from nnhal_mlip.flow.files.nodes_file import KernelNode, NodesFile
-from nnhal_mlip.flow.files.scales import check_scales
 from nnhal_mlip.flow.files.shape_checks import check_shapes
 
 _File = TypeVar("_File", bound=BaseModel)

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from nnhal.arrays import Array
 from nnhal.types.layout import describe
-from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import Attribute, Evaluate, FlowGraph, FlowNode, FlowValue, SourceNode
 from nnhal_mlip.flow.graph.operators import Operator
 from nnhal_mlip.flow.graph.shapes import infer

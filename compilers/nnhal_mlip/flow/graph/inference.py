@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from nnhal.types.layout import describe
-from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowValue
 
 

@@ -8,9 +8,8 @@ from math import prod
 from nnhal.types.layout import describe
 from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowValue
 from nnhal_mlip.flow.graph.inference import Inference
-from nnhal_mlip.flow.graph.layout_words import permutation
-from nnhal_mlip.flow.graph.operators import Operator
-from nnhal_mlip.flow.graph.window_shapes import conv2d, global_pool2d, pool2d
+from nnhal_mlip.flow.graph.operators import Operator, permutation
+from nnhal_mlip.flow.graph.windows import conv2d, global_pool2d, pool2d
 
 _PAD_MODES = ("constant", "edge", "reflect")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.flow_partition import FlowKernel, Objection
-from nnhal_mlip.flow.graph.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph
 
 

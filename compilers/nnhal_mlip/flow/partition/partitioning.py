@@ -15,8 +15,7 @@ from nnhal_mlip.flow.flow_partition import (
 )
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_mlip.flow.partition.choosing import check_names, first_layers, sent_to_host
-from nnhal_mlip.flow.partition.cutting import cut_out, within
-from nnhal_mlip.flow.partition.merging import Group, merge_regions
+from nnhal_mlip.flow.partition.cutting import Group, cut_out, merge_regions, within
 from nnhal_mlip.flow.partition.reverting import Worth, idle_reason, public_reason, too_many_ports
 from nnhal_mlip.flow.passes.layouts import convert_layouts, restore_layouts
 from nnhal_mlip.flow.passes.simplify import simplify

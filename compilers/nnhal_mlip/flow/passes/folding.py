@@ -1,16 +1,45 @@
-"""Nodes that can be computed before the graph runs, and nodes that give back their input."""
+"""Nodes that can be computed before the graph runs, nodes that give back their input, and movements that merge."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from nnhal.arrays import Array
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import Operator, permutation
 from nnhal_mlip.flow.graph.reference import compute
-from nnhal_mlip.flow.passes.movements import transposed_axes
+
+_TRANSPOSITIONS = (Operator.TRANSPOSE, Operator.LAYOUT_TRANSFORM)
+
+
+def transposed_axes(node: FlowNode) -> tuple[int, ...]:
+    """Return the axes by which a transposition or a layout transform moves, counted from the front."""
+    if node.operator == Operator.LAYOUT_TRANSFORM:
+        return permutation(node.text("src_layout"), node.text("dst_layout"))
+    axes = node.integers("axes")
+    return tuple(axis % len(axes) for axis in axes)
+
+
+def merged(first: FlowNode, second: FlowNode) -> FlowNode | None:
+    """Return a node that does what two do, of which the second reads the first; None if there is none.
+
+    The node has the second's output and sources.
+    """
+    if first.operator == second.operator == Operator.RESHAPE:
+        return replace(second, inputs=first.inputs)
+    if first.operator not in _TRANSPOSITIONS or second.operator not in _TRANSPOSITIONS:
+        return None
+    if first.operator == second.operator == Operator.LAYOUT_TRANSFORM:
+        source, between, target = first.text("src_layout"), first.text("dst_layout"), second.text("dst_layout")
+        if between == second.text("src_layout"):
+            return replace(second, inputs=first.inputs, attributes={"src_layout": source, "dst_layout": target})
+    inner = transposed_axes(first)
+    axes = tuple(inner[axis] for axis in transposed_axes(second))
+    return replace(second, operator=Operator.TRANSPOSE, inputs=first.inputs, attributes={"axes": axes})
+
 
 _MOVES = frozenset(
     {

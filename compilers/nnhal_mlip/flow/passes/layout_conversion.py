@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from nnhal.layouts.layout_graph import Converts, Keeps
 from nnhal.layouts.orders import Order, normal
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode
-from nnhal_mlip.flow.graph.layout_words import permutation
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import Operator, permutation
 from nnhal_mlip.flow.passes.layout_behaviours import Attributes, NodeBehaviour
 
 DATA = "NHWC"

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, SourceNode
-from nnhal_mlip.flow.passes.folding import folded, passed_through
-from nnhal_mlip.flow.passes.movements import merged
+from nnhal_mlip.flow.passes.folding import folded, merged, passed_through
 
 
 def simplify(graph: FlowGraph) -> FlowGraph:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from nnhal_mlip.flow.flow_partition import Objection
 from nnhal_mlip.flow.graph.flow_graph import FlowNode
 from nnhal_mlip.flow.graph.operators import Operator
-from nnhal_mlip.flow.patterns.beyond import zeros
+from nnhal_mlip.flow.patterns.checks import zeros
 from nnhal_mlip.flow.patterns.question import CheckQuestion
 
 

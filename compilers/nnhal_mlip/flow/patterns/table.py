@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nnhal_mlip.flow.flow_partition import Objection
 from nnhal_mlip.flow.graph.operators import Operator
-from nnhal_mlip.flow.patterns import beyond, checks
+from nnhal_mlip.flow.patterns import checks
 from nnhal_mlip.flow.patterns.parts import (
     ACTIVATION,
     BATCH_NORM,
@@ -59,9 +59,9 @@ PATTERNS = (
     LayerPattern("mrvl.batch_flatten", (), Operator.BATCH_FLATTEN, (), checks.check_batch_flatten),
     LayerPattern("mrvl.squeeze", (), Operator.SQUEEZE, (), checks.check_squeeze),
     LayerPattern("", (), Operator.LAYOUT_TRANSFORM, (), checks.check_layout_transform),
-    LayerPattern("", (), Operator.TRANSPOSE, (), beyond.check_elementwise, public=False),
-    LayerPattern("", (), Operator.PAD, (), beyond.check_pad, public=False),
-    LayerPattern("", (), Operator.MEAN, (), beyond.check_mean, public=False),
-    LayerPattern("", (), Operator.RELU, (), beyond.check_elementwise, public=False),
-    LayerPattern("", (), Operator.CLIP, (), beyond.check_elementwise, public=False),
+    LayerPattern("", (), Operator.TRANSPOSE, (), checks.check_elementwise, public=False),
+    LayerPattern("", (), Operator.PAD, (), checks.check_pad, public=False),
+    LayerPattern("", (), Operator.MEAN, (), checks.check_mean, public=False),
+    LayerPattern("", (), Operator.RELU, (), checks.check_elementwise, public=False),
+    LayerPattern("", (), Operator.CLIP, (), checks.check_elementwise, public=False),
 )

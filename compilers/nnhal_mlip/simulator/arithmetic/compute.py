@@ -14,9 +14,8 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal_mlip.program.program import UNCLIPPED, TaskKind, TensorType, TileTask
 from nnhal_mlip.simulator.arithmetic.operands import TaskOperands, scaled, weights_of
-from nnhal_mlip.simulator.arithmetic.pooling import average_pool, max_pool
 from nnhal_mlip.simulator.arithmetic.rounding import finished
-from nnhal_mlip.simulator.arithmetic.windows import padded, tap, windows_of
+from nnhal_mlip.simulator.arithmetic.windows import average_pool, max_pool, padded, tap, windows_of
 
 _ELEMENTS_AT_ONCE = 1 << 20
 """Elements of the matrix that are laid out at a time."""

@@ -17,6 +17,9 @@ router = APIRouter()
 _NAMES_FILE = re.compile(r".*(file|path|dir|directory|ca|certificate|key|memory)")
 """Names of options whose values are files of this host, such as ``token_file``, ``tls_ca`` and ethos_u's ``memory``."""
 
+_SHIPPED = {("profile", "cn106")}
+"""Options whose values are names of files that come with nnhal, before any file of this host is looked for."""
+
 
 @router.post("/processes/{command}")
 def act(request: Request, visitor: OperatorForm, command: str, process: Annotated[str, Form()]) -> Response:
@@ -85,7 +88,8 @@ def _options(text: str) -> Iterator[tuple[str, str]]:
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
             raise ValueError(f"option {line.strip()!r}, expected NAME=VALUE")
-        if _NAMES_FILE.fullmatch(name.strip()) or "/" in value.replace("tcp://", "", 1):
+        names_file = _NAMES_FILE.fullmatch(name.strip()) and (name.strip(), value.strip()) not in _SHIPPED
+        if names_file or "/" in value.replace("tcp://", "", 1):
             raise ValueError(
                 f"option {name.strip()!r} names a file, expected none here: a topology file or 'nnhal start' takes it"
             )

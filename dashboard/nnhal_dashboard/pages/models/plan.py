@@ -24,7 +24,7 @@ from nnhal_dashboard.pages.models.drawings import drawn_choice, drawn_comparison
 from nnhal_dashboard.pages.models.plan_address import NEW, OLD, PinChoice, PlanAddress, chosen_numbers
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_view, visitor_of
-from nnhal_pages.explanation.page import page as plan_document
+from nnhal_pages.explanation.fragment import page as plan_document
 
 router = APIRouter()
 _OF_MODEL = "/models/{name}/plan"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnhal.operations.shape import ReshapeInput
 from nnhal.support.npu import NpuRule
 from nnhal.types import OperationType
-from nnhal_devices.ethos_n.rules import convolution, elementwise, images, movement, pooling
+from nnhal_devices.ethos_n.rules import convolution, elementwise, movement, pooling
 
 __all__ = ["RULES", "NpuRule"]
 
@@ -15,7 +15,7 @@ RULES: dict[OperationType, NpuRule] = {
     OperationType.CONCATENATION: movement.CONCATENATION,
     OperationType.CONV_2D: convolution.CONV_2D,
     OperationType.DEPTHWISE_CONV_2D: convolution.DEPTHWISE_CONV_2D,
-    OperationType.DEPTH_TO_SPACE: images.DEPTH_TO_SPACE,
+    OperationType.DEPTH_TO_SPACE: movement.DEPTH_TO_SPACE,
     OperationType.FULLY_CONNECTED: convolution.FULLY_CONNECTED,
     OperationType.LOGISTIC: NpuRule(),
     OperationType.MAX_POOL_2D: pooling.MAX_POOL_2D,
@@ -25,8 +25,8 @@ RULES: dict[OperationType, NpuRule] = {
     OperationType.RELU1: NpuRule(),
     OperationType.RELU6: NpuRule(),
     OperationType.RESHAPE: NpuRule(constants=(ReshapeInput.SHAPE,)),
-    OperationType.RESIZE_BILINEAR: images.RESIZE,
-    OperationType.RESIZE_NEAREST_NEIGHBOR: images.RESIZE,
+    OperationType.RESIZE_BILINEAR: movement.RESIZE,
+    OperationType.RESIZE_NEAREST_NEIGHBOR: movement.RESIZE,
     OperationType.SPLIT: movement.SPLIT,
     OperationType.TANH: NpuRule(),
     OperationType.TRANSPOSE: movement.TRANSPOSE,

@@ -20,7 +20,7 @@ from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import Check, NpuRule, channels_last, first_objection, listed
 from nnhal.types.layout import describe
 from nnhal_devices.ethos_n.limits import KERNELS, LARGEST_STRIDED_KERNEL, LEAST_MULTIPLIER, MAX_DEPTH, STRIDES
-from nnhal_devices.ethos_n.rules.windows import is_whole
+from nnhal_devices.ethos_n.rules._shared import is_whole
 
 _WEIGHTS = (FILTER, BIAS)
 

@@ -7,8 +7,8 @@ from nnhal.operations.elementwise import BinaryInput
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import NpuRule, as_images, first_objection
 from nnhal.types.layout import describe
+from nnhal_devices.ethos_n.rules._shared import rescaled
 from nnhal_devices.ethos_n.rules.convolution import multiplier
-from nnhal_devices.ethos_n.rules.rescaling import rescaled
 
 _CONSTANT = "a constant of one value, or of one for each channel"
 

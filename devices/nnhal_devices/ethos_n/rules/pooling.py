@@ -12,7 +12,7 @@ from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import NpuRule, channels_last, first_objection
 from nnhal.types import FusedActivation
 from nnhal_devices.ethos_n.limits import LARGEST_MEAN
-from nnhal_devices.ethos_n.rules.windows import is_whole
+from nnhal_devices.ethos_n.rules._shared import is_whole
 
 _HEIGHT_AND_WIDTH = (1, 2)
 _MAXIMUM = {2: 2, 3: 2}

@@ -7,31 +7,16 @@ do not survive. So the process looks at what it has, and ends itself, while ther
 
 from __future__ import annotations
 
-import mmap
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
-from nnhal.descriptor import Descriptor
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.memory_bounds import MemoryBounds
+from nnhal_hosting.own_memory import OwnBytes
 
-_STATM = Path("/proc/self/statm")
-_RESIDENT, _SHARED = 1, 2
 _SCORE = 500
 _log = get_logger(__name__)
-
-
-def own_bytes(statm: Descriptor | None = None) -> int:
-    """The resident bytes that only this process has: neither files nor memory that it shares with others.
-
-    ``statm`` is its open file of that name in /proc; None to open it.
-    """
-    text = os.pread(statm.fileno(), 256, 0) if statm else _STATM.read_bytes()
-    fields = text.split()
-    return (int(fields[_RESIDENT]) - int(fields[_SHARED])) * mmap.PAGESIZE
 
 
 def be_first_to_go() -> None:
@@ -47,9 +32,8 @@ class MemoryWatch:
 
     def __init__(self, limit: int, last_resort: Callable[[], object], used: Callable[[], int] | None = None) -> None:
         """``used`` says how much it has. Raises OSError."""
-        self.limit = limit or MemoryBounds().usual_limit(own_bytes())
-        # Open from now on: a process without a free descriptor is looked after too.
-        self.used = used or partial(own_bytes, Descriptor(os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)))
+        self.used = used or OwnBytes()
+        self.limit = limit or MemoryBounds().usual_limit(self.used())
         self._last_resort = last_resort
 
     def look(self, running: Callable[[], Sequence[str]]) -> None:

@@ -40,7 +40,7 @@ class WireServer:
             memory_bytes=limits.sessions * limits.message_bytes,
             stalled_secs=_STALLED_SECONDS,
         )
-        self._admission = CallAdmission(calls, SESSION_TOKEN_METADATA, (_OPEN,), _ASIDE.__contains__)
+        self._admission = CallAdmission(calls, SESSION_TOKEN_METADATA, (_OPEN,), _ASIDE.__contains__, self._admit)
         self._server = grpc.server(
             ThreadPoolExecutor(1),  # for no call: the admission has threads for all
             interceptors=[self._admission],
@@ -65,6 +65,10 @@ class WireServer:
         wire_pb2_grpc.add_WireServiceServicer_to_server(self._servicer, self._server)
         self.address = door.listener.address
         """Where it listens."""
+
+    def _admit(self, method: str, context: grpc.ServicerContext) -> None:
+        """End a call of a stranger before its message is received."""
+        self._servicer.admit(context, opens=method == _OPEN)
 
     def __enter__(self) -> WireServer:
         self._server.start()

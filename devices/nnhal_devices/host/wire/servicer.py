@@ -82,6 +82,13 @@ class WireServicer(wire_pb2_grpc.WireServiceServicer):
         for session in sessions:
             session.ended.set()
 
+    def admit(self, context: grpc.ServicerContext, opens: bool) -> None:
+        """Aborts or raises as a call would that ``opens`` a session or is of one, if its client may not make it."""
+        if opens:
+            self._door.admit(context)
+        else:
+            self._session(context)
+
     @_streams
     def OpenSession(
         self, request: wire.OpenSessionRequest, context: grpc.ServicerContext

@@ -26,9 +26,9 @@ class Values:
     def __init__(self, prepared: PreparedPlan, dimensions: Sequence[Dimensions], bound: Mapping[int, Slot]) -> None:
         walk = prepared.plan.walk
         self._graphs = prepared.graphs
-        self._dimensions = (dimensions, *prepared.referenced_dimensions)
+        self._dimensions = (dimensions, *prepared.survey.task.referenced)
         self._scopes = (0,) if walk is None else walk.scopes
-        self._constants = prepared.constants
+        self._constants = prepared.survey.constants
         self._element_sizes = prepared.element_sizes
         self._carried = prepared.plan.carried
         self._bound = bound

@@ -189,7 +189,7 @@ class ActivePlan:
     def _are_there(self) -> bool:
         """Whether all devices that were asked about the model are there, or drain."""
         planner = self.original.planner
-        return all(planner.is_there(name) or planner.is_withdrawn(name) for name in self.original.descriptions)
+        return all(planner.is_there(name) or planner.is_withdrawn(name) for name in self.original.survey.descriptions)
 
     def _substitute_now(self) -> bool:
         """Make the substitute for the missing devices the current plan, if there is one; the lock is held."""
@@ -273,7 +273,7 @@ class ActivePlan:
             plan.release()
             return original, missing - original.devices
         _log.info("the model is re-planned", missing=sorted(missing))
-        return plan, missing.union(device for device in plan.left_out if not planner.is_there(device))
+        return plan, missing.union(device for device in plan.choice.left_out if not planner.is_there(device))
 
     def _may_return(self) -> bool:
         """Whether the original plan can run: none of its devices is gone, or to be done without."""

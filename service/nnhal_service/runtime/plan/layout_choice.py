@@ -48,12 +48,12 @@ class LayoutSurveys:
         if isinstance(converted, PlacementError):
             if isinstance(declared, PlacementError):
                 raise declared
-            return replace(declared, images=ImageLayout(False, tuple(sorted(wanting)), None, str(converted)))
+            return _with_images(declared, ImageLayout(False, tuple(sorted(wanting)), None, str(converted)))
         if isinstance(declared, PlacementError):
-            return replace(converted, images=ImageLayout(True, tuple(sorted(wanting)), None, str(declared)))
+            return _with_images(converted, ImageLayout(True, tuple(sorted(wanting)), None, str(declared)))
         better = _is_better(converted, declared, wanting)
         chosen, other = (converted, declared) if better else (declared, converted)
-        return replace(chosen, images=ImageLayout(better, tuple(sorted(wanting)), other.modelled_ns, ""))
+        return _with_images(chosen, ImageLayout(better, tuple(sorted(wanting)), other.modelled_ns, ""))
 
 
 def survey_layouts(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) -> LayoutSurveys:
@@ -81,7 +81,13 @@ def _converted(survey: Survey, options: Options, left_out: Mapping[str, str]) ->
     task, pins = survey.task, [_renumbered(pin, survey.origins) for pin in options.pins]
     held = tuple(pin for pin in pins if holding_pins(task.model, task.names, [pin]))
     found = _attempt(survey, replace(options, pins=held), left_out)
-    return found if isinstance(found, PlacementError) else replace(found, pins=tuple(pins))
+    return (
+        found if isinstance(found, PlacementError) else replace(found, choice=replace(found.choice, pins=tuple(pins)))
+    )
+
+
+def _with_images(sketch: SketchedPlan, images: ImageLayout) -> SketchedPlan:
+    return replace(sketch, choice=replace(sketch.choice, images=images))
 
 
 def _renumbered(pin: Pin, origins: Sequence[int | None]) -> Pin:
@@ -105,4 +111,4 @@ def _is_better(converted: SketchedPlan, declared: SketchedPlan, wanting: frozens
 
 def _operations_on(sketch: SketchedPlan, devices: frozenset[str]) -> int:
     steps = [step for step in sketch.plan.steps if step.device in devices and not step.scope]
-    return sum(sketch.origins[number] is not None for step in steps for number in step.operations)
+    return sum(sketch.survey.origins[number] is not None for step in steps for number in step.operations)

@@ -128,7 +128,7 @@ class Announcements:
 
     def __init__(self, network: int, ignoring: Container[str] = ()) -> None:
         """``ignoring`` has the devices that make nothing of it, and are not told."""
-        self._network = network
+        self.network = network
         self._ignoring = ignoring
         self._lock = threading.Lock()
         self._told: set[RemoteDevice] = set()
@@ -166,4 +166,4 @@ class Announcements:
         for remote in remotes:
             if not remote.gone:
                 with contextlib.suppress(NnhalError):
-                    remote.notify_network(self._network, event)
+                    remote.notify_network(self.network, event)

@@ -152,33 +152,20 @@ class ModelPlanner:
         A load ``awaits`` the fallback device if that has died: no run waits for it.
         """
         sketch = self._surveys.sketched(options, left_out)
-        network = next(_networks)
-        described = sketch.descriptions.items()
+        described = sketch.survey.descriptions.items()
         ignoring = frozenset(name for name, known in described if known is not None and known.ignores_networks)
-        announcements = Announcements(network, ignoring)
+        announcements = Announcements(next(_networks), ignoring)
         prepare_step = self._preparing(sketch, announcements, NO_DEADLINE, awaits=False)
         parts = self._prepare_all(sketch, announcements, options.deadline_ns, awaits)
         fallback = options.cpu if self.may_replan and options.cpu in self._surveys.members else ""
         return PreparedPlan(
-            sketch.imported,
+            sketch.survey,
             sketch.refined,
-            sketch.descriptions,
-            sketch.dimensions,
-            sketch.referenced_dimensions,
-            sketch.element_sizes,
-            sketch.constants,
-            sketch.sides,
             sketch.values,
             sketch.layout,
-            sketch.value_names,
-            sketch.pins,
-            sketch.left_out,
-            sketch.optimisations,
-            sketch.origins,
-            sketch.images,
+            sketch.choice,
             Parts(parts, prepare_step, fallback),
             FallbackMemoryManager(sketch.layout),
-            network,
             announcements,
             self,
             options.priority,
@@ -190,7 +177,7 @@ class ModelPlanner:
         """A function that prepares the steps of a plan. It ``awaits`` the fallback device if that has died."""
         plan, options, hints = sketch.plan, self._options, self._options.hints
         cache = self._cache
-        if cache is not None and sketch.images is not None and sketch.images.is_converted:
+        if cache is not None and sketch.choice.images is not None and sketch.choice.images.is_converted:
             cache = cache.of_variant("channels last")
         config = PrepareConfig(options.preference, options.priority, deadline_ns, hints.values, hints.extension_names)
 

@@ -61,13 +61,16 @@ class PreparedPlan(SketchedPlan):
     parts: Parts
     memory: FallbackMemoryManager
     """The arenas of the layout."""
-    network: int
-    """The network's number in announcements to devices."""
     announcements: Announcements
     planner: Planner
     """What made the plan."""
     priority: Priority
     """Of executions that have no priority of their own."""
+
+    @property
+    def network(self) -> int:
+        """The network's number in announcements to devices."""
+        return self.announcements.network
 
     @property
     def gone(self) -> frozenset[str]:
@@ -93,7 +96,7 @@ class PreparedPlan(SketchedPlan):
         if all(operands[operand].dimensions == self.dimensions[operand] for operand in bound):
             return self.dimensions
         refined = replace(model, main=replace(model.main, operands=tuple(operands)))
-        return propagate_dimensions(ResolvedModel(refined, tuple(self.constants)))
+        return propagate_dimensions(ResolvedModel(refined, tuple(self.survey.constants)))
 
     def release(self) -> None:
         """Release the parts on their devices, and the memory."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nnhal.arrays import Array
 from nnhal.extensions import size_in_bytes
 from nnhal.memory import validate_pool
-from nnhal.remote import DeviceDescription
 from nnhal.types import Model, Subgraph
 from nnhal.types.layout import Dimensions
 from nnhal_frontends.imported import ImportedModel
@@ -28,7 +26,6 @@ from nnhal_service.partition import (
     partition,
     refine,
 )
-from nnhal_service.runtime.plan.optimisations import Optimisations
 from nnhal_service.runtime.plan.survey import Survey
 
 
@@ -46,41 +43,51 @@ class ImageLayout:
     """Why there is no such plan; empty if there is one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SketchedPlan:
-    """A plan, and what follows from it."""
+@dataclass(frozen=True, slots=True)
+class PlanChoice:
+    """What a plan was to be, and was chosen for."""
 
-    imported: ImportedModel
-    refined: Refined
-    """The partitioning, after devices have optimised their steps."""
-    descriptions: Mapping[str, DeviceDescription | None]
-    """What each device says of its backend; None without one."""
-    dimensions: Sequence[Dimensions]
-    """Of the operands of main; 0 for an unknown extent."""
-    referenced_dimensions: Sequence[Sequence[Dimensions]]
-    """Of the operands of each referenced subgraph."""
-    element_sizes: Mapping[int, int]
-    """Bytes of an element, by extension operand type."""
-    constants: Sequence[Mapping[int, Array]]
-    """The constants of each subgraph by operand, main first."""
-    sides: Mapping[str, Side]
-    """Each device as one end of an edge."""
-    values: PassedValues
-    """The values that pass between steps, and to and from the client."""
-    layout: FallbackLayout
-    """The arenas for those values that belong to the framework, have a known size and are not kept by a device."""
-    value_names: Sequence[str]
-    """A name for each operand of main: the user's if it has one, and no other's."""
     pins: tuple[Pin, ...]
     """Those that the plan keeps."""
     left_out: frozenset[str]
     """Devices that were not to be used."""
-    optimisations: Optimisations
-    """How the devices optimise their steps."""
-    origins: Sequence[int | None]
-    """For each operation of main its number in the model as it was imported; None if the framework added it."""
-    images: ImageLayout | None
+    images: ImageLayout | None = None
     """Why its images are in this layout; None if no device wants another than the model's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SketchedPlan:
+    """A plan, and what follows from it."""
+
+    survey: Survey
+    """The model, and what the devices answered about it."""
+    refined: Refined
+    """The partitioning, after devices have optimised their steps."""
+    values: PassedValues
+    """The values that pass between steps, and to and from the client."""
+    layout: FallbackLayout
+    """The arenas for those values that belong to the framework, have a known size and are not kept by a device."""
+    choice: PlanChoice
+
+    @property
+    def imported(self) -> ImportedModel:
+        """The model."""
+        return self.survey.imported
+
+    @property
+    def sides(self) -> Mapping[str, Side]:
+        """Each device as one end of an edge."""
+        return self.survey.sides
+
+    @property
+    def dimensions(self) -> Sequence[Dimensions]:
+        """Of the operands of main; 0 for an unknown extent."""
+        return self.survey.task.dimensions
+
+    @property
+    def element_sizes(self) -> Mapping[int, int]:
+        """Bytes of an element, by extension operand type."""
+        return self.survey.task.element_sizes
 
     @property
     def modelled_ns(self) -> float | None:
@@ -121,7 +128,7 @@ class SketchedPlan:
         """What a step's device makes of its operations, in its words; nothing if it has no backend, or has died."""
         if step.source is not None:
             return ("as the file has it",)
-        return self.optimisations.substitutions(step)
+        return self.survey.optimisations.substitutions(step)
 
 
 def sketched(survey: Survey, options: Options, left_out: Mapping[str, str]) -> SketchedPlan:
@@ -139,22 +146,11 @@ def sketched(survey: Survey, options: Options, left_out: Mapping[str, str]) -> S
     plan = survey.source_steps.plan(carry(task.model, refined.partitioning.plan, carrying))
     values = passed_values(task.model, plan, survey.sides, task.dimensions, task.element_sizes)
     return SketchedPlan(
-        survey.imported,
+        survey,
         replace(refined, partitioning=replace(refined.partitioning, plan=plan)),
-        survey.descriptions,
-        task.dimensions,
-        task.referenced,
-        task.element_sizes,
-        survey.constants,
-        survey.sides,
         values,
         arena_of(plan, values),
-        survey.value_names,
-        options.pins,
-        frozenset(left_out),
-        survey.optimisations,
-        survey.origins,
-        None,
+        PlanChoice(options.pins, frozenset(left_out)),
     )
 
 

@@ -65,7 +65,7 @@ def ledger_of(
         values = passed_values(model, plan, prepared.sides, prepared.dimensions, prepared.element_sizes)
     return ledger(
         values.values(),
-        prepared.value_names,
+        prepared.survey.value_names,
         [step.device for step in plan.steps],
         prepared.sides,
         reports,

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from nnhal_service.allocator import resident_bytes, return_freed_memory
+from nnhal_hosting.own_memory import OwnBytes, return_freed_memory
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.grpc.calls import Call, Context, O
 
@@ -31,16 +31,16 @@ class Receptions:
     long as nobody waits, it may take its time.
     """
 
-    def __init__(self, limit: int, limit_bytes: int = -1, resident: Callable[[], int] = resident_bytes) -> None:
+    def __init__(self, limit: int, limit_bytes: int = -1, used: Callable[[], int] | None = None) -> None:
         """The process may grow by ``limit_bytes`` while messages come, by any number if that is -1. Beyond it, all of
-        them but the oldest end with RESOURCE_EXHAUSTED. ``resident`` says what the process takes.
+        them but the oldest end with RESOURCE_EXHAUSTED. ``used`` says what it has.
         """
         self._limit = limit
         self._limit_bytes = limit_bytes
-        self._resident = resident
+        self._used = used or OwnBytes()
         self._look_at_memory: asyncio.TimerHandle | None = None
-        self._resident_before = 0
-        """What the process took before the first of the messages that are looked at."""
+        self._used_before = 0
+        """What the process had before the first of the messages that are looked at."""
         self._must_return_memory = False
         self._is_returning = False
         self._receiving: dict[asyncio.Task[object], float] = {}
@@ -77,7 +77,7 @@ class Receptions:
         if self._limit_bytes >= 0:
             self._unseen.add(task)
             if self._look_at_memory is None:
-                self._resident_before = self._resident()
+                self._used_before = self._used()
                 self._look_at_memory = loop.call_later(_LOOK_SECONDS, self._bound_memory, loop)
         try:
             return await context.read()
@@ -146,7 +146,7 @@ class Receptions:
         self._unseen.clear()
         seen = loop.time() - _LOOK_SECONDS
         slow = [task for task, began in self._receiving.items() if began <= seen and task not in self._ended]
-        grown = self._resident() - self._resident_before
+        grown = self._used() - self._used_before
         if slow:
             if grown > self._limit_bytes:
                 self._must_return_memory = True
@@ -165,7 +165,7 @@ class Receptions:
     def _returned(self, _: asyncio.Future[None]) -> None:
         """Take what the process has now for its own, however many messages follow one another."""
         self._is_returning = False
-        self._resident_before = self._resident()
+        self._used_before = self._used()
 
     def _end(self, task: asyncio.Task[object], reason: str) -> None:
         self._ended[task] = reason

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from nnhal.arrays import Array
 from nnhal.types import OperandType, OperationType
-from nnhal_cascade.geometry.access import AxisAccess
 from nnhal_cascade.geometry.accesses import (
+    AxisAccess,
     Everything,
     Grouped,
     OneToOne,
+    Resized,
     Shifted,
     Single,
     Windowed,
@@ -212,3 +213,51 @@ def test_the_rows_of_a_transpose_convolution() -> None:
     access = ZeroInserted(8, kernel=3, stride=2)
     assert [access.needs(Interval(row, row + 1)) for row in (0, 1, 2, 3)] == [(0, 1), (0, 1), (0, 2), (1, 2)]
     assert access.needs(Interval(4, 8)) == (1, 4)
+
+
+_FLOATS = OperandType.TENSOR_FLOAT32
+_RESIZED_LENGTHS = st.integers(1, 12)
+
+
+def depends(access: Resized) -> Array:
+    """Return [output, input], whether an element of the resized image changes with one of the image."""
+    code = OperationType.RESIZE_NEAREST_NEIGHBOR if access.nearest else OperationType.RESIZE_BILINEAR
+    flags = [boolean(flag) for flag in (False, access.align_corners, access.half_pixel_centers)]
+
+    def resize(vectors: Array) -> Array:
+        images = tensor(_FLOATS, vectors[:, :, None, None])
+        (result,) = compute(code, [images, *integers(1, access.outputs), *flags], output(_FLOATS))
+        return result[:, :, 0, 0]
+
+    return dependencies(resize, access.length)
+
+
+@given(length=_RESIZED_LENGTHS, outputs=_RESIZED_LENGTHS, align=st.booleans(), half=st.booleans())
+def test_the_nearest_neighbours_are_needed(length: int, outputs: int, align: bool, half: bool) -> None:
+    assume(not (align and half))
+    access = Resized(length, outputs, True, align, half)
+    for wanted, expected in intervals(depends(access)):
+        assert access.needs(wanted) == expected
+
+
+@given(length=_RESIZED_LENGTHS, outputs=_RESIZED_LENGTHS, align=st.booleans(), half=st.booleans())
+def test_both_elements_beside_a_place_are_needed(length: int, outputs: int, align: bool, half: bool) -> None:
+    assume(not (align and half))
+    access = Resized(length, outputs, False, align, half)
+    for wanted, expected in intervals(depends(access)):
+        found = access.needs(wanted)
+        assert found.start == expected.start
+        assert expected.stop <= found.stop <= min(expected.stop + 1, length)
+
+
+@given(length=_RESIZED_LENGTHS, factor=st.integers(1, 3))
+def test_resizing_to_a_multiple_is_an_upscale(length: int, factor: int) -> None:
+    access = Resized(length, length * factor, nearest=True)
+    for start in range(length * factor):
+        wanted = Interval(start, length * factor)
+        assert access.needs(wanted) == Windowed(length, upscale=factor).needs(wanted)
+
+
+@pytest.mark.parametrize("wanted", [Interval(0, 0), Interval(3, 2), Interval(10, 12), Interval(-2, 0)])
+def test_nothing_of_a_resized_axis_needs_nothing(wanted: Interval) -> None:
+    assert Resized(5, 10).needs(wanted) == Interval(0, 0)

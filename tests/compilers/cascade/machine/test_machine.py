@@ -22,8 +22,7 @@ from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.machine.machine import Machine
 from nnhal_cascade.machine.meter import RunMeasurement
-from nnhal_cascade.performance.copying import copy_cycles
-from nnhal_cascade.performance.price import Price, StripePlaces
+from nnhal_cascade.performance.price import Price, StripePlaces, copy_cycles
 from nnhal_cascade.performance.stripe_pricer import StripePricer
 from nnhal_cascade.plans.plan import Plan, WeightsIn
 from nnhal_cascade.schedule.schedule import Schedule

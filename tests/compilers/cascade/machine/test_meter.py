@@ -4,8 +4,7 @@ from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.machine.meter import Meter
-from nnhal_cascade.performance.copying import copy_cycles
-from nnhal_cascade.performance.price import StripePlaces
+from nnhal_cascade.performance.price import StripePlaces, copy_cycles
 from nnhal_cascade.performance.stripe_pricer import StripePricer
 from tests.support.small_networks import two_convs
 

@@ -8,7 +8,6 @@ from nnhal_cascade.geometry.box import Shape
 from nnhal_cascade.graph.cascader_graph import Kernel, PartKind
 from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.performance.blocks import BlockSet
-from nnhal_cascade.performance.priced_stripe import PricedStripe
 from nnhal_cascade.performance.traffic import (
     StripeTraffic,
     access_cycles,
@@ -16,7 +15,7 @@ from nnhal_cascade.performance.traffic import (
     computed_traffic,
     full_bursts,
 )
-from nnhal_cascade.performance.workload import workload_of
+from nnhal_cascade.performance.workload import PricedStripe, workload_of
 from tests.support.cascader_parts import SCALE_BYTES, one_part
 
 

@@ -6,8 +6,7 @@ from nnhal_cascade.geometry.box import Axis, Interval
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.plans.growth import Growth
-from nnhal_cascade.plans.homes import Homes
-from nnhal_cascade.plans.working_set import WorkingSet
+from nnhal_cascade.plans.homes import Homes, WorkingSet
 from tests.support.small_networks import residual, two_convs
 
 CHAIN = WorkingSet(Homes(build_graph(two_convs()), system_for("u55-128")))

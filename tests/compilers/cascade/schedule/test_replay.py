@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from nnhal_cascade.performance.copying import copy_cycles
+from nnhal_cascade.performance.price import copy_cycles
 from nnhal_cascade.schedule.replay import PlanReplay, replay
 from tests.support.cascades import SIDE, SYSTEM, schedule
 

@@ -15,6 +15,7 @@ from nnhal_cascade.hardware.memory_file import system_for
 from nnhal_cascade.plans.plan import WeightsIn
 from nnhal_cascade.stream.binary import from_bytes, to_bytes
 from nnhal_cascade.stream.commands import (
+    DIGEST_BYTES,
     AllocateConstants,
     AllocateTensor,
     BeginPlan,
@@ -29,7 +30,6 @@ from nnhal_cascade.stream.commands import (
     StoreOutput,
     TensorSymbol,
 )
-from nnhal_cascade.stream.digest import DIGEST_BYTES
 from nnhal_cascade.stream.emit import emit
 from tests.support.schedules import cascade, schedule_of
 from tests.support.small_networks import two_convs

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnhal_mlip.command.compilation_request import CompilationRequest, target_options
-from nnhal_mlip.command.compiling import compile_model
+from nnhal_mlip.command.compiling import CompilationRequest, compile_model, target_options
 from nnhal_mlip.command.folder import CompiledFolder, open_folder
 from nnhal_mlip.timing.profile import read_profile
 from tests.support.mlip_onnx import write_digits, write_two_parts

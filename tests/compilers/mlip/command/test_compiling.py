@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal_mlip.command.compilation_request import CompilationRequest, target_options
-from nnhal_mlip.command.compiling import CompilationResult, compile_model
+from nnhal_mlip.command.compiling import CompilationRequest, CompilationResult, compile_model, target_options
 from nnhal_mlip.command.folder import CompiledFolder
 from nnhal_mlip.command.plan_file import read_plan
 from nnhal_mlip.command.tables import show_compilation

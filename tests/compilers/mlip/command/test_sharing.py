@@ -6,7 +6,7 @@ import pytest
 
 from nnhal_mlip.command.model_file import read_flow_model
 from nnhal_mlip.command.sharing import SharingChoices, rule, sharing_choices
-from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.errors import FlowError
 from tests.support.mlip_flows import shared
 
 

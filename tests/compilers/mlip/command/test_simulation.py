@@ -8,8 +8,7 @@ import onnxruntime
 import pytest
 
 from nnhal.arrays import Array
-from nnhal_mlip.command.compilation_request import CompilationRequest, target_options
-from nnhal_mlip.command.compiling import compile_model
+from nnhal_mlip.command.compiling import CompilationRequest, compile_model, target_options
 from nnhal_mlip.command.folder import CompiledFolder, open_folder
 from nnhal_mlip.command.plan_file import PlanFileError
 from nnhal_mlip.command.samples import write_arrays

@@ -6,7 +6,7 @@ import pytest
 from nnhal.operations._types import F16, F32, Q8A, Q8AS
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.reference import evaluate
 from nnhal_mlip.importing.host_operations import dequantised, host_evaluation
 from nnhal_mlip.importing.model_import import import_hal_model

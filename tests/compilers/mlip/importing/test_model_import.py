@@ -8,7 +8,7 @@ from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_mlip.flow.graph.reference import evaluate
-from nnhal_mlip.importing.hal_values import signed
+from nnhal_mlip.importing.hal_operation import signed
 from nnhal_mlip.importing.model_import import import_hal_model
 from nnhal_mlip.importing.rules import IMPORT_RULES
 from tests.support.agreement import single

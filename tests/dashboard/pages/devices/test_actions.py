@@ -9,6 +9,7 @@ import pytest
 from nnhal.errors import DeadObjectError
 from nnhal.v1 import admin_pb2, supervisor_pb2
 from nnhal_hosting.access import read_tokens
+from nnhal_mlip.timing.profile import profile_names
 from tests.support.dashboard import PageBrowser, ScriptedCollector, device_process, framework_state, supervised
 from tests.support.tokens import token_file
 
@@ -116,6 +117,8 @@ def test_an_option_without_a_value_starts_nothing() -> None:
         "tls_certificate=c.pem",
         "profile=/etc/passwd",
         "profile=bare",
+        "profile=cn106.toml",
+        "token_file=cn106",
         "memory=bare",
     ],
 )
@@ -126,6 +129,15 @@ def test_an_option_that_names_a_file_starts_nothing(option: str) -> None:
     browser.post("/devices/start", "/devices", {"driver": "remote", "options": options})
     assert collector.contacts.calls == []
     assert "names a file, expected none here" in browser.page("/devices")
+
+
+@pytest.mark.parametrize("profile", profile_names())
+def test_a_profile_that_comes_with_nnhal_is_taken_by_its_name(profile: str) -> None:
+    collector = _supervised()
+    collector.contacts.answers["supervisor", "start_device"] = supervised("mlip1")
+    browser = PageBrowser(collector)
+    browser.post("/devices/start", "/devices", {"driver": "mlip", "options": f"profile={profile}"})
+    assert collector.contacts.calls == [("supervisor", "start_device", ("mlip", "", 1, 1, {"profile": profile}), {})]
 
 
 @pytest.mark.parametrize("workers", ["0", "257", "two"])

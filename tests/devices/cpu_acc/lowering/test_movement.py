@@ -63,3 +63,9 @@ def test_elements_move(
 @pytest.mark.parametrize("code", [F32, F16, I32, Q8A, Q8AS])
 def test_parts_of_a_tensor(code: OperandType) -> None:
     assert_single_agrees(_T.SPLIT, code, [(2, 6, 3)], [1, 3], *[like(code)] * 3)
+
+
+@pytest.mark.parametrize(("code", "value"), [(F32, 1.5), (F16, -2.0), (Q8A, 200), (Q8AS, -100)])
+def test_a_given_value_surrounds(code: OperandType, value: float) -> None:
+    (result,) = assert_single_agrees(OperationType.PAD_V2, code, [(2, 3)], [[[1, 0], [0, 2]], value])
+    assert result[0, 0] == value

@@ -93,7 +93,7 @@ def test_other_pins_make_another_plan_for_which_no_device_prepares_anything(site
     sketch = plan.planner.choose([Pin("index:1", CPU)]).sketch()
     assert steps(plan) == ["add", "tanh"]
     assert steps(sketch) == ["add", CPU, "tanh"]
-    assert sketch.pins == (Pin("index:1", CPU),)
+    assert sketch.choice.pins == (Pin("index:1", CPU),)
     assert sketch.layout.total_bytes > 0
     assert steps(plan.planner.choose([]).sketch()) == ["add", "tanh"]
     assert site.prepares() == prepared

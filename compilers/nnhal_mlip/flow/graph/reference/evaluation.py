@@ -8,10 +8,9 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.types.layout import describe
-from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue
-from nnhal_mlip.flow.graph.layout_words import image_axes, permutation
-from nnhal_mlip.flow.graph.operators import Operator
+from nnhal_mlip.flow.graph.operators import Operator, image_axes, permutation
 from nnhal_mlip.flow.graph.reference import movement
 from nnhal_mlip.flow.graph.reference.images import ImageWindows, channels_last, laid_out
 from nnhal_mlip.flow.graph.reference.movement import mean_of

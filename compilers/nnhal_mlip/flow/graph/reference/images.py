@@ -8,7 +8,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal_mlip.flow.graph.flow_graph import FlowNode
-from nnhal_mlip.flow.graph.layout_words import permutation
+from nnhal_mlip.flow.graph.operators import permutation
 from nnhal_mlip.flow.graph.windows import extent
 
 

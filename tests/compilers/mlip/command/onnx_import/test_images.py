@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nnhal_mlip.command.onnx_import import import_onnx_graph
-from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import SourceNode
 from tests.support.flow_graphs import operators
 from tests.support.onnx_flow import checked, node, one

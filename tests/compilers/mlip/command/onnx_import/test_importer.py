@@ -11,7 +11,7 @@ from onnx import helper
 
 from nnhal_frontends.errors import InvalidModel
 from nnhal_mlip.command.onnx_import import import_onnx_graph
-from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.reference import evaluate
 from tests.support.flow_graphs import operators
 from tests.support.onnx_flow import checked, node

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nnhal_mlip.flow.errors import FlowFilesError
 from nnhal_mlip.flow.files.describing import describe
-from nnhal_mlip.flow.files.errors import FlowFilesError
 from nnhal_mlip.flow.files.layers import (
     ConcatAttributes,
     Conv2DAttributes,

@@ -10,9 +10,9 @@ import jsonschema_rs
 import numpy as np
 import pytest
 
+from nnhal_mlip.flow.errors import FlowFilesError
 from nnhal_mlip.flow.files.constants_file import constants_schema
 from nnhal_mlip.flow.files.describing import describe
-from nnhal_mlip.flow.files.errors import FlowFilesError
 from nnhal_mlip.flow.files.nodes_file import nodes_schema
 from nnhal_mlip.flow.files.subgraph_files import parse, read_files, to_text
 from tests.support.flow_graphs import GraphOf

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
-from nnhal_mlip.flow.graph.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import FlowValue, SourceNode
 
 FLOAT = np.dtype(np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import Attribute, FlowValue
 from nnhal_mlip.flow.graph.operators import Operator
 from nnhal_mlip.flow.graph.shapes import infer

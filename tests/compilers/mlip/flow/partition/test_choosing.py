@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal_mlip.flow.graph.errors import FlowError
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_mlip.flow.partition.choosing import check_names, first_layers, sent_to_host
 from nnhal_mlip.flow.patterns.matching import match_composites

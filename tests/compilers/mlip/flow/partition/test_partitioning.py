@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.flow_partition import FlowOptions, FlowSubgraph
-from nnhal_mlip.flow.graph.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_mlip.flow.partition.partitioning import partition
 from tests.support.flow_graphs import GraphOf

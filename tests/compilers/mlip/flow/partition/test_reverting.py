@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_mlip.flow.partition.cutting import cut_out
-from nnhal_mlip.flow.partition.merging import merge_regions
+from nnhal_mlip.flow.partition.cutting import cut_out, merge_regions
 from nnhal_mlip.flow.partition.reverting import public_reason, too_many_ports
 from nnhal_mlip.flow.patterns.matching import match_composites
 from tests.support.flow_graphs import GraphOf

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
+from nnhal_mlip.flow.errors import FlowError
 from nnhal_mlip.flow.graph.builder import FlowGraphBuilder
-from nnhal_mlip.flow.graph.errors import FlowError
 from nnhal_mlip.flow.graph.flow_graph import FlowGraph, FlowValue
-from nnhal_mlip.flow.graph.layout_words import permutation
+from nnhal_mlip.flow.graph.operators import permutation
 from nnhal_mlip.flow.graph.reference import evaluate
 from tests.support.flow_graphs import GraphOf, random_inputs
 from tests.support.flow_networks import resnet18

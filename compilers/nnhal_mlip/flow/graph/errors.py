@@ -1,9 +1,0 @@
-"""The error of the flow."""
-
-from __future__ import annotations
-
-from nnhal.errors import NnhalError
-
-
-class FlowError(NnhalError):
-    """A graph that the flow cannot work on. The message says which node, what was got and what was expected."""

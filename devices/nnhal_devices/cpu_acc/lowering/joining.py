@@ -1,0 +1,108 @@
+"""Tensors joined (CONCATENATION, PACK, TILE), and some of their elements (slices, SPLIT, REVERSE, GATHER)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnhal.operations._shape import axis_of, reduced
+from nnhal.operations.joining import (
+    PackInput,
+    SlicingInput,
+    SplitInput,
+    StridedSliceInput,
+    axis_input,
+    prepare_slicing,
+    strided_ranges,
+)
+from nnhal.operations.lookup import GatherInput
+from nnhal.operations.movement import ReverseInput, TileInput, axis_of_reversal
+from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+
+_TO_THE_START = np.iinfo(np.int64).min
+"""An end before the first element, for any length."""
+
+
+def concatenation(to: Emitter) -> None:
+    """Tensors that are quantised like the output are joined as they are, others as reals."""
+    positions = range(axis_input(to.op))
+    layout = to.common_layout(positions)
+    axis = layout.axis(to.op.integer(axis_input(to.op)))
+    output = to.op.outputs[0]
+    if all((to.op.inputs[p].scale, to.op.inputs[p].zero_point) == (output.scale, output.zero_point) for p in positions):
+        to.keep(to.graph.add("Concat", *(to.kept(p, layout) for p in positions), axis=axis), layout)
+    else:
+        to.keep_real(to.graph.add("Concat", *(to.real(p, layout) for p in positions), axis=axis), layout)
+
+
+def pack(to: Emitter) -> None:
+    """Each tensor gets the new axis; there they are joined."""
+    axis = to.op.integer(PackInput.AXIS)
+    axes = to.graph.integers([axis])
+    tensors = range(PackInput.FIRST, len(to.inputs))
+    to.keep(to.graph.add("Concat", *(to.graph.add("Unsqueeze", to.kept(p), axes) for p in tensors), axis=axis))
+
+
+def tile(to: Emitter) -> None:
+    """A tensor joined with itself along each axis."""
+    multiples = to.graph.integers(to.op.integers(TileInput.MULTIPLES))
+    to.keep(to.graph.add("Tile", to.kept(TileInput.INPUT), multiples))
+
+
+def slice_box(to: Emitter) -> None:
+    """A begin and a size for each axis."""
+    begins = to.op.integers(SlicingInput.BEGIN)
+    lengths = prepare_slicing(to.op)[0]
+    kept = [range(begin, begin + length) for begin, length in zip(begins, lengths, strict=True)]
+    to.keep(_slice(to, to.kept(SlicingInput.INPUT), kept))
+
+
+def strided(to: Emitter) -> None:
+    """Slice, then drop the axes that are shrunk."""
+    kept = strided_ranges(to.op)
+    tensor = _slice(to, to.kept(StridedSliceInput.INPUT), kept)
+    mask = to.op.integer(StridedSliceInput.SHRINK_MASK)
+    shrunk = [axis for axis in range(len(kept)) if mask >> axis & 1]
+    if shrunk:
+        lengths = reduced(tuple(len(indices) for indices in kept), shrunk, keep=False)
+        tensor = to.graph.add("Reshape", tensor, to.graph.integers(lengths))
+    to.keep(tensor)
+
+
+def reverse(to: Emitter) -> None:
+    """A slice with stride -1."""
+    axis = axis_of_reversal(to.op)
+    bounds = (to.graph.integers([value]) for value in (-1, _TO_THE_START, axis, -1))
+    to.keep(to.graph.add("Slice", to.kept(ReverseInput.INPUT), *bounds))
+
+
+def split(to: Emitter) -> None:
+    """One output for each part."""
+    layout = to.common_layout((SplitInput.INPUT,))
+    axis = axis_of(to.op, to.op.integer(SplitInput.AXIS), len(to.op.ranked(SplitInput.INPUT)))
+    count = len(to.outputs)
+    parts = to.graph.add_many(
+        "Split", [to.kept(SplitInput.INPUT, layout)], count, axis=layout.axis(axis), num_outputs=count
+    )
+    for output, part in enumerate(parts):
+        to.keep(part, layout, output)
+
+
+def gather(to: Emitter) -> None:
+    """Indices are constants within the axis."""
+    axis = axis_of(to.op, to.op.integer(GatherInput.AXIS), len(to.op.ranked(GatherInput.INPUT)))
+    indices = to.graph.constant(to.op.value(GatherInput.INDICES))
+    to.keep(to.graph.add("Gather", to.kept(GatherInput.INPUT), indices, axis=axis))
+
+
+def _slice(to: Emitter, tensor: str, kept: Sequence[range]) -> str:
+    """ONNX counts a negative end from the back, so an end before the first element has to lie far before it."""
+    ends = [indices.stop if indices.stop >= 0 else _TO_THE_START for indices in kept]
+    bounds = (
+        [indices.start for indices in kept],
+        ends,
+        list(range(len(kept))),
+        [indices.step for indices in kept],
+    )
+    return to.graph.add("Slice", tensor, *(to.graph.integers(values) for values in bounds))
