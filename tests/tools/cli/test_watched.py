@@ -13,7 +13,7 @@ import pytest
 from nnhal_hosting.supervision import is_stopped
 from nnhal_tools.cli.watched import main
 from tests.support.command import command, nnhal
-from tests.support.waiting import stop, wait_until
+from tests.support.waiting import stop
 
 WATCH = """
 import sys
@@ -22,6 +22,8 @@ from nnhal_tools.cli import programs, watched
 programs.PROGRAMS["held"] = "tests.support.held_interpreter"
 was_stopped = supervision.is_stopped
 supervision.is_stopped = lambda pid: print("looked at", pid, flush=True) or was_stopped(pid)
+heard = watched._heard
+watched._heard = lambda signs: [(said, print("said", flush=True))[0] for said in heard(signs)]
 sys.exit(watched.main(sys.argv[1:]))
 """
 SECONDS = 120
@@ -37,12 +39,12 @@ def test_a_command_whose_interpreter_is_never_let_go_is_killed() -> None:
 def test_a_command_that_was_stopped_is_left_alone_and_gets_signals(short_path: Path) -> None:
     words = [sys.executable, "-c", WATCH, "--hang-secs", "4", "device", "null", "--endpoint", str(short_path / "null")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watched:
-        wait_until((short_path / "null/device.sock").exists, "the device serves")
+        assert watched.stdout is not None
+        assert watched.stdout.readline() == "said\n"
         (child,) = Path(f"/proc/{watched.pid}/task/{watched.pid}/children").read_text().split()
         stop(int(child))
-        assert watched.stdout is not None
-        for _ in range(3):
-            assert watched.stdout.readline() == f"looked at {child}\n"
+        looks = (line for line in watched.stdout if line != "said\n")
+        assert [next(looks) for _ in range(3)] == 3 * [f"looked at {child}\n"]
         assert is_stopped(int(child))
         os.kill(int(child), signal.SIGCONT)
         watched.terminate()
