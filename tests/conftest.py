@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,10 +48,24 @@ def _no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         forbid_processes(monkeypatch)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Import all tests without looking for garbage: what is imported stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _no_garbage() -> None:
-    """Collect reference cycles that earlier modules left, since some tests count objects and descriptors."""
+    """Collect reference cycles that earlier modules left, since some tests count objects and descriptors.
+
+    What is there then is imported modules and collected tests, for the most part: no collection looks at it again.
+    """
     gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

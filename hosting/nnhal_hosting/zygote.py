@@ -36,7 +36,9 @@ _ROOM = " " * 4096
 _FIRST_OTHER = 3
 """The first descriptor after standard error."""
 _SECONDS = 15.0
-"""How long a zygote may take to answer, and to import its modules before that."""
+"""How long a zygote may take to answer."""
+_IMPORTING_SECONDS = 60.0
+"""How long it may take to answer for the first time, when it has imported its modules."""
 _ARGUMENTS_START, _STATE = 48, 3
 """Fields of /proc/PID/stat (proc(5)), counted from 1."""
 UNKNOWN_STATUS = 256
@@ -94,23 +96,29 @@ class Zygote:
                 with contextlib.suppress(OSError):
                     return self._parent, self._parent.ask(request, descriptors)
                 _log.warning("the zygote has ended; another takes its place", process_id=self._parent.pid)
-            self._parent = _Parent(self._modules)
+            self._parent = _Parent.start(self._modules)
             return self._parent, self._parent.ask(request, descriptors)
 
 
 class _Parent:
-    """One zygote's process."""
+    """One zygote's process, and the supervisor's end of its socket."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
+    def __init__(self, connection: socket.socket, process: subprocess.Popen[bytes]) -> None:
         self._lock = threading.Lock()
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(_SECONDS)
-        with theirs:
-            command = [sys.executable, "-m", __name__, "--socket", str(theirs.fileno()), "--room", _ROOM, *modules]
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        self._socket = connection
+        self._socket.settimeout(_IMPORTING_SECONDS)
         self.pid = process.pid
         self.end = weakref.finalize(self, _end, self._socket, process)
         """Ends the process."""
+
+    @classmethod
+    def start(cls, modules: Sequence[str]) -> _Parent:
+        """Start a zygote, which imports the modules before it answers."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-m", __name__, "--socket", str(theirs.fileno()), "--room", _ROOM, *modules]
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        return cls(ours, process)
 
     def ask(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
         """Return the answer. Raises OSError if there is none, and ends the process."""
@@ -120,6 +128,7 @@ class _Parent:
                 answer = self._socket.recv(_MOST_BYTES)
                 if not answer:
                     raise OSError("the zygote has ended")
+                self._socket.settimeout(_SECONDS)
             except OSError:
                 self.end()
                 raise
@@ -201,7 +210,11 @@ def main() -> None:
             import_module(module)
     gc.collect()
     gc.freeze()  # a collection would write to the pages that the processes share
-    supervisor = socket.socket(fileno=given.socket)
+    fork_for(socket.socket(fileno=given.socket))
+
+
+def fork_for(supervisor: socket.socket) -> None:
+    """Fork processes for who has the other end. Returns when that is closed, and in each process when it has ended."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(supervisor, _MOST_BYTES, 2)
         if not message:

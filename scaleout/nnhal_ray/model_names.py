@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_ray.messages import HttpCall, ProtocolCall
 from nnhal_ray.protocol import INFER
-from nnhal_service.v2.grpc.decode import cut_request, head_of
+from nnhal_service.v2.grpc.decode import model_name_of
 
 _BY_NAME: dict[str, type[wire.ModelReadyRequest | wire.ModelMetadataRequest | wire.ModelConfigRequest]] = {
     "ModelReady": wire.ModelReadyRequest,
@@ -28,7 +28,7 @@ def model_of(call: ProtocolCall | HttpCall) -> str:
         return unquote(found[1]) if found is not None else ""
     try:
         if call.method == INFER:
-            return head_of(cut_request(call.message).head).model_name
+            return model_name_of(call.message)
         kind = _BY_NAME.get(call.method)
         return "" if kind is None else kind.FromString(call.message).name
     except DecodeError:

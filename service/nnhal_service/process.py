@@ -15,11 +15,10 @@ from nnhal_hosting.admin.oversight import NO_OVERSIGHT, Oversight
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.server import ServerProcess
 from nnhal_service.front_settings import NO_SOCKETS, rates_of
-from nnhal_service.native.intake import Intake
 from nnhal_service.native.servicer import FrameworkServicer
-from nnhal_service.native.session import NativeSession, NativeSessions
+from nnhal_service.native.session import Intake, NativeSession, NativeSessions
 from nnhal_service.operating.events import FrameworkEvents
-from nnhal_service.operating.registration import OPERATOR_SERVICES, serve_framework_operators
+from nnhal_service.operating.servicer import OPERATOR_SERVICES, serve_framework_operators
 from nnhal_service.run_memory import limit_run_memory
 from nnhal_service.runtime import Fleet
 from nnhal_service.serving.models.monitor import ServingMonitor

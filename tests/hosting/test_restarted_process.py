@@ -12,6 +12,7 @@ import pytest
 from nnhal_hosting import supervision
 from nnhal_hosting.restarted_process import RestartedProcess, RestartState
 from nnhal_hosting.supervision import Child, StartError, is_stopped
+from tests.support.processes import WARM
 from tests.support.waiting import stop, wait_until
 
 
@@ -26,7 +27,7 @@ def telling(lines: list[str]) -> Callable[[str, str], None]:
 
 def restarted_null(directory: Path, lines: list[str]) -> RestartedProcess:
     return RestartedProcess(
-        "null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(directory)]), telling(lines)
+        "null", lambda: Child("nnhal_devices", ["null", "--endpoint", str(directory)], zygote=WARM), telling(lines)
     )
 
 
@@ -82,7 +83,7 @@ def test_a_process_that_cannot_be_started_again_is_tried_with_growing_delays(
     short_path: Path, lines: list[str]
 ) -> None:
     arguments = ["null", "--endpoint", str(short_path)]
-    restarted = RestartedProcess("null", lambda: Child("nnhal_devices", arguments), telling(lines))
+    restarted = RestartedProcess("null", lambda: Child("nnhal_devices", arguments, zygote=WARM), telling(lines))
     restarted.keep()
     arguments[0] = "bogus"
     restarted.child.process.kill()
@@ -103,7 +104,7 @@ def test_a_lack_of_descriptors_delays_a_start_and_ends_nothing(short_path: Path,
         if lacking[0]:
             lacking[0] = False
             raise OSError(errno.EMFILE, "Too many open files")
-        return Child("nnhal_devices", ["null", "--endpoint", str(short_path)])
+        return Child("nnhal_devices", ["null", "--endpoint", str(short_path)], zygote=WARM)
 
     restarted = RestartedProcess("null", launch, telling(lines))
     restarted.keep()
@@ -121,7 +122,7 @@ def test_nothing_that_fails_ends_the_watch(short_path: Path, lines: list[str]) -
     def launch() -> Child:
         if failures:
             raise failures.pop()
-        return Child("nnhal_devices", ["null", "--endpoint", str(short_path)])
+        return Child("nnhal_devices", ["null", "--endpoint", str(short_path)], zygote=WARM)
 
     def tell(kind: str, text: str) -> None:
         lines.append(f"{kind}: {text}")

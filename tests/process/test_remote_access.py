@@ -13,6 +13,7 @@ from nnhal_hosting.supervision import Child
 from tests.support.certificates import Pair, authority, signed
 from tests.support.far_devices import Served, connection_to, far_device
 from tests.support.idle_calls import half_sent, idle_calls, refused
+from tests.support.processes import WARM
 from tests.support.tokens import token_file
 from tests.support.waiting import wait_until
 
@@ -131,7 +132,9 @@ def test_a_certificate_of_the_authority_opens_a_session_in_its_name(secrets: Sec
 )
 def test_what_is_not_safe_or_contradicts_itself_is_refused(short_path: Path, options: list[str], reason: str) -> None:
     lines: list[str] = []
-    child = Child("nnhal_devices", ["cpu_ref", "--endpoint", str(short_path / "far"), *options], heard=lines.append)
+    child = Child(
+        "nnhal_devices", ["cpu_ref", "--endpoint", str(short_path / "far"), *options], heard=lines.append, zygote=WARM
+    )
     try:
         assert child.process.wait(60) == 2
     finally:

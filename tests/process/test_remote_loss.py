@@ -16,6 +16,7 @@ from nnhal_hosting.supervision import Child
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.far_devices import Served, far_device, near_device
 from tests.support.gates import PATIENT, Gate, gate_model
+from tests.support.processes import WARM
 from tests.support.waiting import stop, wait_for_death, wait_until
 
 
@@ -65,7 +66,7 @@ def test_a_device_that_is_not_there_is_named_at_the_start(short_path: Path) -> N
         gone = Served(far.child, far.endpoint, far.address)
     words = ["remote", "--endpoint", str(short_path / "near"), gone.option, "--option=patience=0.3"]
     lines: list[str] = []
-    child = Child("nnhal_devices", words, heard=lines.append)
+    child = Child("nnhal_devices", words, heard=lines.append, zygote=WARM)
     try:
         assert child.process.wait(30) == 2
         wait_until(lambda: f"tcp://{gone.address} cannot be used" in "".join(lines), "the reason is said")

@@ -20,6 +20,7 @@ import pytest
 from nnhal_hosting.supervision import Child
 from nnhal_service.front_settings import check_passed, listener_of
 from nnhal_service.settings import ServiceSettings
+from tests.support.processes import WARM
 
 DIGITS = Path(__file__).parents[2] / "tools/nnhal_tools/demo/data/digits.onnx"
 HANDS_OVER = """
@@ -79,7 +80,7 @@ def arguments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     directory = tmp_path_factory.mktemp("bed")
     (directory / "models/digits/1").mkdir(parents=True)
     shutil.copy(DIGITS, directory / "models/digits/1/model.onnx")
-    device = Child("nnhal_devices", ["cpu_acc", "--endpoint", str(directory / "cpu_acc")])
+    device = Child("nnhal_devices", ["cpu_acc", "--endpoint", str(directory / "cpu_acc")], zygote=WARM)
     try:
         device.wait_until_ready()
         yield [

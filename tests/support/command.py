@@ -2,22 +2,73 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
 import re
+import socket
 import struct
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from nnhal_hosting.zygote import Zygote
+from nnhal_tools.cli.app import COMMANDS
+from tests.support.processes import WARM_MODULES
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
+_ROOT = Path(__file__).parents[2]
+
+
+class _Commands(Zygote):
+    """Forks commands. It starts where this package can be imported, whatever directory a test is in."""
+
+    def _ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> Any:
+        with contextlib.chdir(_ROOT) if self._parent is None else contextlib.nullcontext():
+            return super()._ask(request, descriptors)
+
+
+_ZYGOTE = _Commands([*WARM_MODULES, *sorted({found.target.partition(":")[0] for found in COMMANDS.values()})])
+
+
+class _Reader:
+    """Reads a pipe to its end, in a thread of its own."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._read: list[bytes] = []
+        self._thread = threading.Thread(target=lambda: self._read.append(pipe.read()))
+        self._thread.start()
+
+    def text(self) -> str:
+        self._thread.join()
+        return b"".join(self._read).decode()
 
 
 def nnhal(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run the command and wait until it ends."""
-    return subprocess.run(command(arguments), capture_output=True, text=True, timeout=timeout, check=False)
+    """Run the command as ``subprocess.run`` does, in a fork of a warm process, and end it after ``timeout`` seconds."""
+    ours, theirs = socket.socketpair()
+    end, stdout = os.pipe()
+    with ours, theirs, os.fdopen(end, "rb") as said:
+        socket.send_fds(ours, [b"1"], [stdout])
+        os.close(stdout)
+        process = _ZYGOTE.fork("tests.support.warm_command", arguments, theirs.fileno(), os.environ)
+        ours.close()
+        theirs.close()
+        with process.stderr as complained:
+            out, err = _Reader(said), _Reader(complained)
+            try:
+                status = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+            finally:
+                texts = out.text(), err.text()
+    return subprocess.CompletedProcess([*arguments], status, *texts)
 
 
 def benchmark(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -15,6 +15,7 @@ from nnhal_devices.driver import DriverOptions
 from nnhal_devices.remote.connection import WireConnection
 from nnhal_devices.remote.options import RemoteOptions
 from nnhal_hosting.supervision import Child
+from tests.support.processes import WARM
 from tests.support.waiting import wait_until
 
 _ADDRESS = "wire: "
@@ -52,7 +53,7 @@ def far_device(
     lines: list[str] = []
     endpoint = Endpoint(directory / f"far-{driver}")
     words = [driver, "--endpoint", str(endpoint.directory), "--listen", listen, *options]
-    child = Child("nnhal_devices", words, heard=lines.append)
+    child = Child("nnhal_devices", words, heard=lines.append, zygote=WARM)
     try:
         child.wait_until_ready()
         wait_until(lambda: any(line.startswith(_ADDRESS) for line in lines), "the device says where it listens")
@@ -66,7 +67,7 @@ def far_device(
 def near_device(directory: Path, far: Served, *options: str, name: str = "near") -> Iterator[Served]:
     """Run a device process that uses another over TCP."""
     endpoint = Endpoint(directory / name)
-    child = Child("nnhal_devices", ["remote", "--endpoint", str(endpoint.directory), far.option, *options])
+    child = Child("nnhal_devices", ["remote", "--endpoint", str(endpoint.directory), far.option, *options], zygote=WARM)
     try:
         child.wait_until_ready()
         yield Served(child, endpoint)

@@ -10,14 +10,16 @@ from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import Child
 from nnhal_hosting.zygote import Zygote
 
-WARM = Zygote(
-    [
-        "nnhal_devices.host.process",
-        *(f"nnhal_devices.{name}.driver" for name in ("cpu_acc", "cpu_ref", "ethos_n", "ethos_u", "gpu_acc", "mlip")),
-        "nnhal_service.process",
-        "nnhal_service.front_door",
-    ]
+DRIVERS = ("cpu_acc", "cpu_ref", "ethos_n", "ethos_u", "gpu_acc", "mlip", "null", "remote")
+WARM_MODULES = (
+    "nnhal_devices.host.process",
+    *(f"nnhal_devices.{name}.driver" for name in DRIVERS),
+    "nnhal_service.process",
+    "nnhal_service.front_door",
+    "nnhal_dashboard.server",
 )
+"""What devices, frameworks and dashboards import before they serve."""
+WARM = Zygote(WARM_MODULES)
 """Forks the processes of tests that do not look at how a process starts."""
 
 

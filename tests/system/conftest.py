@@ -11,12 +11,16 @@ import pytest
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.front_door import Devices, devices
+from tests.support.processes import WARM
 
 
 @pytest.fixture(scope="session")
 def testbed() -> Iterator[Testbed]:
     """Run shared processes of cpu_acc, cpu_ref and a framework. A test that disturbs them starts its own."""
-    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, Testbed(DEFAULT_TOPOLOGY, Path(directory)) as bed:
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        Testbed(DEFAULT_TOPOLOGY, Path(directory), zygote=WARM) as bed,
+    ):
         yield bed
 
 

@@ -28,6 +28,7 @@ from nnhal_client.aio import AsyncFramework, AsyncModel
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.front_door import Devices, Served, front_door
 from tests.support.onnx_models import onnx_model
+from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
 from tests.support.waiting import wait_until
 
@@ -237,7 +238,7 @@ def test_runs_are_direct_again_after_a_device_has_died(
     path = tmp_path / "tanh.onnx"
     path.write_bytes(onnx_file(shape=(1, 8)))
     x = rows(1, 0)
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, KINDS[kind](testbed.framework) as client:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed, KINDS[kind](testbed.framework) as client:
         model = client.load(path)
 
         def is_direct() -> bool:

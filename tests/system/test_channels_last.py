@@ -17,6 +17,7 @@ from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.deaths import kill_for_good
 from tests.support.onnx_cnns import FORMS, IMAGE, NETWORKS, quantised, worst_of
 from tests.support.onnx_models import by_onnxruntime, random
+from tests.support.processes import WARM
 from tests.support.testbeds import framework_over
 from tests.support.waiting import wait_until
 
@@ -152,7 +153,7 @@ def test_a_binding_goes_over_to_the_models_layout(short_path: Path, files: dict[
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in ("ethos_n", "cpu_ref")))
     image = random(*IMAGE, seed=20)
     (expected,) = by_onnxruntime(onnx.load(files["resnet", "uint8"]), {"x": image})
-    with Testbed(topology, short_path) as bed, connect(bed.framework) as session:
+    with Testbed(topology, short_path, zygote=WARM) as bed, connect(bed.framework) as session:
         model = session.load(files["resnet", "uint8"])
         with model.bind() as binding:
             binding.inputs["x"][:] = image

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Testbed, Topology
+from tests.support.processes import WARM
 from tests.support.refusals import refusal
 
 TOKEN = bytes(range(32))
@@ -38,7 +39,7 @@ def testbed(cache: Path) -> Iterator[Testbed]:
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
     ):
         patch.setenv("NNHAL_SERVICE_CACHE_DIRECTORY", str(cache))
-        with Testbed(DEFAULT_TOPOLOGY, Path(directory)) as bed:
+        with Testbed(DEFAULT_TOPOLOGY, Path(directory), zygote=WARM) as bed:
             yield bed
 
 
@@ -115,5 +116,5 @@ def test_a_token_of_another_length_is_refused(framework: Framework, path: Path, 
 
 
 def test_a_token_is_ignored_if_the_framework_has_no_cache_directory(short_path: Path, path: Path) -> None:
-    with Testbed(CPU_ONLY, short_path) as testbed, connect(testbed.framework) as framework:
+    with Testbed(CPU_ONLY, short_path, zygote=WARM) as testbed, connect(testbed.framework) as framework:
         check(framework.load(path, cache_token=TOKEN))

@@ -22,6 +22,7 @@ from nnhal_client import Model as LoadedModel
 from nnhal_client.framework import FallbackName
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.models import Recipe
+from tests.support.processes import WARM
 from tests.support.resources import resources_of
 from tests.support.waiting import settled, stop, wait_for_death, wait_until
 
@@ -46,7 +47,10 @@ def bed() -> Iterator[Testbed]:
     """Three processes of cpu_acc, which are started again when they die, cpu_ref, and a framework."""
     entries = [DeviceEntry(driver="cpu_acc", name=name) for name in DEVICES]
     topology = Topology(device=(*entries, DeviceEntry(driver="cpu_ref")))
-    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, Testbed(topology, Path(directory)) as started:
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        Testbed(topology, Path(directory), zygote=WARM) as started,
+    ):
         yield started
 
 

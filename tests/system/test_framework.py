@@ -17,6 +17,7 @@ from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.deaths import kill_for_good
+from tests.support.processes import WARM
 from tests.support.waiting import wait_until
 
 
@@ -147,7 +148,7 @@ def test_a_session_that_ends_leaves_nothing_on_the_devices(testbed: Testbed, pat
 
 
 def test_the_death_of_a_device_is_an_error_and_not_a_hang(short_path: Path, path: Path) -> None:
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, connect(testbed.framework) as framework:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed, connect(testbed.framework) as framework:
         pins = {"op:TANH": "cpu_ref", "op:ADD": "cpu_acc"}
         binding = framework.load(path, pins=pins, fallback="deny").bind()
         binding.run()

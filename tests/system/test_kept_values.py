@@ -20,6 +20,7 @@ from nnhal_client import Model as LoadedModel
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support import distant
 from tests.support.far_devices import far_device
+from tests.support.processes import WARM
 from tests.support.subgraphs import INT32, Program
 from tests.support.waiting import wait_for_death, wait_until
 
@@ -67,7 +68,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
     """Run the device, which is started again when it dies, cpu_ref, and a framework."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name, request.param(Path(name)) as entry:
         topology = Topology(device=(entry, DeviceEntry(driver="cpu_ref")))
-        with Testbed(topology, Path(name) / "bed") as started:
+        with Testbed(topology, Path(name) / "bed", zygote=WARM) as started:
             yield started
 
 

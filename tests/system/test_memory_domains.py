@@ -25,6 +25,7 @@ from nnhal_client import Binding, DomainMemory, Framework, MemoryRole, Model, co
 from nnhal_hosting import restarted_process as restarted
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.memory_keeper import memory_keeper
+from tests.support.processes import WARM
 from tests.support.resources import resources_of
 from tests.support.waiting import settled, wait_for_death, wait_until
 
@@ -202,7 +203,7 @@ def test_memory_of_a_device_that_died_says_so_and_all_else_goes_on(
 ) -> None:
     """Until the device is back, which is not before the test ends."""
     monkeypatch.setattr(restarted, "_FIRST_RESTART_SECONDS", 60.0)
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as bed, connect(bed.framework) as session:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as bed, connect(bed.framework) as session:
         model = session.load(path, devices=["cpu_acc", "cpu_ref"], pins={"op:ADD": "cpu_acc", "op:TANH": "cpu_acc"})
         memory = session.allocate([model.input_role("x")])
         assert memory.device == "cpu_acc"
@@ -225,7 +226,7 @@ def test_memory_of_a_device_that_came_back_is_allocated_again_and_holds_nothing(
 ) -> None:
     """Its tokens are not those of the dead process, which name other memory now; bindings work when it is written."""
     pins = {"op:ADD": "cpu_acc", "op:TANH": "cpu_acc"}
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as bed, connect(bed.framework) as session:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as bed, connect(bed.framework) as session:
         model = session.load(path, devices=["cpu_acc", "cpu_ref"], pins=pins, fallback=fallback)
         x, y = (session.allocate([role]) for role in (model.input_role("x"), model.output_role("y")))
         both, only = model.bind(memories={"x": x, "y": y}), model.bind(memories={"x": x})

@@ -14,6 +14,7 @@ from nnhal.errors import HalError, NnhalError
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
+from tests.support.processes import WARM
 from tests.support.waiting import wait_until
 
 SECONDS = 60
@@ -29,7 +30,7 @@ def small_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NNHAL_DEVICE_MEMORY_BYTES", str(OWN_BYTES))
         patch.setenv("NNHAL_SERVICE_VALUE_BYTES", str(VALUE_BYTES))
-        with Testbed(DEFAULT_TOPOLOGY, tmp_path_factory.mktemp("bed")) as bed:
+        with Testbed(DEFAULT_TOPOLOGY, tmp_path_factory.mktemp("bed"), zygote=WARM) as bed:
             yield bed
 
 

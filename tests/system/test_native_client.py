@@ -24,6 +24,7 @@ from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.deaths import kill_for_good
 from tests.support.front_door import Devices, Served, devices, front_door
 from tests.support.native_holder import native_holder
+from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
 from tests.support.v2 import FakeModel
 from tests.support.v2_front import serving
@@ -167,7 +168,7 @@ def test_an_unknown_model_is_refused(framework: Framework) -> None:
 
 
 def test_a_framework_without_a_repository_says_so(short_path: Path) -> None:
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, connect(testbed.framework) as session:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed, connect(testbed.framework) as session:
         status, message = refused(lambda: session.open("tanh"))
     assert status == ErrorStatus.INVALID_ARGUMENT
     assert "no model repository" in message
@@ -219,7 +220,7 @@ def test_a_device_that_is_killed_under_a_burst(
 ) -> None:
     path = tmp_path / "tanh.onnx"
     path.write_bytes(onnx_file(shape=(1, 8)))
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, connect(testbed.framework) as session:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed, connect(testbed.framework) as session:
         binding = session.load(path, fallback=fallback).bind()
         binding.inputs["x"][...] = row(0.25)
         assert binding.run().direct
@@ -235,7 +236,7 @@ def test_a_device_that_is_killed_under_a_burst(
 def test_a_framework_that_is_killed_ends_bursts_too(short_path: Path, tmp_path: Path) -> None:
     path = tmp_path / "tanh.onnx"
     path.write_bytes(onnx_file(shape=(1, 8)))
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, connect(testbed.framework) as session:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed, connect(testbed.framework) as session:
         binding = session.load(path).bind()
         assert binding.run().direct
         os.kill(testbed.pid("framework"), signal.SIGKILL)

@@ -20,6 +20,7 @@ from nnhal_client import Framework, Model, OutputTooSmallError, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Testbed
 from tests.support.front_door import devices, front_door
 from tests.support.onnx_models import onnx_model
+from tests.support.processes import WARM
 from tests.support.repositories import write
 from tests.support.testbeds import framework_over
 from tests.support.waiting import wait_until
@@ -167,7 +168,7 @@ def test_dimensions_that_do_not_fit_are_refused(
 
 def test_plans_that_were_used_long_ago_are_released(short_path: Path, path: Path) -> None:
     with (
-        Testbed(DEFAULT_TOPOLOGY, short_path) as testbed,
+        Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed,
         connect(testbed.framework) as session,
         RemoteDevice(testbed.endpoint("cpu_acc")) as device,
     ):
@@ -184,7 +185,7 @@ def test_plans_that_were_used_long_ago_are_released(short_path: Path, path: Path
 
 
 def test_a_plan_for_dimensions_follows_its_devices(short_path: Path, path: Path) -> None:
-    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, connect(testbed.framework) as session:
+    with Testbed(DEFAULT_TOPOLOGY, short_path, zygote=WARM) as testbed, connect(testbed.framework) as session:
         model, x = session.load(path), rows(2)
         with model.bind(measure_timing=True, dimensions={"x": x.shape}) as binding:
             binding.inputs["x"][...] = x

@@ -25,6 +25,7 @@ from nnhal_hosting.supervision import Child
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.control import controlled
 from tests.support.command import command, nnhal
+from tests.support.processes import WARM
 from tests.support.waiting import wait_until
 
 DIGITS = Path(__file__).parents[2] / "tools/nnhal_tools/demo/data/digits.onnx"
@@ -43,7 +44,7 @@ def testbed() -> Iterator[Testbed]:
             "metrics_port": 0,
             "model_repository": str(repository),
         }
-        bed = Testbed(Topology(device=devices, framework={**options}), Path(directory) / "bed")
+        bed = Testbed(Topology(device=devices, framework={**options}), Path(directory) / "bed", zygote=WARM)
         with controlled(bed):
             yield bed
 
@@ -288,7 +289,9 @@ def test_a_process_without_a_supervisor_of_ours_is_shown_with_who_supervises_it(
     key_file = short_path / "key"
     key_file.write_text("0123456789abcdef" * 2)
     key_file.chmod(0o600)
-    child = Child("nnhal_devices", ["null", "--endpoint", str(short_path / "alone"), "--admin-key", str(key_file)])
+    child = Child(
+        "nnhal_devices", ["null", "--endpoint", str(short_path / "alone"), "--admin-key", str(key_file)], zygote=WARM
+    )
     key = ("--admin-key", str(key_file), "--directory", str(short_path))
     try:
         child.wait_until_ready()
@@ -329,9 +332,9 @@ def test_a_framework_without_a_supervisor_of_ours_is_told_of_one_more_device(sho
     with ExitStack() as children:
         for name in ("first", "second"):
             words = ["null", "--endpoint", str(short_path / name), *key]
-            children.enter_context(_ready(Child("nnhal_devices", words)))
+            children.enter_context(_ready(Child("nnhal_devices", words, zygote=WARM)))
         words = ["--endpoint", str(short_path / "framework"), "--device", f"first={short_path / 'first'}", *key]
-        children.enter_context(_ready(Child("nnhal_service", words)))
+        children.enter_context(_ready(Child("nnhal_service", words, zygote=WARM)))
 
         def known() -> dict[str, bool]:
             found = json.loads(nnhal("devices", "--json", *at).stdout)["devices"]

@@ -21,6 +21,7 @@ from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.deaths import kill_for_good
+from tests.support.processes import WARM
 from tests.support.waiting import wait_until
 
 DEVICES = ("gpu_acc", "cpu_acc", "cpu_ref")
@@ -30,7 +31,7 @@ DEVICES = ("gpu_acc", "cpu_acc", "cpu_ref")
 def testbed(short_path: Path) -> Iterator[Testbed]:
     """Run gpu_acc, cpu_acc, cpu_ref and a framework; devices that die are started again."""
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in DEVICES))
-    with Testbed(topology, short_path) as bed:
+    with Testbed(topology, short_path, zygote=WARM) as bed:
         yield bed
 
 

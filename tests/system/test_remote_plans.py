@@ -20,6 +20,7 @@ from nnhal_tools.up.control import controlled
 from tests.support.command import nnhal
 from tests.support.far_devices import far_device
 from tests.support.onnx_models import onnx_model
+from tests.support.processes import WARM
 from tests.support.scrape import Scrape
 
 DIGITS = Path(__file__).parents[2] / "tools/nnhal_tools/demo/data/digits.onnx"
@@ -46,7 +47,9 @@ def testbed(far: str) -> Iterator[Testbed]:
         )
         ports: dict[str, int | str] = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
         bed = Testbed(
-            Topology(device=devices, framework={**ports, "model_repository": str(repository)}), Path(directory) / "bed"
+            Topology(device=devices, framework={**ports, "model_repository": str(repository)}),
+            Path(directory) / "bed",
+            zygote=WARM,
         )
         with controlled(bed):
             yield bed

@@ -17,6 +17,7 @@ from nnhal_tools.demo.digits import HEAD_PINS, INPUT, classify_alone, data, held
 from nnhal_tools.up import Testbed
 from nnhal_tools.up.topology import read_topology
 from tests.support.far_devices import Served, far_device
+from tests.support.processes import WARM
 from tests.support.subgraphs import Program
 from tests.support.waiting import wait_for_death, wait_until
 
@@ -50,7 +51,7 @@ def far(directory: Path) -> Iterator[Served]:
 def bed(directory: Path, far: Served) -> Iterator[Testbed]:
     path = directory / "topology.toml"
     path.write_text(TOPOLOGY.format(address=far.address))
-    with Testbed(read_topology(path), directory / "bed") as started:
+    with Testbed(read_topology(path), directory / "bed", zygote=WARM) as started:
         yield started
 
 

@@ -14,6 +14,7 @@ from nnhal.remote.faults import FaultControl
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.misbehaviour import Misbehaviour
+from tests.support.processes import WARM
 from tests.system.test_fallback_matrix import Network
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,7 @@ def testbed() -> Iterator[Testbed]:
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in (*NPUS, "cpu_ref")))
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory), misbehaviour=Misbehaviour(allowed=True)) as bed,
+        Testbed(topology, Path(directory), misbehaviour=Misbehaviour(allowed=True), zygote=WARM) as bed,
     ):
         yield bed
 

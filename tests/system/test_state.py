@@ -17,6 +17,7 @@ from nnhal_client.aio import AsyncFramework
 from nnhal_client.aio import connect as connect_async
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.command import nnhal
+from tests.support.processes import WARM
 from tests.support.stateful_models import running_total
 from tests.support.tflite_variables import running_sum
 from tests.support.waiting import wait_until
@@ -95,7 +96,7 @@ def test_only_a_model_with_a_state_can_reset_it(framework: Framework, tmp_path: 
 @pytest.mark.slow
 def test_a_state_that_died_with_its_device_is_missed_once(path: Path, tmp_path: Path) -> None:
     with (
-        Testbed(DEFAULT_TOPOLOGY, tmp_path / "bed") as bed,
+        Testbed(DEFAULT_TOPOLOGY, tmp_path / "bed", zygote=WARM) as bed,
         connect(bed.framework) as framework,
         framework.load(path, devices=["cpu_acc", "cpu_ref"]) as model,
         model.bind() as binding,

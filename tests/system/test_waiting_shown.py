@@ -16,6 +16,7 @@ from tests.support.front_door import Devices, Served, addresses, front_door
 from tests.support.front_workers import Connection
 from tests.support.held_device import NAME, held_device
 from tests.support.operated import Beside, model_state, operator_of
+from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
 from tests.support.scrape import Scrape
 from tests.support.waiting import wait_until
@@ -31,7 +32,7 @@ def dashboard(served: Served, directory: Path) -> Iterator[httpx.Client]:
     key.touch(mode=0o600)
     key.write_text(served.child.admin_key)
     options = ["--directory", str(directory), "--framework", str(served.endpoint.directory), "--port", "0"]
-    child = Child("nnhal_dashboard", [*options, "--admin-key", str(key)])
+    child = Child("nnhal_dashboard", [*options, "--admin-key", str(key)], zygote=WARM)
     try:
         child.wait_until_ready()
         announced = re.compile(r"^dashboard: (\S+)$", re.MULTILINE)

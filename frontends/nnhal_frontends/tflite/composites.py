@@ -15,7 +15,7 @@ _DEEPEST = 16
 
 
 def without_composites(graphs: Sequence[TfliteGraph], limits: ImportLimits) -> tuple[TfliteGraph, ...]:
-    """Return the subgraphs with what their composites are made of in their places.
+    """Return the subgraphs with each composite replaced by the operators that it consists of.
 
     Raises InvalidModel if there are too many operators then, or if a composite does not fit its subgraph, and
     UnsupportedNode if two outputs of a composite are the same tensor.

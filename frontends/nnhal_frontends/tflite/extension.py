@@ -23,7 +23,7 @@ from nnhal_frontends.tflite.writer import WrittenSubgraph, write_model
 _CUSTOM = frozenset({"AudioSpectrogram", "Mfcc", "NumericVerify", "TFLite_Detection_PostProcess"})
 """The custom operators that LiteRT has."""
 _IN_ORDER = frozenset({ASSIGN_VARIABLE, CALL_ONCE, READ_VARIABLE})
-"""Operators that depend on those of them before, though none of their tensors says so."""
+"""Operators whose order matters though no tensor connects them."""
 _OUTSIDE = frozenset({*_IN_ORDER, VAR_HANDLE, "IF", "WHILE"})
 _HANDLES = (TensorType.RESOURCE, TensorType.VARIANT)
 

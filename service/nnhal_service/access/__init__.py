@@ -1,10 +1,9 @@
 """What a call may do and how much: the guard of every front, the roles that calls need, rates and memory."""
 
 from nnhal_service.access.budget import FREE_COPIES, Charge, RequestMemoryBudget
-from nnhal_service.access.clients import THIS_HOST, user_client
 from nnhal_service.access.counts import NumberTable
 from nnhal_service.access.guard import Guard
-from nnhal_service.access.rates import TOO_OFTEN, ClientRates, Rate, RateLimits
+from nnhal_service.access.rates import THIS_HOST, TOO_OFTEN, ClientRates, Rate, RateLimits, user_client
 
 __all__ = [
     "FREE_COPIES",

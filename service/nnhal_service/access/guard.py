@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from nnhal_hosting.access.local_users import LocalUsers
 from nnhal_hosting.access.tokens import AccessRole, Identity, Tokens
-from nnhal_service.access.clients import host_client, token_client
-from nnhal_service.access.rates import TOO_OFTEN, ClientRates
+from nnhal_service.access.rates import TOO_OFTEN, ClientRates, host_client, token_client
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _EVERYBODY = Identity("", AccessRole.ADMIN)

@@ -1,8 +1,13 @@
 """Zero-copy fallback: the memory in which values pass between devices, and the copies that remain necessary."""
 
 from nnhal_service.fallback.edges import CLIENT, Edge, EdgeStrategy, Layer, Side, connect, edge_ns, price_ns
-from nnhal_service.fallback.memory import FallbackLayout, MemoryPlacement, lay_out
-from nnhal_service.fallback.memory_manager import FallbackMemory, FallbackMemoryManager
+from nnhal_service.fallback.memory_manager import (
+    FallbackLayout,
+    FallbackMemory,
+    FallbackMemoryManager,
+    MemoryPlacement,
+    lay_out,
+)
 from nnhal_service.fallback.values import PassedValue, PassedValues, values_of
 
 __all__ = [

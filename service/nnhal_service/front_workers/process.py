@@ -1,9 +1,9 @@
-"""The process of a front worker."""
+"""The process of a front worker, and the small parts of the framework that it asks for what all workers share."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from types import TracebackType
 
@@ -11,7 +11,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.link.channel import channel_from
 from nnhal_hosting.listener_watch import asks_grpc
 from nnhal_hosting.logs import configure_logs
-from nnhal_service.access import NumberTable, RequestMemoryBudget
+from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
 from nnhal_service.allocator import FreedMemory
 from nnhal_service.front_settings import guard_of, listener_of, repository_options, tls_of
 from nnhal_service.front_workers.interfaces import (
@@ -20,14 +20,12 @@ from nnhal_service.front_workers.interfaces import (
     FrontDuties,
     ModelDesk,
     OpenedVersion,
+    RunDesk,
 )
 from nnhal_service.front_workers.peer import Peer, ServedInterface
-from nnhal_service.front_workers.rates import RemoteRates
 from nnhal_service.front_workers.remote_model import RemoteModel
 from nnhal_service.front_workers.repository import RemoteRepository
-from nnhal_service.front_workers.run_log import RemoteRecorder
 from nnhal_service.front_workers.sequenced_model import SequencedModel
-from nnhal_service.front_workers.settings import RemoteLogSettings, RemoteTraceSettings
 from nnhal_service.front_workers.shared_memory import RemoteSharedMemory
 from nnhal_service.front_workers.traces import RemoteTracer
 from nnhal_service.fronts import FrontBackends, grpc_front, http_front, instance_memory_of
@@ -36,14 +34,65 @@ from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.runtime.run.workers import Workers
 from nnhal_service.serving import Observer, RequestServer, ServingError, ServingLoop
-from nnhal_service.serving.history.ended_runs import EndedRuns, ProcessRuns
+from nnhal_service.serving.history.ended_runs import EndedRun, EndedRuns, ProcessRuns
 from nnhal_service.serving.requests.signature import ModelSignature
-from nnhal_service.v2.backend import LogSetting
+from nnhal_service.v2.backend import LogSetting, LogSettings, TraceSettings
 from nnhal_service.v2.grpc.health import ModelHealth
 
 _REPORT_SECONDS = 0.25
 _MOST_DUTIES = 16
 """Calls of the framework that are answered at a time."""
+
+
+class RemoteTraceSettings:
+    """The TraceSettings of a front worker."""
+
+    def __init__(self, framework: Peer) -> None:
+        self._framework = framework
+
+    def update(self, model_name: str, changes: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+        # The front may give values that are views of a message, which cannot be sent.
+        plain = {key: tuple(values) for key, values in changes.items()}
+        return self._framework.ask(TraceSettings.update, model_name, plain)
+
+
+class RemoteLogSettings:
+    """The LogSettings of a front worker. The framework tells all workers what has changed."""
+
+    def __init__(self, framework: Peer) -> None:
+        self._framework = framework
+
+    def update(self, changes: Mapping[str, LogSetting]) -> Mapping[str, LogSetting]:
+        return self._framework.ask(LogSettings.update, dict(changes))
+
+
+class RemoteRecorder:
+    """The Recorder of a front worker, and what is told of its fallbacks. Safe to use from several threads."""
+
+    def __init__(self, framework: Peer, recorded: Collection[str]) -> None:
+        self._framework = framework
+        self.recorded = recorded
+
+    def take(self, run: EndedRun) -> EndedRun | None:
+        """Hand a run to the framework; nothing of it is left here."""
+        with suppress(ServingError):  # the framework is gone
+            self._framework.begin(RunDesk.keep, run)
+        return None
+
+    def fell_back(self, model: str, devices: Sequence[str]) -> None:
+        """Tell the framework of a fallback."""
+        with suppress(ServingError):  # the framework is gone
+            self._framework.begin(RunDesk.fell_back, model, devices)
+
+
+class RemoteRates:
+    """The ClientRates of a front worker. Each request asks the framework, so that a rate is one for all workers."""
+
+    def __init__(self, framework: Peer) -> None:
+        self._framework = framework
+
+    def admit(self, client: str) -> bool:
+        return self._framework.ask(ClientRates.admit, client)
 
 
 class FrontWorkerProcess:

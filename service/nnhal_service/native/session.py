@@ -1,4 +1,4 @@
-"""What one session owns in the framework: models by name, bindings and memory by handle."""
+"""What one session owns in the framework: models by name, bindings and memory by handle; and whether it may add any."""
 
 from __future__ import annotations
 
@@ -12,9 +12,23 @@ from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.sessions import Ownership, Sessions
 from nnhal_service.access import THIS_HOST, TOO_OFTEN, ClientRates, user_client
-from nnhal_service.native.intake import Intake
 from nnhal_service.runtime import ExecutionContext, LoadedModel
 from nnhal_service.runtime.memory.domains import AllocatedMemory, Memories
+
+DRAINS = "the framework drains: it takes no new work"
+
+
+class Intake:
+    """Open until the framework drains, and again afterwards. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        """Whether new work is refused."""
+
+    def require_open(self) -> None:
+        """Raise DEVICE_UNAVAILABLE while the framework drains."""
+        if self.is_closed:
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, DRAINS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

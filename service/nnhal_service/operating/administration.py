@@ -9,8 +9,7 @@ from nnhal.v1 import admin_pb2 as wire
 from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_hosting.logs import SHOWN, levels_from, show_logs
 from nnhal_hosting.sessions import Ownership
-from nnhal_service.native.intake import Intake
-from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
+from nnhal_service.native.session import Intake, NativeSession, NativeSessions, SessionBinding
 from nnhal_service.operating.executions import FrameworkExecutions
 from nnhal_service.operating.fronts import OperatedFronts
 from nnhal_service.operating.memories import buffers_of, bytes_of_buffer, pools_of

@@ -12,7 +12,7 @@ from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import model_to_wire
 from nnhal_service.native.refusals import refused_as_hal
 from nnhal_service.operating.targets import PlanTargets
-from nnhal_service.repository.placement import text_of
+from nnhal_service.repository.parameters import text_of
 
 
 class OperatedModels:

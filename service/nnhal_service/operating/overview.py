@@ -17,7 +17,7 @@ from nnhal_service.native.session import NativeSession, NativeSessions, SessionB
 from nnhal_service.operating.direct_runs import DirectRunCounter
 from nnhal_service.operating.events import FrameworkEvents
 from nnhal_service.operating.fronts import OperatedFronts
-from nnhal_service.operating.models_in_use import ModelsInUse
+from nnhal_service.operating.targets import ModelsInUse
 from nnhal_service.repository import ModelIndex
 from nnhal_service.repository.entry import ModelState
 from nnhal_service.runtime import Fleet, LoadedModel, PreparedPlan

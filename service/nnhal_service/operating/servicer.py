@@ -1,22 +1,27 @@
-"""FrameworkAdminService, composed of its parts."""
+"""FrameworkAdminService, composed of its parts, and how it is added to the framework's servers."""
 
 from __future__ import annotations
 
-from nnhal.v1 import framework_admin_pb2_grpc
+from collections.abc import Callable
+
+from nnhal.v1 import framework_admin_pb2, framework_admin_pb2_grpc
 from nnhal_hosting.admin.guard import OperatorGuard
-from nnhal_service.native.session import NativeSessions
+from nnhal_hosting.admin.oversight import Oversight
+from nnhal_hosting.admin.servicer import ADMIN_SERVICE, serve_admin
+from nnhal_hosting.server import ServerProcess
+from nnhal_service.native.session import Intake, NativeSessions
+from nnhal_service.operating.administration import FrameworkAdministration
 from nnhal_service.operating.direct_runs import DirectRunCounter
 from nnhal_service.operating.events import FrameworkEvents
 from nnhal_service.operating.executions import FrameworkExecutions
 from nnhal_service.operating.fleet import OperatedFleet
 from nnhal_service.operating.fronts import OperatedFronts
 from nnhal_service.operating.models import OperatedModels
-from nnhal_service.operating.models_in_use import ModelsInUse
 from nnhal_service.operating.overview import OperatedOverview
 from nnhal_service.operating.plans import OperatedPlans
 from nnhal_service.operating.run_history import RunHistory
 from nnhal_service.operating.runs import OperatedRuns
-from nnhal_service.operating.targets import PlanTargets
+from nnhal_service.operating.targets import ModelsInUse, OperatedRepository, PlanTargets
 from nnhal_service.runtime import Fleet
 from nnhal_service.serving.models.monitor import ServingMonitor
 
@@ -57,3 +62,33 @@ class FrameworkAdminServicer(
         self._models_in_use = ModelsInUse(records, sessions)
         self._loaded = self._models_in_use.by_name
         self._direct_runs = DirectRunCounter(self._models_in_use.all)
+
+
+FRAMEWORK_ADMIN_SERVICE = framework_admin_pb2.DESCRIPTOR.services_by_name["FrameworkAdminService"].full_name
+OPERATOR_SERVICES = (ADMIN_SERVICE, FRAMEWORK_ADMIN_SERVICE)
+"""The names by which reflection offers them."""
+
+
+def serve_framework_operators(
+    process: ServerProcess,
+    oversight: Oversight,
+    fleet: Fleet,
+    sessions: NativeSessions,
+    intake: Intake,
+    records: ServingMonitor,
+    events: FrameworkEvents,
+    fronts: OperatedFronts | None,
+    set_level: Callable[[str], object] | None,
+) -> None:
+    """Serve AdminService and FrameworkAdminService at the framework's own socket.
+
+    The process must have been made with the keys of the same ``oversight``; the rest is as the parts have it.
+    """
+    history = RunHistory(records, lambda: None if fronts is None else fronts.processes)
+    executions = FrameworkExecutions(sessions, history)
+    administration = FrameworkAdministration(sessions, intake, executions, records, events.note, fronts, set_level)
+    guard = serve_admin(process, administration, oversight)
+    repository = None if fronts is None else OperatedRepository(fronts.repository, fronts.served, fronts.opener)
+    targets = PlanTargets(sessions, repository)
+    servicer = FrameworkAdminServicer(guard, fleet, sessions, records, events, targets, history, executions, fronts)
+    process.serve_operators(framework_admin_pb2_grpc.add_FrameworkAdminServiceServicer_to_server, servicer)

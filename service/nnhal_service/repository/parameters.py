@@ -11,13 +11,12 @@ from typing import NoReturn, TypeVar
 
 from google.protobuf import text_format
 
-from nnhal.codec.bounds import MAX_DEVICES
+from nnhal.codec.bounds import MAX_DEVICES, MAX_PINS
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference
 from nnhal.whole_numbers import whole_number
-from nnhal_service.partition import Fallback, Options, Pin, Strategy
+from nnhal_service.partition import PIN_FORMS, Fallback, Options, Pin, Strategy
 from nnhal_service.repository.bounds import MOST_SEQUENCES
-from nnhal_service.repository.placement import pins_of, text_of
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _PREFIX = "nnhal."
@@ -161,3 +160,38 @@ def _token(given: Mapping[str, str]) -> bytes:
 
 def _refuse(key: str, got: str, expected: str) -> NoReturn:
     raise ServingError(ErrorKind.INVALID_ARGUMENT, f"parameter {key} {got}, expected {expected}")
+
+
+_ENTRY = re.compile(r"(?:\\[;\n]|[^;\n])+")
+_KINDS = ("name", "op", "index")
+
+
+def pins_of(text: str) -> tuple[Pin, ...]:
+    r"""Parse pins. ``\;`` stands for a ``;`` in a name, and so for a line end. Raises INVALID_ARGUMENT."""
+    pins = []
+    entries = [entry for entry in _ENTRY.findall(text) if entry.strip()]
+    if len(entries) > MAX_PINS:
+        message = f"parameter nnhal.placement has {len(entries)} pins, expected at most {MAX_PINS}"
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, message)
+    for entry in entries:
+        match, _, device = (part.strip() for part in entry.rpartition("="))
+        kind, _, pattern = match.partition(":")
+        if not (kind in _KINDS and pattern and device):
+            raise ServingError(
+                ErrorKind.INVALID_ARGUMENT,
+                f"parameter nnhal.placement has {entry.strip()!r}, expected MATCH=DEVICE with ';' between; MATCH is "
+                f"{PIN_FORMS}",
+            )
+        pins.append(Pin(re.sub(r"\\([;\n])", r"\1", match), device))
+    return tuple(pins)
+
+
+def text_of(pins: Sequence[Pin]) -> str:
+    """Return the text of which ``pins_of`` makes the same pins."""
+    return "; ".join(f"{_written(pin.match)}={pin.device}" for pin in pins)
+
+
+def _written(match: str) -> str:
+    if match[-1:].isspace():  # it would be taken for space around the entry
+        match = f"{match[:-1]}[{match[-1]}]"
+    return re.sub(r"([;\n])", r"\\\1", match)

@@ -14,6 +14,7 @@ from benchmarks.zoo.packages import ModelFile
 from benchmarks.zoo.tables import aims_of
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.processes import WARM
 
 _LITTLE = Effort(1, 0.0)
 
@@ -22,7 +23,7 @@ _LITTLE = Effort(1, 0.0)
 def framework(short_path: Path) -> Iterator[Framework]:
     """Open a session with the framework of a testbed."""
     with (
-        Testbed(Topology(device=(DeviceEntry(driver="cpu_acc"),)), short_path) as testbed,
+        Testbed(Topology(device=(DeviceEntry(driver="cpu_acc"),)), short_path, zygote=WARM) as testbed,
         connect(testbed.framework) as session,
     ):
         yield session

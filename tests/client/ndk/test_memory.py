@@ -23,6 +23,7 @@ from nnhal_client.ndk.result import NeuralNetworksError, ResultCode
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.device_memory import FLOAT32, KINDS, OPEN, SHAPE, TWICE, Kind, adding
 from tests.support.models import Recipe
+from tests.support.processes import WARM
 
 ANY_FREQUENCY = 0.5
 
@@ -32,7 +33,7 @@ def framework() -> Iterator[Framework]:
     """A session with a framework that has cpu_acc and cpu_ref."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(DEFAULT_TOPOLOGY, Path(directory)) as bed,
+        Testbed(DEFAULT_TOPOLOGY, Path(directory), zygote=WARM) as bed,
         connect(bed.framework) as session,
     ):
         yield session

@@ -19,6 +19,7 @@ from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.control import controlled
 from tests.support.dashboard import PageBrowser
 from tests.support.html import parsed
+from tests.support.processes import WARM
 from tests.support.waiting import wait_until
 
 DIGITS = Path(__file__).parents[3] / "tools/nnhal_tools/demo/data/digits.onnx"
@@ -44,7 +45,7 @@ class _Operated(NamedTuple):
 def operated() -> Iterator[_Operated]:
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         devices = (DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref"))
-        testbed = Testbed(Topology(device=devices), Path(directory))
+        testbed = Testbed(Topology(device=devices), Path(directory), zygote=WARM)
         with controlled(testbed), Collector(DashboardSettings(directory=Path(directory))) as collector:
             yield _Operated(testbed, collector, PageBrowser(collector))
 

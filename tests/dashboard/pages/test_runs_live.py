@@ -19,6 +19,7 @@ from nnhal_dashboard.settings import DashboardSettings
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.control import controlled
 from tests.support.dashboard import PageBrowser
+from tests.support.processes import WARM
 from tests.support.promql import grafana_queries, labels_in, labels_told, rules_of
 from tests.support.waiting import wait_until
 
@@ -67,7 +68,7 @@ def serving() -> Iterator[_Serving]:
             "metrics_config": ("histogram_latencies=true",),
         }
         devices = (DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref"))
-        testbed = Testbed(Topology(device=devices, framework=framework), Path(directory) / "run")
+        testbed = Testbed(Topology(device=devices, framework=framework), Path(directory) / "run", zygote=WARM)
         settings = DashboardSettings(directory=Path(directory) / "run")
         with controlled(testbed), Collector(settings) as collector:
             collector.refresh()

@@ -13,6 +13,7 @@ from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import Child
 from tests.support.front_door import Devices, arguments
 from tests.support.held_device import NAME, held_device
+from tests.support.processes import WARM
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.waiting import wait_until
 
@@ -32,7 +33,7 @@ def test_a_model_that_loads_is_asked_for_again_and_is_never_unknown(
         framework = Endpoint(short_path / "framework", "framework")
         port = free_port()
         options = arguments(framework.directory, tmp_path, over, *workers, "--http-port", str(port))
-        child = Child("nnhal_service", options)
+        child = Child("nnhal_service", options, zygote=WARM)
         try:
             url = f"http://127.0.0.1:{port}/v2/models/tanh"
             preparation = held.next_preparation()

@@ -14,6 +14,7 @@ from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_hosting.supervision import Child
 from tests.support.front_door import Devices, Served, addresses, front_door
 from tests.support.long_heads import LONG_HEADS, answer_to
+from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
 from tests.support.resources import forget_peak, peak_bytes
 from tests.support.v2 import call
@@ -37,7 +38,7 @@ def fronted(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory)
 def dashboard() -> Iterator[tuple[Child, str]]:
     """The process of a dashboard that has nothing to show, and its address."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
-        child = Child("nnhal_dashboard", ["--directory", directory, "--port", "0"])
+        child = Child("nnhal_dashboard", ["--directory", directory, "--port", "0"], zygote=WARM)
         try:
             child.wait_until_ready()
             wait_until(lambda: "http://" in child.said(), "it says where it is")

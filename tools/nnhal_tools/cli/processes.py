@@ -90,7 +90,7 @@ def up(
     misbehaviour = Misbehaviour(allow_faults or faults is not None, faults)
     root = (directory or ClientSettings().directory).resolve()
     configure_logs("supervisor", "warning", as_json=False)
-    testbed = Testbed(chosen, root, _say, misbehaviour, allow_recording, hang_secs)
+    testbed = Testbed(chosen, root, _say, misbehaviour, allow_recording, hang_seconds=hang_secs)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)  # until all serve
     if supervisor is not None:

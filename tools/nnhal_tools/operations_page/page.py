@@ -24,7 +24,8 @@ rule is refused with INVALID_ARGUMENT and the rule.
 - An operation lists its inputs and outputs by index, in the order below. Inputs in italics may be left out: at the
   end by a shorter list, elsewhere as an operand with lifetime NO_VALUE.
 - *float* is TENSOR_FLOAT32 or TENSOR_FLOAT16, *quant8* is TENSOR_QUANT8_ASYMM or TENSOR_QUANT8_ASYMM_SIGNED. Types
-  without TENSOR_ are scalars: such an operand has no dimensions. An operand without a type has that of input 0.
+  without TENSOR_ are scalars: such an operand has no dimensions. An operand without a type has that of input 0. So has
+  an output of which nothing is said; its dimensions are those of input 0 too.
 - Tensors are row-major without gaps, little-endian.
 - *Images* are `[batch, height, width, channels]`, or `[batch, channels, height, width]` if the layout flag is true.
 - If nothing else is said: *padding* is 1 for SAME, 2 for VALID. *activation* is 0 for none, 1 RELU, 2 RELU1, 3 RELU6.
@@ -53,7 +54,8 @@ A subgraph repeated as long as another one yields true. Its outputs are the firs
 - 1 body, SUBGRAPH: Takes all values; its outputs are the first values of the next turn.
 - 2 ... values, any type: Those that change from turn to turn first, then those that stay.
 """
-_AS_FIRST = "as input 0"
+_AS_FIRST, _AS_INPUT = "as input 0", ": the input's dimensions."
+"""How types and outputs are described if there is nothing to say of them."""
 _WITHOUT_NAMES = {
     OperationType.CONCATENATION: (
         ("0 ... n - 1", "tensors", "Rank 1 to 4, with equal dimensions except along the axis."),
@@ -79,7 +81,9 @@ def _body(definition: OperationDefinition, forms: list[Form]) -> str:
     else:
         explicit = list(_inputs(definition, forms[1]))
         parts += ["The implicit form:", "", *_lines(first), "", "The explicit form:", "", *_lines(explicit, first), ""]
-    parts += [f"Outputs{_outputs(definition, forms[0])}", ""]
+    outputs = _outputs(definition, forms[0])
+    if outputs != _AS_INPUT:
+        parts += [f"Outputs{outputs}", ""]
     return "\n".join(parts)
 
 

@@ -40,11 +40,13 @@ class Testbed:
         tell: Callable[[str], None] = lambda _: None,
         misbehaviour: Misbehaviour = NO_MISBEHAVIOUR,
         allow_recording: bool = False,
+        zygote: Zygote | None = None,
         hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """``misbehaviour`` is that of the devices, which may be recorded if ``allow_recording``.
 
-        A process that gives no sign of life for ``hang_seconds`` is killed and started again; with 0 none is.
+        A given ``zygote`` forks the processes, and goes on when the testbed has ended. A process that gives no sign of
+        life for ``hang_seconds`` is killed and started again; with 0 none is.
         """
         self._hang_seconds = hang_seconds
         self.directory = directory
@@ -52,7 +54,8 @@ class Testbed:
         """What the admin services of the processes ask for."""
         self._misbehaviour = misbehaviour
         self._recording = ["--allow-recording"] if allow_recording else []
-        self._zygote = Zygote(_imported_by(topology))
+        self._zygote = zygote or Zygote(_imported_by(topology))
+        self._own_zygote = self._zygote if zygote is None else None
         self.journal = ProcessJournal(tell)
         self.logs = LogTail()
         self._topology = topology
@@ -142,7 +145,8 @@ class Testbed:
             self._closed = True
         children = [process.leave() for process in self.processes]
         stop_all([child for child in children if child is not None])
-        self._zygote.close()
+        if self._own_zygote is not None:
+            self._own_zygote.close()
 
     def _show(self, dashboard: WatchedProcess) -> None:
         """Start the dashboard. Without one, everything else goes on."""
@@ -160,9 +164,7 @@ class Testbed:
         words += ["--threads", str(entry.threads), *entry.driver_options, *self._recording]
         identity = ProcessIdentity(entry.title, "device", entry.driver, directory, is_added)
         faults = self._misbehaviour.words()
-        return self._watched(
-            identity, self._launch("nnhal_devices", lambda: [*words, *faults()], self._zygote), _STARTING_SECONDS
-        )
+        return self._process(identity, "nnhal_devices", lambda: [*words, *faults()])
 
     def _device_options(self) -> list[str]:
         with self._lock:
@@ -171,30 +173,22 @@ class Testbed:
     def _process(
         self, identity: ProcessIdentity, module: str, words: Callable[[], list[str]], seconds: float = _STARTING_SECONDS
     ) -> WatchedProcess:
-        return self._watched(identity, self._launch(module, words), seconds)
-
-    def _launch(
-        self, module: str, words: Callable[[], list[str]], zygote: Zygote | None = None
-    ) -> Callable[[Callable[[str], None]], Child]:
         def launch(heard: Callable[[str], None]) -> Child:
             return Child(
                 module,
                 words(),
                 admin_key=self.admin_key,
                 heard=heard,
-                zygote=zygote,
+                zygote=self._zygote,
                 hang_seconds=self._hang_seconds,
             )
 
-        return launch
-
-    def _watched(
-        self, identity: ProcessIdentity, launch: Callable[[Callable[[str], None]], Child], seconds: float
-    ) -> WatchedProcess:
         return WatchedProcess(identity, launch, self.journal, self.logs.add, seconds)
 
 
 def _imported_by(topology: Topology) -> list[str]:
-    """What the devices of a topology import before they serve. Drivers of other packages are left to their devices."""
+    """What devices and framework import before they serve. Drivers of other packages are left to their devices."""
     drivers = dict.fromkeys(entry.driver for entry in topology.device)
-    return ["nnhal_devices.host.process", *(f"nnhal_devices.{driver}.driver" for driver in drivers)]
+    modules = ["nnhal_devices.host.process", *(f"nnhal_devices.{driver}.driver" for driver in drivers)]
+    modules.append("nnhal_service.process")
+    return [*modules, "nnhal_service.front_door"] if "model_repository" in topology.framework else modules

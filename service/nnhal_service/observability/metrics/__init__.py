@@ -1,7 +1,6 @@
 """Prometheus metrics of the framework, its models, the devices and the host."""
 
-from nnhal_service.observability.metrics.collector import Metrics, metrics_app
-from nnhal_service.observability.metrics.native_clients import NO_NATIVE_CLIENTS, NativeClients
+from nnhal_service.observability.metrics.collector import NO_NATIVE_CLIENTS, Metrics, NativeClients, metrics_app
 from nnhal_service.observability.metrics.options import MetricsOptions, metrics_options
 
 __all__ = [

@@ -9,20 +9,22 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from nnhal_hosting.memory_bounds import MemoryBounds
 from nnhal_service.observability.metrics.devices import DeviceQuestions, device_families
 from nnhal_service.observability.metrics.durations import KINDS, LABELS, Key
-from nnhal_service.observability.metrics.host import Host
-from nnhal_service.observability.metrics.native_clients import NO_NATIVE_CLIENTS, NativeClients
 from nnhal_service.observability.metrics.options import MetricsOptions
 from nnhal_service.observability.metrics.requests import RequestMetrics
-from nnhal_service.runtime import Fleet
+from nnhal_service.runtime import Fleet, LoadedModel
 from nnhal_service.serving import (
+    ClientModelUsage,
     DurationStatistics,
     ModelStatistics,
     ServedModel,
@@ -45,6 +47,81 @@ _DURATION_TEXT = {
     "compute_infer": "Cumulative compute inference duration in microseconds (does not include cached requests)",
     "compute_output": "Cumulative inference compute output duration in microseconds (does not include cached requests)",
 }
+_IDLE = (3, 4)
+"""Columns idle and iowait of the line ``cpu`` in /proc/stat."""
+_COUNTED = 8
+"""Columns that are added up; the later ones are included in these."""
+_TEXT = "of models that native clients have loaded"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeClients:
+    """What a scrape asks about native clients."""
+
+    sessions: Callable[[], int] = lambda: 0
+    """Counts their sessions."""
+    models: Callable[[], Iterable[LoadedModel]] = tuple
+    """The models that they have loaded themselves."""
+    usage: Callable[[], ClientModelUsage] = ClientModelUsage
+    """What has been run of these models and counted so far."""
+
+    def families(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        usage = self.usage()
+        runs = usage.runs
+        yield CounterMetricFamily("nnhal_client_model_runs", f"Runs {_TEXT}", runs.runs)
+        yield CounterMetricFamily("nnhal_client_model_failed_runs", f"Runs that failed, {_TEXT}", runs.failed_runs)
+        yield CounterMetricFamily(
+            "nnhal_client_model_seconds", f"Time of the runs that succeeded, {_TEXT}", runs.duration_ns / 1e9
+        )
+        steps = CounterMetricFamily("nnhal_client_model_partition_runs", f"Runs of steps {_TEXT}", labels=["device"])
+        for device, count in sorted(usage.steps.items()):
+            steps.add_metric([device], count)
+        yield steps
+        yield GaugeMetricFamily("nnhal_native_sessions", "Sessions of native clients", self.sessions())
+
+
+NO_NATIVE_CLIENTS = NativeClients()
+
+
+class Host:
+    """Reads /proc. Utilisation is that since the last time it was read, or since the start."""
+
+    def __init__(self, proc: Path = Path("/proc"), memory: MemoryBounds | None = None) -> None:
+        """Raises OSError if the directory does not exist."""
+        self._proc = proc
+        self._groups = memory or MemoryBounds()
+        self._last = self._times()
+
+    def families(self) -> Iterator[Metric]:
+        """Yield the utilisation of all processors together, 0 to 1, and memory. Raises OSError."""
+        busy, total = self._times()
+        passed = total - self._last[1]
+        utilization = (busy - self._last[0]) / passed if passed > 0 else 0.0
+        self._last = busy, total
+        memory = self._memory()
+        most = memory["MemTotal"]
+        yield GaugeMetricFamily("nv_cpu_utilization", "CPU utilization rate [0.0 - 1.0]", utilization)
+        yield GaugeMetricFamily("nv_cpu_memory_total_bytes", "CPU total memory (RAM), in bytes", most)
+        used = most - memory["MemAvailable"]
+        yield GaugeMetricFamily("nv_cpu_memory_used_bytes", "CPU used memory (RAM), in bytes", used)
+        limits = [pair for pair in self._groups.group_limits() if pair[1] < most]
+        used, limit = min(limits, key=lambda pair: pair[1], default=(used, most))  # the tightest; without any the host
+        text = "Bytes of memory that the framework's container or service may use, those of the host without a limit"
+        yield GaugeMetricFamily("nnhal_memory_limit_bytes", text, limit)
+        yield GaugeMetricFamily("nnhal_memory_used_bytes", "Bytes that are used of nnhal_memory_limit_bytes", used)
+
+    def _times(self) -> tuple[int, int]:
+        """Return the busy ticks and all ticks."""
+        line = (self._proc / "stat").read_text().split("\n", 1)[0]
+        ticks = [int(text) for text in line.split()[1:]][:_COUNTED]
+        total = sum(ticks)
+        return total - sum(ticks[column] for column in _IDLE), total
+
+    def _memory(self) -> dict[str, int]:
+        """Return bytes by the names of /proc/meminfo."""
+        lines = (self._proc / "meminfo").read_text().splitlines()
+        return {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
 
 
 class Metrics(Collector):

@@ -49,6 +49,7 @@ _MEMORY_FACTOR = 8
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _RAW_INPUT_TAG = ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER << 3 | _LENGTH
+_MODEL_NAME_TAG = ModelInferRequest.MODEL_NAME_FIELD_NUMBER << 3 | _LENGTH
 _ID_TAG = ModelInferRequest.ID_FIELD_NUMBER << 3 | _LENGTH
 _INPUT_TAG = ModelInferRequest.INPUTS_FIELD_NUMBER << 3 | _LENGTH
 _CONTENTS_TAG = ModelInferRequest.InferInputTensor.CONTENTS_FIELD_NUMBER << 3 | _LENGTH
@@ -134,6 +135,23 @@ def cut_request(data: bytes) -> CutRequest:
             "raw_input_contents, which may be of any length"
         )
     return cut
+
+
+def model_name_of(data: bytes) -> str:
+    """The model that a request names, for those who pass it on: nothing else of it is parsed.
+
+    Raises google.protobuf.message.DecodeError if its fields are malformed or too many.
+    """
+    named = b""
+    for count, (tag, _, body, end) in enumerate(_fields(data)):
+        if count == _MOST_RAW:
+            raise DecodeError(f"the request has more than {_MOST_RAW} fields")
+        if tag == _MODEL_NAME_TAG:
+            named = data[body:end]  # of a field that comes again, the last one counts
+    try:
+        return named.decode()
+    except UnicodeDecodeError as error:
+        raise DecodeError("the name of the model is not UTF-8") from error
 
 
 def cut_in_loop(data: bytes) -> CutRequest | None:

@@ -13,7 +13,7 @@ import orjson
 from numpy.typing import NDArray
 
 from nnhal.inference.datatypes import TensorError
-from nnhal_service.v2.http.json_outline import Octets, Outline, pieces_of
+from nnhal_service.v2.http.json_cut import Octets, Outline, pieces_of
 
 _OPEN, _CLOSE, _COMMA, _SPACE = b"[], "
 _NOTHING, _OPENS, _CLOSES, _SEPARATES, _ELEMENT = range(5)

@@ -19,6 +19,7 @@ from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from nnhal_tools.up.control import controlled
 from tests.support.dashboard import PageBrowser, ScriptedCollector
 from tests.support.html import parsed
+from tests.support.processes import WARM
 from tests.support.waiting import wait_until
 
 DIGITS = Path(__file__).parents[4] / "tools/nnhal_tools/demo/data/digits.onnx"
@@ -33,7 +34,9 @@ def browser() -> Iterator[PageBrowser]:
         copyfile(DIGITS, repository / "digits/1/model.onnx")
         devices = (DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref"))
         options: dict[str, Any] = {"model_repository": [str(repository)], "http_port": 0, "grpc_port": 0}
-        testbed = Testbed(Topology(device=devices, framework=options | {"metrics_port": 0}), Path(directory))
+        testbed = Testbed(
+            Topology(device=devices, framework=options | {"metrics_port": 0}), Path(directory), zygote=WARM
+        )
         with controlled(testbed), Collector(DashboardSettings(directory=Path(directory))) as collector:
             browser = PageBrowser(collector)
             wait_until(lambda: "digits" in browser.page("/try"), "the model to be listed")

@@ -13,8 +13,7 @@ import pytest
 from nnhal.inference.datatypes import DATATYPES, TensorError
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.serving.errors import ServingError
-from nnhal_service.v2.http.json_cut import cut_json, require_simple
-from nnhal_service.v2.http.json_outline import PIECE
+from nnhal_service.v2.http.json_cut import PIECE, cut_json, require_simple
 from nnhal_service.v2.http.tensors_json import array_from_json, array_from_text
 
 STRANGE = 'ab"\\[]{},:\u00e9\U0001f600 \n'

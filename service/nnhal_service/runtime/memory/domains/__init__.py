@@ -1,8 +1,7 @@
 """Memory domains of a plan: memory for inputs, outputs and values between steps, a device's own if possible."""
 
 from nnhal_service.runtime.memory.domains.allocate import allocate, allocate_kept
-from nnhal_service.runtime.memory.domains.allocated import AllocatedMemory, Memories
-from nnhal_service.runtime.memory.domains.bound_memory import BoundMemory
+from nnhal_service.runtime.memory.domains.allocated import AllocatedMemory, BoundMemory, Memories
 from nnhal_service.runtime.memory.domains.description import MemoryDescription, ModelRole, StepRole, step_roles
 from nnhal_service.runtime.memory.domains.storage import Storage
 
