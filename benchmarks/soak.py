@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support import soak
-from tests.support.front_door import devices, front_door
+from tests.support.model_server import devices, model_server
 from tests.support.resources import resident_bytes, resources_of
 from tests.support.served_models import write_models
 
@@ -32,7 +32,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as folder,
         devices() as over,
-        front_door(over, write_models(Path(folder)), "--allow-client-shm") as served,
+        model_server(over, write_models(Path(folder)), "--allow-client-shm") as served,
     ):
         print(f"{'':26}{'client':16}{'requests/s':>11}{'p50 ms':>9}{'p99 ms':>9}", flush=True)
         soak.run(served, min(seconds, 5.0))  # caches are filled

@@ -87,5 +87,5 @@ def test_other_devices_are_ready_without_what_they_do_not_use(short_path: Path, 
 def test_the_framework_is_ready_without_what_reads_models_and_serves_http(short_path: Path) -> None:
     found = loaded(UNTIL_READY.format(package="nnhal_service"), "--endpoint", str(short_path))
     assert packages(found) & (MODELS | HTTP | COMMAND | ON_DEMAND) == set()
-    unused = {REFLECTION, "nnhal_service.front_door", "nnhal_service.v2", "nnhal_frontends.onnx"}
+    unused = {REFLECTION, "nnhal_service.model_server", "nnhal_service.v2", "nnhal_frontends.onnx"}
     assert unused & found == set()

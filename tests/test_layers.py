@@ -157,7 +157,7 @@ def floors(folder: Path) -> int:
         assert module not in above, f"{module} imports itself, by way of {sorted(above)}"
         return 1 + max((height(used, above | {module}) for used in uses[module] if used in uses), default=0)
 
-    return max(map(height, uses))
+    return max(map(height, uses), default=1)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -232,6 +232,12 @@ def test_rooms_use_only_those_below_them(folder: Path) -> None:
 )
 def test_a_room_has_few_floors(folder: Path) -> None:
     assert floors(folder) <= MAX_FLOORS
+
+
+@pytest.mark.parametrize("package", ["nnhal_hosting", "nnhal_devices"])
+def test_neither_modules_nor_rooms_import_one_another_in_circles(package: str) -> None:
+    rooms = [path.parent for path in modules_of(PACKAGES[package]) if path.name == "__init__.py"]
+    assert all(map(floors, rooms))
 
 
 def test_what_logs_does_not_import_what_writes_the_lines() -> None:

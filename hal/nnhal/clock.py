@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from time import CLOCK_BOOTTIME, clock_gettime_ns
+from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
 
 
 def now_ns() -> int:
     """Return the current time."""
     return clock_gettime_ns(CLOCK_BOOTTIME)
+
+
+def boottime_shift() -> int:
+    """Return what turns an instant of CLOCK_MONOTONIC into one of CLOCK_BOOTTIME when added, in nanoseconds.
+
+    It grows while the host is suspended.
+    """
+    return now_ns() - monotonic_ns()

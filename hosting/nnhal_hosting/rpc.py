@@ -31,13 +31,18 @@ def answers(
     def call(self: S, request: I, context: grpc.ServicerContext) -> O:
         try:
             return method(self, request, context)
-        except HalError as error:
-            abort(context, error)
         except Exception as error:
-            _log.exception("a call failed", method=method.__name__)
-            abort(context, defect(error))
+            abort(context, told_error(error, "a call failed", method=method.__name__))
 
     return call
+
+
+def told_error(error: Exception, event: str, **values: object) -> HalError:
+    """Return the error that a client is told of an exception, which is logged as ``event`` if nobody expected it."""
+    if isinstance(error, HalError):
+        return error
+    _log.error(event, exc_info=error, **values)
+    return defect(error)
 
 
 def defect(error: Exception) -> HalError:

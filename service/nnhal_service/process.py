@@ -14,18 +14,18 @@ from nnhal.v1 import framework_pb2, framework_pb2_grpc
 from nnhal_hosting.admin.oversight import NO_OVERSIGHT, Oversight
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.server import ServerProcess
-from nnhal_service.front_settings import NO_SOCKETS, rates_of
 from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.native.session import Intake, NativeSession, NativeSessions
 from nnhal_service.operating.events import FrameworkEvents
 from nnhal_service.operating.servicer import OPERATOR_SERVICES, serve_framework_operators
+from nnhal_service.protocol_settings import NO_SOCKETS, rates_of
 from nnhal_service.run_memory import limit_run_memory
 from nnhal_service.runtime import Fleet
 from nnhal_service.serving.models.monitor import ServingMonitor
 from nnhal_service.settings import ServiceSettings
 
 if TYPE_CHECKING:
-    from nnhal_service.front_door import FrontDoor
+    from nnhal_service.model_server import ModelServer
 
 
 class FrameworkProcess:
@@ -42,7 +42,7 @@ class FrameworkProcess:
         oversight: Oversight = NO_OVERSIGHT,
         passed: Mapping[str, socket.socket] = NO_SOCKETS,
     ) -> None:
-        """Operators are those whom ``oversight`` knows. A service manager has ``passed`` sockets (see ``FrontDoor``).
+        """Operators are those whom ``oversight`` knows. A service manager has ``passed`` sockets (see ``ModelServer``).
 
         Raises OSError or ValueError if the endpoint or the settings cannot be used.
         """
@@ -65,10 +65,10 @@ class FrameworkProcess:
         limit_run_memory(settings.value_bytes)
         fleet = self._fleet = Fleet(devices, note=events.note, hang_seconds=settings.hang_secs)
         endpoint.create()
-        self._front_door: FrontDoor | None = None
+        self._model_server: ModelServer | None = None
         if settings.model_repository:
             # Importing the fronts takes a third of a start, and a framework without a repository needs none.
-            from nnhal_service.front_door import FrontDoor
+            from nnhal_service.model_server import ModelServer
             from nnhal_service.observability import NativeClients
 
             clients = NativeClients(
@@ -76,7 +76,7 @@ class FrameworkProcess:
                 lambda: [model for session in sessions.all() for model in session.own_models],
                 records.client_models.usage,
             )
-            self._front_door = FrontDoor(
+            self._model_server = ModelServer(
                 endpoint.directory, fleet, settings, clients, records, passed, rates, oversight.exit
             )
         self._native = ServerProcess(
@@ -87,7 +87,7 @@ class FrameworkProcess:
             settings.allowed_uids,
             admin_keys=oversight.keys,
         )
-        models = self._front_door.repository if self._front_door else None
+        models = self._model_server.repository if self._model_server else None
         servicer = FrameworkServicer(
             fleet,
             sessions,
@@ -99,21 +99,21 @@ class FrameworkProcess:
             import_limits=settings.import_limits,
         )
         framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self._native.rpc)
-        set_level = self._front_door.log_settings.set_level if self._front_door else None
+        set_level = self._model_server.log_settings.set_level if self._model_server else None
         serve_framework_operators(
-            self._native, oversight, fleet, sessions, intake, records, events, self._front_door, set_level
+            self._native, oversight, fleet, sessions, intake, records, events, self._model_server, set_level
         )
         names = [service.full_name for service in framework_pb2.DESCRIPTOR.services_by_name.values()]
         self._native.reflect([*names, *OPERATOR_SERVICES])
-        self.addresses = self._front_door.addresses if self._front_door else {}
+        self.addresses = self._model_server.addresses if self._model_server else {}
         self._undo = ExitStack()
 
     def __enter__(self) -> FrameworkProcess:
         with ExitStack() as undo:
             undo.callback(self._fleet.close)
             undo.enter_context(self._native)
-            if self._front_door is not None:
-                undo.enter_context(self._front_door)
+            if self._model_server is not None:
+                undo.enter_context(self._model_server)
             self._undo = undo.pop_all()
         return self
 

@@ -118,6 +118,7 @@ def test_a_zygote_that_is_gone_costs_nothing_but_time(
     monkeypatch.setattr("nnhal_hosting.zygote._SECONDS", 5.0)
     with closing(Zygote(MODULES)) as own, device(short_path / "a", own) as first:
         before = parent_of(first)
+        assert before.pid != os.getpid(), "the zygote was too slow, and the device was started alone"
         assert callable(end)
         end(before)
         with device(short_path / "b", own) as second:

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from nnhal.clock import now_ns
+from nnhal.device_calls import EXECUTE, METHODS, PREPARE
 from nnhal.errors import HalError, NnhalError
 from nnhal.remote import RemoteDevice
 from nnhal.remote.admin import DeviceAdmin
 from nnhal.remote.faults import FaultControl
 from nnhal.types import ErrorStatus
-from nnhal_hosting.faults import EXECUTE, METHODS, PREPARE
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.caching import CachingDevice
 from tests.support.faulty import METHODS_OF_WAYS, FaultyDevice, execution_in, fault, faulty_device

@@ -12,7 +12,7 @@ import pytest
 from nnhal_hosting.supervision import Child
 from tests.support.certificates import Pair, authority, signed
 from tests.support.far_devices import Served, connection_to, far_device
-from tests.support.idle_calls import half_sent, idle_calls, refused
+from tests.support.idle_calls import complete, half_sent, idle_calls, refused
 from tests.support.processes import WARM
 from tests.support.tokens import token_file
 from tests.support.waiting import wait_until
@@ -163,6 +163,14 @@ def test_calls_that_never_send_anything_keep_nobody_out(short_path: Path, method
 
         with connection_to(far), idle_calls(far.address, 80, half_sent(f"/nnhal.v1.WireService/{method}")):
             wait_until(is_admitted, "another framework is admitted")
+
+
+def test_a_message_that_is_too_long_is_refused(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_WIRE_MESSAGE_BYTES", str(4 << 20))
+    with far_device(short_path) as far:
+        call = complete("/nnhal.v1.WireService/OpenSession", bytes(5 << 20))
+        with idle_calls(far.address, 1, call) as calls:
+            assert refused(calls, 1)[0].startswith("RESOURCE_EXHAUSTED: ")
 
 
 def test_strangers_are_refused_before_their_messages_are_received(secrets: Secrets, short_path: Path) -> None:

@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nnhal.codec import model_to_wire
 from nnhal.v1 import wire_pb2 as wire
-from nnhal_devices.wire.protocol import SESSION_TOKEN_METADATA
+from nnhal_devices.wire import SESSION_TOKEN_METADATA
 from tests.support.additions import addition_model
 from tests.support.extremes import extremes
 from tests.support.plain_words import require_plain

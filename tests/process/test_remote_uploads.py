@@ -19,7 +19,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import DataLocation, ErrorStatus, OperandLifeTime
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.remote.connection import WireConnection
-from nnhal_devices.wire.protocol import CHUNK_BYTES
+from nnhal_devices.wire import CHUNK_BYTES
 from tests.support.additions import ELEMENTS, TENSOR_BYTES, addition_in_ashmem, addition_model
 from tests.support.far_devices import Served, connection_to, far_device, near_device
 from tests.support.tcp_proxy import TcpProxy

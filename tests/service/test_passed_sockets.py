@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from nnhal_hosting.supervision import Child
-from nnhal_service.front_settings import check_passed, listener_of
+from nnhal_service.protocol_settings import check_passed, listener_of
 from nnhal_service.settings import ServiceSettings
 from tests.support.processes import WARM
 

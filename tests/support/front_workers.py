@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from nnhal_hosting.supervision import Child
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 from tests.support.repositories import numbers
 from tests.support.waiting import wait_until
 

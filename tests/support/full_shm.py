@@ -17,7 +17,7 @@ import numpy as np
 import tritonclient.grpc
 import tritonclient.http
 
-from tests.support.front_door import devices, front_door
+from tests.support.model_server import devices, model_server
 from tests.support.repositories import write
 from tests.support.served_models import echo, identity_file
 from tests.support.tritonclients import Triton
@@ -54,7 +54,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, devices() as over:
         repository = Path(directory)
         write(repository, echo("FP32"), {"1/model.onnx": identity_file("FP32")})
-        with front_door(over, repository, "--allow-client-shm") as served:
+        with model_server(over, repository, "--allow-client-shm") as served:
             for size in SIZES:
                 with (_FOLDER / str(size)).open("xb") as file:
                     file.truncate(size)

@@ -31,14 +31,14 @@ class _Client:
         socket.send_fds(link, [self._put], [handed.fileno()])
         print(link.recv(_BYTES).hex(), flush=True)
 
-    def put_with_freight(self, link: socket.socket, freight: socket.socket, early: bool = False) -> None:
+    def put_with_descriptor(self, link: socket.socket, carried: socket.socket, early: bool = False) -> None:
         """Put an end of a pair, in which another descriptor waits."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if early:
-            socket.send_fds(ours, [b"x"], [freight.fileno()])
+            socket.send_fds(ours, [b"x"], [carried.fileno()])
         self.put(link, theirs)
         if not early:
-            socket.send_fds(ours, [b"x"], [freight.fileno()])
+            socket.send_fds(ours, [b"x"], [carried.fileno()])
 
 
 def itself(client: _Client) -> None:
@@ -52,27 +52,27 @@ def crosswise(client: _Client) -> None:
     client.put(client.last, client.first)
 
 
-def as_freight(client: _Client) -> None:
+def as_carried(client: _Client) -> None:
     """Put a socket in which the link waits."""
-    client.put_with_freight(client.first, client.first, early=True)
+    client.put_with_descriptor(client.first, client.first, early=True)
 
 
-def as_later_freight(client: _Client) -> None:
+def as_later_carried(client: _Client) -> None:
     """Put a socket, and have the link wait in it afterwards."""
-    client.put_with_freight(client.first, client.first)
+    client.put_with_descriptor(client.first, client.first)
 
 
-def as_nested_freight(client: _Client) -> None:
+def as_nested_carried(client: _Client) -> None:
     """Put a socket in which a socket waits in which the link waits."""
     ours, theirs = socket.socketpair()
     socket.send_fds(ours, [b"x"], [client.first.fileno()])
-    client.put_with_freight(client.first, theirs)
+    client.put_with_descriptor(client.first, theirs)
 
 
-def as_crosswise_freight(client: _Client) -> None:
+def as_crosswise_carried(client: _Client) -> None:
     """Put two sockets, in each of which the link to the other server waits."""
-    client.put_with_freight(client.first, client.last)
-    client.put_with_freight(client.last, client.first)
+    client.put_with_descriptor(client.first, client.last)
+    client.put_with_descriptor(client.last, client.first)
 
 
 def before_connecting(client: _Client) -> None:

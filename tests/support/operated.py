@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from nnhal.remote.admin import FrameworkAdmin
 from nnhal.v1 import framework_admin_pb2 as wire
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ WARM_MODULES = (
     "nnhal_devices.host.process",
     *(f"nnhal_devices.{name}.driver" for name in DRIVERS),
     "nnhal_service.process",
-    "nnhal_service.front_door",
+    "nnhal_service.model_server",
     "nnhal_dashboard.server",
 )
 """What devices, frameworks and dashboards import before they serve."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 
 from nnhal_service.access import RequestMemoryBudget
-from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
+from nnhal_service.v2.grpc import GrpcLimits, GrpcServer, InferenceServicer
 from nnhal_service.v2.grpc.calls import Context
 from tests.support.serving import shared_loop
 from tests.support.v2 import SERVER, FakeLog, FakeMemory, FakeModel, FakeRepository, FakeTrace
@@ -23,7 +23,7 @@ _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_len
 class Served:
     """A front, the fakes behind it, and a channel to it."""
 
-    front: GrpcFront
+    front: GrpcServer
     repository: FakeRepository
     model: FakeModel
     memory: FakeMemory
@@ -49,6 +49,6 @@ def serving(
         repository, regions, trace, log = FakeRepository(model), FakeMemory(), FakeTrace(), FakeLog()
         servicer = InferenceServicer(SERVER, repository, trace, log, regions if memory else None, _owner, budget=budget)
         address = f"unix:{directory / 'v2.sock'}"
-        front = stack.enter_context(GrpcFront(shared_loop(), [address], servicer, repository, limits))
+        front = stack.enter_context(GrpcServer(shared_loop(), [address], servicer, repository, limits))
         channel = stack.enter_context(grpc.insecure_channel(address, options=_OPTIONS))
         yield Served(front, repository, model, regions, trace, log, channel)

@@ -10,7 +10,7 @@ import pytest
 
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
-from tests.support.front_door import Devices, devices
+from tests.support.model_server import Devices, devices
 from tests.support.processes import WARM
 
 

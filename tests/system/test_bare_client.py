@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.served_models import write_models
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +73,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def served(device_processes: Devices, tmp_path: Path) -> Iterator[Served]:
     """A framework of the full environment."""
-    with front_door(device_processes, write_models(tmp_path)) as started:
+    with model_server(device_processes, write_models(tmp_path)) as started:
         yield started
 
 

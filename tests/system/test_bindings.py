@@ -17,7 +17,7 @@ from nnhal.types import ErrorStatus
 from nnhal_client import Binding, DomainMemory, Model, V2Binding, V2Model, aio, connect
 from nnhal_client.aio import AsyncBinding, AsyncModel, AsyncV2Binding, AsyncV2Model
 from nnhal_service.serving import TensorDescription
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.repositories import onnx_file, write
 from tests.support.v2 import FakeModel
 from tests.support.v2_front import serving
@@ -35,7 +35,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "open", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
     write(repository, "slow", {"1/model.onnx": onnx_file(shape=(1, BIG))})
-    with front_door(device_processes, repository) as process:
+    with model_server(device_processes, repository) as process:
         yield process
 
 

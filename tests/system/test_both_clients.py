@@ -26,7 +26,7 @@ from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, RunReport, V2Server, aio, connect
 from nnhal_client.aio import AsyncFramework, AsyncModel
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.onnx_models import onnx_model
 from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
@@ -140,7 +140,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "any", {"1/model.onnx": onnx_file()})
-    with front_door(device_processes, repository) as process:
+    with model_server(device_processes, repository) as process:
         yield process
 
 

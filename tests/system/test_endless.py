@@ -24,7 +24,7 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Framework, connect
 from nnhal_client.binding import Binding
 from tests.support.endless import INPUT, endless_onnx
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.operated import Beside, operator_of
 from tests.support.processes import device_process
 from tests.support.repositories import numbers, onnx_file, write
@@ -48,7 +48,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "endless", {"1/model.onnx": endless_onnx().SerializeToString()})
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
-    with front_door(device_processes, repository, "--unload-secs", "0.1") as process:
+    with model_server(device_processes, repository, "--unload-secs", "0.1") as process:
         yield process
 
 
@@ -276,7 +276,7 @@ def frozen(tmp_path: Path) -> Iterator[tuple[Served, int]]:
     write(tmp_path / "models", "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     with device_process("cpu_acc", tmp_path) as (child, endpoint):
         over = Devices({"cpu_acc": endpoint}, {"cpu_acc": child.pid})
-        with front_door(over, tmp_path / "models") as served:
+        with model_server(over, tmp_path / "models") as served:
             try:
                 yield served, child.pid
             finally:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.extremes import Extreme, extremes
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.plain_words import require_plain
 from tests.support.process_limits import memory_limit, peak_bytes
 from tests.support.served_models import echo, write_models
@@ -33,7 +33,7 @@ MODEL = echo("FP32")
 def abused(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A framework that may not have much memory, and serves at the end."""
     repository = write_models(tmp_path_factory.mktemp("repository"))
-    with front_door(device_processes, repository) as served, memory_limit(SPARE, served.pid):
+    with model_server(device_processes, repository) as served, memory_limit(SPARE, served.pid):
         before = peak_bytes(served.pid)
         yield served
         WellFormedFramework(served.endpoint, MODEL).close()

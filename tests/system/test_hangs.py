@@ -19,9 +19,9 @@ from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import Binding, connect
-from tests.support.front_door import Devices, Served, front_door
 from tests.support.front_workers import Connection
 from tests.support.held_device import NAME, HeldDevice, HeldExecution, held_device, held_process
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.operated import Beside
 from tests.support.processes import device_process
 from tests.support.repositories import numbers, onnx_file, write
@@ -75,7 +75,7 @@ def framework(directory: Path, files: Path, *options: str) -> Iterator[Held]:
         with RemoteDevice(device.endpoint) as remote:
             pid = remote.pid
         over = Devices({NAME: device.endpoint, "cpu_ref": reference}, {NAME: pid, "cpu_ref": child.pid})
-        with front_door(over, repository, *options) as served:
+        with model_server(over, repository, *options) as served:
             yield Held(device, pid, served, folder / "1" / "model.onnx")
 
 
@@ -171,7 +171,7 @@ def test_a_device_that_the_framework_cannot_kill_is_fallen_back_from(
     with held_device(short_path) as device, device_process("cpu_ref", short_path) as (_, reference):
         over = Devices({NAME: device.endpoint, "cpu_ref": reference}, {})
         monkeypatch.setattr(sys, "executable", str(command))
-        with front_door(over, repository, "--hang-secs", "0.2", zygote=None) as served:
+        with model_server(over, repository, "--hang-secs", "0.2", zygote=None) as served:
             monkeypatch.undo()
             held = Held(device, 0, served, repository)
             run_once(held)

@@ -9,7 +9,7 @@ import pytest
 
 from nnhal.errors import TransportError
 from nnhal_client import Framework, aio, connect
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.repositories import onnx_file, write
 from tests.support.tokens import token_file
 
@@ -20,7 +20,7 @@ def closed(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     tokens = token_file(tmp_path_factory.mktemp("tokens"), eye="view", ci="infer", boss="admin")
-    with front_door(device_processes, repository, "--tokens", str(tokens)) as process:
+    with model_server(device_processes, repository, "--tokens", str(tokens)) as process:
         yield process
 
 

@@ -20,7 +20,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import V2Server, aio
 from nnhal_client.aio import AsyncModel, AsyncV2Model
-from tests.support.front_door import Devices, Served, devices, front_door
+from tests.support.model_server import Devices, Served, devices, model_server
 from tests.support.repositories import onnx_file, write
 from tests.support.waiting import wait_until
 
@@ -37,7 +37,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "open", {"1/model.onnx": onnx_file()})
     write(repository, "slow", {"1/model.onnx": onnx_file(shape=(1, 1 << 22))})
-    with front_door(device_processes, repository) as process:
+    with model_server(device_processes, repository) as process:
         yield process
 
 
@@ -188,5 +188,5 @@ def test_the_death_of_a_device_causes_a_fallback_and_loses_no_run(tmp_path: Path
             for _ in range(3):
                 await asyncio.gather(*(check(model, 0.5) for _ in range(2 * CONCURRENCY)))
 
-    with devices() as own, front_door(own, repository) as other:
+    with devices() as own, model_server(own, repository) as other:
         asyncio.run(scenario(own, other))

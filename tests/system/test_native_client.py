@@ -22,7 +22,7 @@ from nnhal_client import Framework, V2Server, connect
 from nnhal_service.serving import TensorDescription
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.deaths import kill_for_good
-from tests.support.front_door import Devices, Served, devices, front_door
+from tests.support.model_server import Devices, Served, devices, model_server
 from tests.support.native_holder import native_holder
 from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
@@ -44,7 +44,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     write(repository, "wide", {"1/model.onnx": onnx_file("Relu", (1, 1 << 20))})
     write(repository, "open", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
     write(repository, "fleeting", {"1/model.onnx": onnx_file(shape=(1, 8)), "2/model.onnx": onnx_file(shape=(1, 8))})
-    with front_door(device_processes, repository) as process:
+    with model_server(device_processes, repository) as process:
         yield process
 
 
@@ -178,7 +178,7 @@ def test_a_killed_client_leaves_nothing_behind(tmp_path: Path) -> None:
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     with (
         devices() as own,
-        front_door(own, tmp_path) as server,
+        model_server(own, tmp_path) as server,
         RemoteDevice(own.endpoints["cpu_acc"]) as device,
     ):
 

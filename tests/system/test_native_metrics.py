@@ -13,7 +13,7 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal_client import Framework, connect
-from tests.support.front_door import Devices, Served, addresses, devices, front_door
+from tests.support.model_server import Devices, Served, addresses, devices, model_server
 from tests.support.repositories import onnx_file, write
 from tests.support.scrape import Scrape
 from tests.support.waiting import wait_until
@@ -29,7 +29,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "batches", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
-    with front_door(device_processes, repository, "--metrics-config", "histogram_latencies=true") as process:
+    with model_server(device_processes, repository, "--metrics-config", "histogram_latencies=true") as process:
         yield process
 
 
@@ -95,7 +95,7 @@ def test_runs_on_a_device_that_does_not_answer_are_counted_later(tmp_path: Path)
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(tmp_path, "other", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(tmp_path, "there", {"1/model.onnx": onnx_file(shape=(1, 8)), "config.pbtxt": on_cpu_ref})
-    with devices() as own, front_door(own, tmp_path) as served, connect(served.endpoint.directory) as session:
+    with devices() as own, model_server(own, tmp_path) as served, connect(served.endpoint.directory) as session:
         bindings = [session.open(name).bind() for name in ("tanh", "tanh", "tanh", "other", "there")]
         for binding in bindings:
             assert binding.run().direct

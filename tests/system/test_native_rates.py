@@ -15,7 +15,7 @@ from nnhal.inference import grpc_service_pb2 as inference
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Binding, Framework, connect
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.v2 import call, raw_request, streamed_in_bytes
 
@@ -27,7 +27,7 @@ ONCE = "0.0001"
 def limited(device_processes: Devices, tmp_path: Path) -> Iterator[Path]:
     """Run a server on which a client may run once, and return its directory."""
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
-    with front_door(device_processes, tmp_path, "--rate-limit", ONCE) as served:
+    with model_server(device_processes, tmp_path, "--rate-limit", ONCE) as served:
         yield served.endpoint.directory
 
 
@@ -76,7 +76,7 @@ def test_a_client_with_a_rate_limit_has_no_run_channel(limited: Path) -> None:
 
 def test_a_client_without_a_rate_limit_has_a_run_channel(device_processes: Devices, tmp_path: Path) -> None:
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
-    with front_door(device_processes, tmp_path) as served, connect(served.endpoint.directory) as session:
+    with model_server(device_processes, tmp_path) as served, connect(served.endpoint.directory) as session:
         assert session.open("tanh").bind().run().direct
 
 
@@ -113,7 +113,7 @@ def run_natively(served: Served) -> bool:
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_this_host_is_one_client_over_every_protocol(device_processes: Devices, tmp_path: Path, workers: str) -> None:
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
-    with front_door(device_processes, tmp_path, "--rate-limit", ONCE, "--front-workers", workers) as served:
+    with model_server(device_processes, tmp_path, "--rate-limit", ONCE, "--front-workers", workers) as served:
         assert run_natively(served)
         assert not run_natively(served)
         assert not ask_over_http(served)
@@ -125,7 +125,7 @@ def test_this_host_is_one_client_over_every_protocol(device_processes: Devices, 
 def test_each_request_of_a_stream_counts(device_processes: Devices, tmp_path: Path) -> None:
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     with (
-        front_door(device_processes, tmp_path, "--rate-limit", ONCE) as served,
+        model_server(device_processes, tmp_path, "--rate-limit", ONCE) as served,
         grpc.insecure_channel(served.grpc) as channel,
     ):
         request = raw_request("tanh", x=numbers()).SerializeToString()

@@ -18,7 +18,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, OutputTooSmallError, connect
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Testbed
-from tests.support.front_door import devices, front_door
+from tests.support.model_server import devices, model_server
 from tests.support.onnx_models import onnx_model
 from tests.support.processes import WARM
 from tests.support.repositories import write
@@ -206,7 +206,7 @@ def test_a_plan_for_dimensions_follows_its_devices(short_path: Path, path: Path)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_requests_of_the_same_dimensions_come_to_use_a_plan_for_them(tmp_path: Path, workers: int) -> None:
     write(tmp_path, "sliced", {"1/model.onnx": sliced()})
-    with devices() as started, front_door(started, tmp_path, "--front-workers", str(workers)) as served:
+    with devices() as started, model_server(started, tmp_path, "--front-workers", str(workers)) as served:
 
         def devices_of_request(x: Array) -> str:
             given = {"name": "x", "shape": x.shape, "datatype": "FP32", "data": x.reshape(-1).tolist()}

@@ -27,7 +27,7 @@ from nnhal.v1 import framework_pb2
 from nnhal.v1.framework_admin_pb2 import PlanTarget
 from nnhal_client import Framework, V2Server, connect
 from nnhal_client.explanation import Explanation, explanation_from_wire
-from tests.support.front_door import Devices, Served, devices, front_door
+from tests.support.model_server import Devices, Served, devices, model_server
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import onnx_file, tflite_file, write
 from tests.support.waiting import wait_until
@@ -65,7 +65,7 @@ def write_repository(repository: Path) -> Path:
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A framework whose clients may not load models."""
     repository = write_repository(tmp_path_factory.mktemp("repository"))
-    with front_door(device_processes, repository, "--model-control-mode", "none") as process:
+    with model_server(device_processes, repository, "--model-control-mode", "none") as process:
         yield process
 
 
@@ -257,7 +257,7 @@ def test_the_lines_of_a_plan_make_the_same_plan(operator: FrameworkAdmin, served
 def test_no_request_fails_while_plans_are_applied(device_processes: Devices, tmp_path: Path, workers: int) -> None:
     repository = write_repository(tmp_path)
     ended, failures, counts = threading.Event(), list[BaseException](), [0, 0]
-    with front_door(device_processes, repository, "--front-workers", str(workers)) as served:
+    with model_server(device_processes, repository, "--front-workers", str(workers)) as served:
         address = served.grpc
 
         def ask(number: int) -> None:
@@ -370,7 +370,7 @@ def test_plans_that_were_replaced_are_released_on_the_devices(
 def test_a_device_that_dies_is_missing_and_cannot_be_pinned_to(tmp_path: Path) -> None:
     with (
         devices() as over,
-        front_door(over, write_repository(tmp_path)) as served,
+        model_server(over, write_repository(tmp_path)) as served,
         FrameworkAdmin(served.endpoint, served.child.admin_key) as operator,
         V2Server(served.grpc) as server,
     ):

@@ -21,7 +21,7 @@ from nnhal.remote.admin import FrameworkAdmin
 from nnhal.types import ErrorStatus
 from nnhal.v1 import admin_pb2
 from nnhal_client import Framework, connect
-from tests.support.front_door import Devices, Served, devices, front_door
+from tests.support.model_server import Devices, Served, devices, model_server
 from tests.support.onnx_models import onnx_model
 from tests.support.operated import Beside, model_state, operator_of, standing, texts
 from tests.support.processes import device_process
@@ -52,7 +52,7 @@ def served(own_devices: Devices, tmp_path_factory: pytest.TempPathFactory) -> It
     write(repository, "split", {"1/model.onnx": OVER_BOTH, "config.pbtxt": PLACED})
     write(repository, "kept", {"1/model.onnx": OVER_BOTH, "config.pbtxt": KEPT})
     write(repository, "waits", {"1/model.onnx": onnx_file(), "config.pbtxt": WAITS})
-    with front_door(own_devices, repository) as process:
+    with model_server(own_devices, repository) as process:
         yield process
 
 
@@ -367,7 +367,7 @@ def test_a_device_that_dies_is_lost_fallen_back_from_and_back(tmp_path: Path) ->
         dying, _ = stack.enter_context(device_process("cpu_acc", folder))
         both = {name: Endpoint(folder / name) for name in ("cpu_acc", "cpu_ref")}
         process = stack.enter_context(
-            front_door(Devices(both, {"cpu_acc": dying.pid, "cpu_ref": reference.pid}), repository)
+            model_server(Devices(both, {"cpu_acc": dying.pid, "cpu_ref": reference.pid}), repository)
         )
         admin = stack.enter_context(operator_of(process))
         infer(process, "split")

@@ -17,7 +17,7 @@ from nnhal.inference import grpc_service_pb2 as v2
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Binding, Framework, Model, V2Server, connect
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import write
 from tests.support.waiting import wait_until
@@ -53,7 +53,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     repository = tmp_path_factory.mktemp("repository")
     for name, text in MODELS.items():
         write(repository, name, {"1/model.onnx": model_file(), "config.pbtxt": text})
-    with front_door(device_processes, repository) as process:
+    with model_server(device_processes, repository) as process:
         yield process
 
 

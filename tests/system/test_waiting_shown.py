@@ -12,9 +12,9 @@ import pytest
 
 from nnhal_hosting.supervision import Child
 from nnhal_tools.operate.holdings import MODEL_COLUMNS, model_rows
-from tests.support.front_door import Devices, Served, addresses, front_door
 from tests.support.front_workers import Connection
 from tests.support.held_device import NAME, held_device
+from tests.support.model_server import Devices, Served, addresses, model_server
 from tests.support.operated import Beside, model_state, operator_of
 from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
@@ -55,7 +55,7 @@ def test_a_request_that_waits_is_told_while_it_waits(workers: str, short_path: P
     with ExitStack() as stack:
         held = stack.enter_context(held_device(short_path))
         over = Devices({NAME: held.endpoint}, {})
-        served = stack.enter_context(front_door(over, tmp_path / "repository", "--front-workers", workers))
+        served = stack.enter_context(model_server(over, tmp_path / "repository", "--front-workers", workers))
         browser = stack.enter_context(dashboard(served, short_path))
         operator = stack.enter_context(operator_of(served))
         connection = stack.enter_context(closing(Connection(served.http)))

@@ -17,8 +17,8 @@ from benchmarks.serve.server import BenchServer
 from benchmarks.serve.statistics import Statistics
 from benchmarks.serve.target import Target, Transport
 from benchmarks.serve.transports.grpc_v2 import GrpcConnection
+from nnhal.clock import boottime_shift
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal_hosting.clocks import boottime_shift
 
 _FILE = "breakdown.json"
 _TRACED = {"trace_level": "TIMESTAMPS", "trace_rate": "1", "trace_file": _FILE}

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from nnhal.arrays import Array
 from nnhal.extensions.onnx import EXTENSION
 from nnhal.extensions.tflite import EXTENSION as TFLITE
 from nnhal.resolved import ResolvedModel
 from nnhal.support import Support
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
-from nnhal_devices.arguments import read_argument, write_argument
+from nnhal_devices.arguments import BoundArrays, read_argument
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_ref.extension import element_type
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.cpu_ref.performance import CAPABILITIES, ROOFLINE
 from nnhal_devices.cpu_ref.support import operation_limits, supported_operations
-from nnhal_devices.driver import Argument, Control, DriverOptions, Outcome, PrepareOptions
+from nnhal_devices.driver import Argument, DriverOptions, PrepareOptions
 
 
 @final
@@ -55,25 +54,10 @@ class ReferenceWorkload:
         self._model = model
         self._interpreter = Interpreter(model)
 
-    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundReference:
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrays:
         main = self._model.model.main
         arrays = [
             read_argument(argument, element_type(self._model.model, main.operands[index].type))
             for argument, index in zip(inputs, main.input_indexes, strict=True)
         ]
-        return BoundReference(self._interpreter, arrays, outputs)
-
-
-class BoundReference:
-    """A workload over views of the caller's memory."""
-
-    def __init__(self, interpreter: Interpreter, inputs: Sequence[Array | None], outputs: Sequence[Argument]) -> None:
-        self._interpreter = interpreter
-        self._inputs = inputs
-        self._outputs = outputs
-
-    def run(self, control: Control) -> Outcome:
-        results = self._interpreter.run(0, self._inputs, control)
-        for result, argument in zip(results, self._outputs, strict=True):
-            write_argument(argument, result)
-        return Outcome(tuple(result.shape for result in results))
+        return BoundArrays(lambda control: (self._interpreter.run(0, arrays, control), None), outputs)

@@ -1,16 +1,17 @@
-"""Finding backend files. A problem with a directory or a file is logged as a warning, and the rest is found."""
+"""Finding backend files by name. A problem with a directory or a file is logged as a warning, and the rest is found."""
 
 from __future__ import annotations
 
 import os
+import re
 import struct
 import sys
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 from nnhal.given_files import open_given_file
-from nnhal_devices.dynamic.naming import BackendName, looks_meant, parse
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
@@ -18,6 +19,33 @@ _IDENT = b"\x7fELF\x02" + (b"\x01" if sys.byteorder == "little" else b"\x02")
 _HEADER = struct.Struct("=16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("=IIQQQQQQ")
 _LOADED = 1  # PT_LOAD
+_MARK = "_backend"
+_RULE = re.compile(rf"(?P<module>[A-Za-z0-9]+_[A-Za-z0-9]+{_MARK})\.(?P<kind>so|py)(\.[0-9]+)*")
+
+
+class BackendFileKind(Enum):
+    """The kind of code in a backend file."""
+
+    EXTENSION = "so"
+    SOURCE = "py"
+
+
+class BackendName(NamedTuple):
+    """A parsed file name: the module's name, which has neither kind nor version, and its kind."""
+
+    module: str
+    kind: BackendFileKind
+
+
+def parse_name(file_name: str) -> BackendName | None:
+    """Parse a file name. Returns None if it is not that of a backend file."""
+    match = _RULE.fullmatch(file_name)
+    return BackendName(match["module"], BackendFileKind(match["kind"])) if match else None
+
+
+def looks_meant(file_name: str) -> bool:
+    """Whether a name may be a misspelt name of a backend file."""
+    return _MARK in file_name
 
 
 def missing_bytes(path: Path) -> int:
@@ -56,7 +84,7 @@ def find_backend_files(directories: Iterable[Path]) -> list[BackendFile]:
             path = _canonical(entry)
             if path is not None and path not in found:
                 # The name of a link's target says which module it holds, unless it breaks the rule.
-                found[path] = BackendFile(path, parse(path.name) or name)
+                found[path] = BackendFile(path, parse_name(path.name) or name)
     return list(found.values())
 
 
@@ -71,7 +99,7 @@ def _candidates(directory: Path) -> Iterator[tuple[Path, BackendName]]:
         _log.warning("a backend directory is skipped", directory=str(directory), reason=_words(error))
         return
     for entry in entries:
-        name = parse(entry)
+        name = parse_name(entry)
         if name is not None:
             yield directory / entry, name
         elif looks_meant(entry):

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from nnhal.errors import NnhalError
 from nnhal_devices.driver import BACKEND_API_VERSION, Driver, DriverOptions
-from nnhal_devices.dynamic.files import BackendFile, find_backend_files, missing_bytes
-from nnhal_devices.dynamic.naming import BackendFileKind
+from nnhal_devices.dynamic.files import BackendFile, BackendFileKind, find_backend_files, missing_bytes
 from nnhal_devices.registry import BackendRegistry, DriverFactory
 from nnhal_hosting.logs import get_logger
 

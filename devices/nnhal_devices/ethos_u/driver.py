@@ -26,9 +26,9 @@ from nnhal_cascade.machine.machine import Machine
 from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_cascade.stream.emit import emit
 from nnhal_cascade.support import operation_limits, supported_operations
-from nnhal_devices.arguments import read_argument, write_argument
+from nnhal_devices.arguments import BoundArrays, read_argument
 from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
-from nnhal_devices.driver import Argument, Control, DriverOptions, Outcome, PrepareOptions
+from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
 from nnhal_devices.ethos_u.figures import schedule_figures
 from nnhal_devices.ethos_u.optimize import optimize
 from nnhal_devices.ethos_u.options import OPTIONS, read_options
@@ -121,31 +121,20 @@ class CascadedWorkload:
     def figures(self) -> WorkloadFigures:
         return schedule_figures(self._schedule, self._budget)
 
-    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundCascade:
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrays:
         main = self._machine.model.model.main
         elements = [ELEMENT_TYPES[main.operands[index].type] for index in main.input_indexes]
         given = [read_argument(*each) for each in zip(inputs, elements, strict=True)]
         for position, (operand, values) in enumerate(zip(main.input_indexes, given, strict=True)):
             if values is None and operand in self._machine.graph.tensor_of:
                 invalid_argument(f"input {position} is omitted, but an operation reads it")
-        return BoundCascade(self._machine, given, outputs)
+        return BoundArrays(lambda control: self._run(given, control), outputs)
 
-
-class BoundCascade:
-    """A CascadedWorkload bound to memory."""
-
-    def __init__(self, machine: Machine, inputs: Sequence[Array | None], outputs: Sequence[Argument]) -> None:
-        self._machine = machine
-        self._inputs = inputs
-        self._outputs = outputs
-
-    def run(self, control: Control) -> Outcome:
+    def _run(self, inputs: Sequence[Array | None], control: Control) -> tuple[Sequence[Array], int]:
         """Run the commands. The time is that of the cycles that the machine has counted."""
         try:
-            results, measured = self._machine.run(self._inputs, control.check)
+            results, measured = self._machine.run(inputs, control.check)
         except MachineError as error:
             message = f"the compiled network cannot be run: {error}"
             raise HalError(ErrorStatus.GENERAL_FAILURE, message) from error
-        for result, argument in zip(results, self._outputs, strict=True):
-            write_argument(argument, result)
-        return Outcome(tuple(result.shape for result in results), nanoseconds(measured.cycles, self._machine.system))
+        return results, nanoseconds(measured.cycles, self._machine.system)

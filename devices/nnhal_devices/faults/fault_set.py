@@ -11,14 +11,12 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from nnhal.device_calls import EXECUTE, LAUNCHES, PREPARE
 from nnhal.errors import HalError, invalid_argument
 from nnhal.types import ErrorStatus
 from nnhal_devices.faults.model_facts import ModelFacts, ModelLayer
 from nnhal_hosting.faults import (
-    EXECUTE,
-    LAUNCHES,
     MAX_FAULTS,
-    PREPARE,
     DelayFault,
     ErrorFault,
     Fault,

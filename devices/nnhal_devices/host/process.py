@@ -43,7 +43,7 @@ from nnhal_devices.host.servicers.device import DeviceServicer
 from nnhal_devices.host.servicers.device_admin import DeviceAdminServicer
 from nnhal_devices.host.servicers.execution import ExecutionServicer
 from nnhal_devices.host.servicers.faults import FaultServicer
-from nnhal_devices.host.servicers.fenced_execution_callback import FencedExecutionCallbackServicer
+from nnhal_devices.host.servicers.fenced_execution import FencedExecutionCallbackServicer
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
 from nnhal_devices.host.servicers.recording import DeviceRecordingServicer
 from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions, OnChannel

@@ -9,8 +9,8 @@ from nnhal.arrays import Array
 from nnhal.errors import HalError, invalid_argument
 from nnhal.types import ErrorStatus, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES
-from nnhal_devices.arguments import read_argument, write_argument
-from nnhal_devices.driver import Argument, Control, Outcome
+from nnhal_devices.arguments import BoundArrays, read_argument
+from nnhal_devices.driver import Argument, Control
 from nnhal_devices.figures import WorkloadFigures
 from nnhal_devices.mlip.figures import network_figures
 from nnhal_mlip.artifact import write_artifact
@@ -44,7 +44,7 @@ class SimulatedWorkload:
         """What runs the binaries, in order."""
         return self._loaded.simulators
 
-    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundSimulation:
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrays:
         main = self._loaded.main
         operands = [main.operands[index] for index in main.input_indexes]
         given = [
@@ -57,7 +57,7 @@ class SimulatedWorkload:
         for port, values in enumerate(given):
             if values is None and ValuePlace(FED, port) in read:
                 invalid_argument(f"input {port} is omitted, but an operation reads it")
-        return BoundSimulation(self._loaded, given, outputs)
+        return BoundArrays(lambda control: self._run(given, control), outputs)
 
     def figures(self) -> WorkloadFigures:
         memory = [step.memory for step in self._loaded.made.compiled.steps]
@@ -66,21 +66,12 @@ class SimulatedWorkload:
     def artifact(self) -> bytes:
         return write_artifact(*self._loaded.made)
 
-
-class BoundSimulation:
-    """A SimulatedWorkload bound to memory."""
-
-    def __init__(self, loaded: LoadedBinaries, inputs: Sequence[Array | None], outputs: Sequence[Argument]) -> None:
-        self._loaded = loaded
-        self._inputs = inputs
-        self._outputs = outputs
-
-    def run(self, control: Control) -> Outcome:
+    def _run(self, inputs: Sequence[Array | None], control: Control) -> tuple[Sequence[Array], int]:
         """Run the binaries. The time is that of their cycles: the firmware's is not the accelerator's."""
         compiled, main = self._loaded.made.compiled, self._loaded.main
         values = {
             ValuePlace(FED, port): signed(main.operands[index], given)
-            for port, (index, given) in enumerate(zip(main.input_indexes, self._inputs, strict=True))
+            for port, (index, given) in enumerate(zip(main.input_indexes, inputs, strict=True))
             if given is not None
         }
         hardware_ns = 0.0
@@ -96,6 +87,4 @@ class BoundSimulation:
             unsigned(main.operands[index], values[place])
             for index, place in zip(main.output_indexes, compiled.outputs, strict=True)
         ]
-        for result, argument in zip(results, self._outputs, strict=True):
-            write_argument(argument, result)
-        return Outcome(tuple(result.shape for result in results), round(hardware_ns))
+        return results, round(hardware_ns)

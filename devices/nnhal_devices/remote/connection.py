@@ -21,7 +21,7 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import wire_pb2 as wire
 from nnhal.v1 import wire_pb2_grpc
 from nnhal_devices.remote.options import RemoteOptions
-from nnhal_devices.wire.protocol import KEEPALIVE_OPTIONS, PROTOCOL_VERSION, SESSION_TOKEN_METADATA
+from nnhal_devices.wire import KEEPALIVE_OPTIONS, PROTOCOL_VERSION, SESSION_TOKEN_METADATA
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)

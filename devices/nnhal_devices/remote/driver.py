@@ -24,12 +24,11 @@ from nnhal_devices.remote.connection import WireConnection
 from nnhal_devices.remote.kept_memory import KeptMemory
 from nnhal_devices.remote.options import RemoteOptions
 from nnhal_devices.remote.packing import ModelPacker
-from nnhal_devices.remote.parts import WireParts
-from nnhal_devices.remote.questions import Questions
+from nnhal_devices.remote.questions import Questions, ask
 from nnhal_devices.remote.releases import Releases, RunsUnderWay, Upkeep
-from nnhal_devices.remote.uploading import ask
+from nnhal_devices.remote.run import WireParts
 from nnhal_devices.remote.workload import RemoteWorkload, ShownRemoteWorkload
-from nnhal_devices.wire.protocol import CHUNK_BYTES
+from nnhal_devices.wire import CHUNK_BYTES
 
 
 @final

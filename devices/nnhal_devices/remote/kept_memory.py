@@ -14,7 +14,7 @@ from nnhal.errors import general_failure
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.remote.connection import WireConnection
 from nnhal_devices.remote.releases import Releases
-from nnhal_devices.wire.chunks import Scatter, chunks_of
+from nnhal_devices.wire import Scatter, chunks_of
 
 
 class _Place(NamedTuple):

@@ -4,17 +4,62 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
-from nnhal.errors import general_failure
+from nnhal.arrays import Bytes
+from nnhal.errors import HalError, general_failure
 from nnhal.remote.backend import ModelAssessment, assessment_from_wire, views_from_wire
 from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.types import OptimizationViews
+from nnhal.types import ErrorStatus, OptimizationViews
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.remote.connection import WireConnection
 from nnhal_devices.remote.packing import ModelPacker, PackedForWire
-from nnhal_devices.remote.uploading import ask
+from nnhal_devices.wire import chunks_of
+
+_TRIES = 3
+"""The device may drop constants, if others send theirs, before they are used."""
+
+
+class MayLack(Protocol):
+    """An answer that may say that constants are missing."""
+
+    @property
+    def missing(self) -> Iterable[wire.MissingConstant]:
+        """What to send first."""
+        ...
+
+
+A = TypeVar("A", bound=MayLack)
+
+
+def ask(connection: WireConnection, packed: PackedForWire, question: Callable[[], A]) -> A:
+    """Ask about a model until the device lacks nothing, and return the answer. Raises HalError."""
+    for _ in range(_TRIES):
+        answer = question()
+        missing = list(answer.missing)
+        if not missing:
+            return answer
+        for constant in missing:
+            _send(connection, packed.constants[constant.digest], constant)
+    raise HalError(
+        ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
+        f"{connection.place} still lacks {len(missing)} constants after they were sent {_TRIES} times; expected it to "
+        "keep all of one model (NNHAL_DEVICE_WIRE_CONSTANT_BYTES)",
+    )
+
+
+def _send(connection: WireConnection, content: Bytes, missing: wire.MissingConstant) -> None:
+    connection.call(connection.stub.PutConstant, _parts(content, missing))
+
+
+def _parts(content: Bytes, missing: wire.MissingConstant) -> Iterator[wire.PutConstantRequest]:
+    start = missing.received_bytes
+    yield wire.PutConstantRequest(digest=missing.digest, length=len(content), offset=start)
+    for chunk in chunks_of([content[start:]]):
+        yield wire.PutConstantRequest(chunk=chunk)
+
 
 _KEPT_ANSWERS = 64
 """A host asks for the support of a model, for its costs, and again before it is optimised and prepared."""

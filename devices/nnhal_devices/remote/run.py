@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -15,9 +16,22 @@ from nnhal.types import NO_DEADLINE, Copy
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.driver import Control, Outcome
 from nnhal_devices.remote.binding import BoundPlaces
-from nnhal_devices.remote.parts import WireParts
-from nnhal_devices.wire.chunks import Scatter, chunks_of, joined
-from nnhal_devices.wire.protocol import CHUNK_BYTES
+from nnhal_devices.remote.clock_offset import ClockOffset
+from nnhal_devices.remote.connection import WireConnection
+from nnhal_devices.remote.kept_memory import KeptMemory
+from nnhal_devices.remote.releases import Releases, RunsUnderWay
+from nnhal_devices.wire import CHUNK_BYTES, Scatter, chunks_of, joined
+
+
+@dataclass(frozen=True, slots=True)
+class WireParts:
+    """What all workloads of the driver share."""
+
+    connection: WireConnection
+    releases: Releases
+    runs: RunsUnderWay
+    kept: KeptMemory
+    offset: ClockOffset
 
 
 class RemoteRun:

@@ -23,8 +23,7 @@ from nnhal_devices.figures import (
     WorkloadFigures,
 )
 from nnhal_devices.remote.binding import BoundPlaces, RunLayout
-from nnhal_devices.remote.parts import WireParts
-from nnhal_devices.remote.run import RemoteRun
+from nnhal_devices.remote.run import RemoteRun, WireParts
 
 _IDLE_EXECUTIONS = 8
 """How many executions of a model stay bound on the device though nothing uses them, for arguments like theirs."""

@@ -1,9 +1,8 @@
 """Who may reach a process over TCP and do what there: listeners, TLS, hosts and origins, tokens and roles."""
 
-from nnhal_hosting.access.hosts import AllowedHosts, HostName
+from nnhal_hosting.access.hosts import AllowedHosts, HostName, objection_to_page
 from nnhal_hosting.access.listeners import TcpListener, require_safe
 from nnhal_hosting.access.local_users import LocalUsers, peer_name, tcp_address
-from nnhal_hosting.access.origins import objection_to_page
 from nnhal_hosting.access.tls import Tls
 from nnhal_hosting.access.tokens import AccessRole, Identity, TokenFileError, Tokens, read_tokens
 

@@ -1,6 +1,10 @@
-"""Faults that devices are told to have: what a file of them says, checked."""
+"""Faults that devices are told to have: what a file of them says, checked.
 
-from nnhal_hosting.faults.conditions import EXECUTE, LAUNCHES, METHODS, PREPARE, Condition, device_of
+pydantic checks it, which ``nnhal`` does without: of the language of faults, only the names of calls are there
+(``nnhal.device_calls``).
+"""
+
+from nnhal_hosting.faults.conditions import Condition, device_of
 from nnhal_hosting.faults.document import (
     MAX_FAULTS,
     Fault,
@@ -28,11 +32,7 @@ from nnhal_hosting.faults.kinds import (
 
 __all__ = [
     "DEATHS",
-    "EXECUTE",
-    "LAUNCHES",
     "MAX_FAULTS",
-    "METHODS",
-    "PREPARE",
     "AnswerFault",
     "CacheFault",
     "Condition",

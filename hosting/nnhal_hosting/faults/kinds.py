@@ -7,8 +7,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from nnhal.device_calls import EXECUTE, LAUNCHES, PREPARE
 from nnhal.types import ErrorStatus
-from nnhal_hosting.faults.conditions import EXECUTE, LAUNCHES, PREPARE, Condition, Layers, Patterns, Size
+from nnhal_hosting.faults.conditions import Condition, Layers, Patterns, Size
 
 DEATHS = ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGTERM")
 """The signals by which a device can be told to die. SIGTERM has it end in order."""

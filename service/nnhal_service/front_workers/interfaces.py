@@ -111,7 +111,7 @@ class WorkerCounts(NamedTuple):
     metrics: RecordedRequests
 
 
-class ModelDesk(Protocol):
+class FrameworkModels(Protocol):
     """Models for one front worker. The methods raise as those of LoadedModel and ExecutionContext."""
 
     def start(self) -> WorkerStart:
@@ -156,7 +156,7 @@ class ModelDesk(Protocol):
         """Release a bound model when its run has ended; wait for that so many seconds at most."""
 
 
-class RunDesk(Protocol):
+class FrameworkRuns(Protocol):
     """What the framework's process does for the log of runs of one front worker."""
 
     def keep(self, run: EndedRun) -> None:
@@ -166,7 +166,7 @@ class RunDesk(Protocol):
         """Note that a run fell back, since these devices had failed."""
 
 
-class FrontDuties(Protocol):
+class WorkerDuties(Protocol):
     """What the framework tells a front worker."""
 
     def changed(self, name: str, serials: Collection[int]) -> None:

@@ -15,10 +15,10 @@ from nnhal_hosting.logs import get_logger
 from nnhal_hosting.restarted_process import RestartedProcess
 from nnhal_hosting.supervision import Child, stop_all
 from nnhal_service.access import NumberTable
-from nnhal_service.front_workers.desk import WorkerDesk
-from nnhal_service.front_workers.interfaces import FrontDuties, ModelDesk, RunDesk, WorkerStart
+from nnhal_service.front_workers.interfaces import FrameworkModels, FrameworkRuns, WorkerDuties, WorkerStart
 from nnhal_service.front_workers.peer import Peer, ServedInterface
-from nnhal_service.front_workers.traces import TraceDesk, WorkerTraces
+from nnhal_service.front_workers.served_worker import ServedWorker
+from nnhal_service.front_workers.traces import FrameworkTraces, WorkerTraces
 from nnhal_service.observability import Tracer
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.observability.traces.tracer import TraceRules
@@ -59,7 +59,7 @@ class FrontWorkers:
         metrics: RequestMetrics,
         tracer: Tracer,
         backends: Mapping[type, object],
-        runs: RunDesk,
+        runs: FrameworkRuns,
         memory: InstanceMemory,
     ) -> None:
         """``start`` gives what a worker needs to know, by its column of ``numbers``. ``backends`` are what workers ask
@@ -105,28 +105,28 @@ class FrontWorkers:
     def changed(self, name: str) -> None:
         """Tell all workers which versions of a model serve; returns when none of them uses another for new requests."""
         serials = self._repository.serials(name)
-        self._tell(lambda peer: peer.begin(FrontDuties.changed, name, serials))
+        self._tell(lambda peer: peer.begin(WorkerDuties.changed, name, serials))
 
     def trace_changed(self, rules: TraceRules) -> None:
         """Tell all workers what is traced."""
-        self._tell(lambda peer: peer.begin(FrontDuties.trace_changed, rules))
+        self._tell(lambda peer: peer.begin(WorkerDuties.trace_changed, rules))
 
     def log_changed(self, settings: Mapping[str, LogSetting]) -> None:
         """Tell all workers the settings of the log."""
-        self._tell(lambda peer: peer.begin(FrontDuties.log_changed, settings))
+        self._tell(lambda peer: peer.begin(WorkerDuties.log_changed, settings))
 
     def drain(self, drain: bool) -> None:
         """Have all workers take no new requests, or take them again."""
-        self._tell(lambda peer: peer.begin(FrontDuties.drain, drain))
+        self._tell(lambda peer: peer.begin(WorkerDuties.drain, drain))
 
     def record(self, models: Collection[str]) -> None:
         """Tell all workers the models whose runs are recorded."""
-        self._tell(lambda peer: peer.begin(FrontDuties.record, models))
+        self._tell(lambda peer: peer.begin(WorkerDuties.record, models))
 
     def runs(self) -> Mapping[int, ProcessRuns]:
         """As OtherProcesses; the numbers are those of the workers' columns."""
         answers: dict[int, ProcessRuns] = {}
-        for column, wait in self._begun(lambda peer: peer.begin(FrontDuties.runs)):
+        for column, wait in self._begun(lambda peer: peer.begin(WorkerDuties.runs)):
             with suppress(TimeoutError, ServingError):
                 answers[column] = wait(_BRIEF_SECONDS)
         return answers
@@ -137,12 +137,12 @@ class FrontWorkers:
             asked = [peer for peer, column in self._peers.items() if column == process]
         with suppress(TimeoutError, ServingError):
             for peer in asked:
-                return peer.begin(FrontDuties.cancel_request, number)(_PATIENCE_SECONDS)
+                return peer.begin(WorkerDuties.cancel_request, number)(_PATIENCE_SECONDS)
         return None
 
     def collect(self) -> None:
         """Have all workers report what they have counted."""
-        self._tell(lambda peer: peer.begin(FrontDuties.report))
+        self._tell(lambda peer: peer.begin(WorkerDuties.report))
 
     def reclaim(self) -> None:
         """Begin to have all processes give back the memory that they keep for later requests.
@@ -159,7 +159,7 @@ class FrontWorkers:
 
     def _reclaim(self) -> None:
         self._memory.reclaim_all()
-        self._tell(lambda peer: peer.begin(FrontDuties.reclaim))
+        self._tell(lambda peer: peer.begin(WorkerDuties.reclaim))
 
     def _tell(self, begin: Callable[[Peer], Callable[[float | None], None]]) -> None:
         """Tell all workers at once, and wait until they have done it."""
@@ -183,18 +183,18 @@ class FrontWorkers:
 
     def _launch(self, column: int) -> Child:
         channel, theirs = channel_pair()
-        desk = WorkerDesk(self._repository, self._metrics, lambda: self._begin(peer, column), self.reclaim)
+        served_worker = ServedWorker(self._repository, self._metrics, lambda: self._begin(peer, column), self.reclaim)
         served = {interface: ServedInterface(target, self._calls) for interface, target in self._backends.items()}
-        served[ModelDesk] = ServedInterface(desk, self._runs)
+        served[FrameworkModels] = ServedInterface(served_worker, self._runs)
         traces = WorkerTraces(self._tracer)
-        served[TraceDesk] = ServedInterface(traces, self._runs)
-        served[RunDesk] = ServedInterface(self._run_desk, self._runs)
+        served[FrameworkTraces] = ServedInterface(traces, self._runs)
+        served[FrameworkRuns] = ServedInterface(self._run_desk, self._runs)
 
         def gone() -> None:
             with self._lock:
                 self._peers.pop(peer, None)
             self._numbers.clear(column)
-            desk.close()
+            served_worker.close()
             traces.close()
 
         peer = Peer(channel, served, gone)

@@ -12,14 +12,13 @@ from nnhal.link.channel import channel_from
 from nnhal_hosting.logs import configure_logs
 from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
 from nnhal_service.allocator import FreedMemory
-from nnhal_service.front_settings import guard_of, listener_of, repository_options, tls_of
 from nnhal_service.front_workers.interfaces import (
     HTTP_CONNECTIONS,
     REQUEST_BYTES,
-    FrontDuties,
-    ModelDesk,
+    FrameworkModels,
+    FrameworkRuns,
     OpenedVersion,
-    RunDesk,
+    WorkerDuties,
 )
 from nnhal_service.front_workers.peer import Peer, ServedInterface
 from nnhal_service.front_workers.remote_model import RemoteModel
@@ -27,10 +26,11 @@ from nnhal_service.front_workers.repository import RemoteRepository
 from nnhal_service.front_workers.sequenced_model import SequencedModel
 from nnhal_service.front_workers.shared_memory import RemoteSharedMemory
 from nnhal_service.front_workers.traces import RemoteTracer
-from nnhal_service.fronts import FrontBackends, grpc_front, http_front, instance_memory_of
 from nnhal_service.observability import RequestLog, RuntimeLogSettings, metrics_options
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.observability.traces.tracer import TraceRules
+from nnhal_service.protocol_servers import ServerBackends, grpc_server, http_server, instance_memory_of
+from nnhal_service.protocol_settings import guard_of, listener_of, repository_options, tls_of
 from nnhal_service.runtime.run.workers import Workers
 from nnhal_service.serving import Observer, RequestServer, ServingError, ServingLoop
 from nnhal_service.serving.history.ended_runs import EndedRun, EndedRuns, ProcessRuns
@@ -75,13 +75,13 @@ class RemoteRecorder:
     def take(self, run: EndedRun) -> EndedRun | None:
         """Hand a run to the framework; nothing of it is left here."""
         with suppress(ServingError):  # the framework is gone
-            self._framework.begin(RunDesk.keep, run)
+            self._framework.begin(FrameworkRuns.keep, run)
         return None
 
     def fell_back(self, model: str, devices: Sequence[str]) -> None:
         """Tell the framework of a fallback."""
         with suppress(ServingError):  # the framework is gone
-            self._framework.begin(RunDesk.fell_back, model, devices)
+            self._framework.begin(FrameworkRuns.fell_back, model, devices)
 
 
 class RemoteRates:
@@ -109,11 +109,11 @@ class FrontWorkerProcess:
         with ExitStack() as undo:
             duties = Workers(_MOST_DUTIES, "front-duty")
             undo.callback(duties.shutdown)
-            served: dict[type, ServedInterface] = {FrontDuties: ServedInterface(self, duties)}
+            served: dict[type, ServedInterface] = {WorkerDuties: ServedInterface(self, duties)}
             self._framework = Peer(channel_from(channel), served, lambda: None)
             undo.callback(self._framework.close)
             self._framework.start()
-            start = self._framework.ask(ModelDesk.start)
+            start = self._framework.ask(FrameworkModels.start)
             settings = start.settings
             configure_logs("front", settings.log_level, settings.log_json)
             self._log_settings = RuntimeLogSettings(settings.log_level)
@@ -133,7 +133,7 @@ class FrontWorkerProcess:
             self._instance_memory = instance_memory_of(budget)
             budget.tell_others = self._note_shortage
             budget.large_ended = FreedMemory(self._loop).note_end
-            backends = FrontBackends(
+            backends = ServerBackends(
                 start.server,
                 self._repository,
                 RemoteTraceSettings(self._framework),
@@ -146,13 +146,13 @@ class FrontWorkerProcess:
             )
             if settings.allow_grpc:
                 address = listener_of(settings, settings.grpc_host, settings.grpc_port).address
-                grpc = grpc_front(settings, backends, [address], start.directory, shares_ports=True)
+                grpc = grpc_server(settings, backends, [address], start.directory, shares_ports=True)
                 self._health = grpc.health
                 self._fronts.append(grpc)
             if settings.allow_http:
                 listener = listener_of(settings, settings.http_host, settings.http_port)
                 connections = numbers.number(HTTP_CONNECTIONS, start.column)
-                self._fronts.append(http_front(settings, backends, listener, connections))
+                self._fronts.append(http_server(settings, backends, listener, connections))
             self._undo = undo.pop_all()
 
     def __enter__(self) -> FrontWorkerProcess:
@@ -212,7 +212,7 @@ class FrontWorkerProcess:
                 self._must_report.clear()
                 if self._is_short:
                     self._is_short = False
-                    self._framework.ask(ModelDesk.reclaim)
+                    self._framework.ask(FrameworkModels.reclaim)
                 if self._repository.has_news:
                     self._repository.report()
 

@@ -13,7 +13,7 @@ from nnhal.link.channel import channel_from
 from nnhal.remote import RemoteRunChannel
 from nnhal.types import NO_DEADLINE, ErrorStatus, Memory, Priority
 from nnhal.types.layout import Dimensions
-from nnhal_service.front_workers.interfaces import BoundRunChannel, BoundVersion, ModelDesk, OpenedVersion
+from nnhal_service.front_workers.interfaces import BoundRunChannel, BoundVersion, FrameworkModels, OpenedVersion
 from nnhal_service.front_workers.peer import Peer
 from nnhal_service.runtime import OutputReport, PreparedPlan, RunReport, TensorBinding
 from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS
@@ -41,7 +41,7 @@ class RemoteModel:
         measure: bool,
         priority: Priority | None,
     ) -> RemoteBoundModel:
-        bound = self._framework.ask(ModelDesk.bind, self._lease, inputs, outputs, pools, measure, priority)
+        bound = self._framework.ask(FrameworkModels.bind, self._lease, inputs, outputs, pools, measure, priority)
         return RemoteBoundModel(self._framework, bound)
 
 
@@ -111,11 +111,11 @@ class RemoteBoundModel:
     def _run(self, deadline_ns: int, cancellation: Cancellation | None) -> RunReport:
         require_wanted(cancellation)
         lost_run_channel = self._is_direct and self.exchange is None
-        result = self._framework.begin(ModelDesk.run, self._binding, deadline_ns, lost_run_channel)
+        result = self._framework.begin(FrameworkModels.run, self._binding, deadline_ns, lost_run_channel)
 
         def cancel() -> None:
             with contextlib.suppress(ServingError):
-                self._framework.begin(ModelDesk.cancel, self._binding)
+                self._framework.begin(FrameworkModels.cancel, self._binding)
 
         if cancellation is not None:
             cancellation.on_cancel(cancel)
@@ -146,7 +146,7 @@ class RemoteBoundModel:
         """Release it, once; the lock stays taken, so that nothing runs any more."""
         self.disconnect()
         with contextlib.suppress(ServingError):  # the framework is gone, and released it
-            self._framework.ask(ModelDesk.unbind, self._binding, 0)
+            self._framework.ask(FrameworkModels.unbind, self._binding, 0)
 
 
 class RunChannelExchange:

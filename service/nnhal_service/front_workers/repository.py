@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from nnhal.inference.grpc_service_pb2 import ModelStatistics
 from nnhal.inference.model_config_pb2 import ModelConfig
-from nnhal_service.front_workers.interfaces import ModelDesk, OpenedVersion, WorkerCounts
+from nnhal_service.front_workers.interfaces import FrameworkModels, OpenedVersion, WorkerCounts
 from nnhal_service.front_workers.peer import Peer
 from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.repository import Lease, Opened
-from nnhal_service.repository.ready import ReadyVersion
+from nnhal_service.repository.ready_versions import ReadyVersion
 from nnhal_service.serving import ServingError
 from nnhal_service.serving.errors import draining
 from nnhal_service.serving.history.live_requests import LiveRequests
@@ -50,7 +50,7 @@ class RemoteRepository:
                 return kept.ready.lease()
             changes = self._changes
         while True:
-            opened = self._framework.ask(ModelDesk.open, name, version)
+            opened = self._framework.ask(FrameworkModels.open, name, version)
             with self._lock:
                 if changes == self._changes:
                     kept = self._keep(opened)
@@ -59,9 +59,9 @@ class RemoteRepository:
                     lease = kept.ready.lease()
                     break
                 changes = self._changes  # what was opened may be unloaded by now
-            self._framework.ask(ModelDesk.release, opened.lease)
+            self._framework.ask(FrameworkModels.release, opened.lease)
         if kept.lease != opened.lease:
-            self._framework.ask(ModelDesk.release, opened.lease)
+            self._framework.ask(FrameworkModels.release, opened.lease)
         return lease
 
     def drain(self, drain: bool) -> None:
@@ -151,7 +151,7 @@ class RemoteRepository:
         try:
             kept.ready.close(self._drain_seconds)
             self._report([kept])
-            self._framework.ask(ModelDesk.release, kept.lease)
+            self._framework.ask(FrameworkModels.release, kept.lease)
         except ServingError:  # the framework is gone, and this process ends
             return
 
@@ -162,7 +162,7 @@ class RemoteRepository:
             for kept in versions:
                 kept.told_oldest_ns = kept.server.live.oldest_ns
                 models[kept.lease] = (kept.server.take_counts(), kept.server.pending, kept.told_oldest_ns)
-            self._framework.ask(ModelDesk.count, WorkerCounts(models, self._metrics.take()))
+            self._framework.ask(FrameworkModels.count, WorkerCounts(models, self._metrics.take()))
 
 
 class _KeptVersion:

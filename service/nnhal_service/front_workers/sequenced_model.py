@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 
 from nnhal_service.front_workers.forwarded import ForwardedRequest, ForwardedResponse
-from nnhal_service.front_workers.interfaces import ModelDesk, OpenedVersion
+from nnhal_service.front_workers.interfaces import FrameworkModels, OpenedVersion
 from nnhal_service.front_workers.peer import Peer
 from nnhal_service.front_workers.remote_model import RemoteModel
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -57,13 +57,13 @@ class SequencedModel(RequestServer):
     async def _forward(self, request: InferenceRequest, client: str) -> ForwardedResponse:
         number = next(self._numbers)
         forwarded = await self._loop.compute(ForwardedRequest.of, request)
-        result = self._framework.begin(ModelDesk.infer, self._lease, number, forwarded, client)
+        result = self._framework.begin(FrameworkModels.infer, self._lease, number, forwarded, client)
         ended = self._loop.asyncio.create_future()
         self._loop.wait_for(lambda: self._take(result, ended), copy_context())
 
         def cancel() -> None:
             with suppress(ServingError):
-                self._framework.begin(ModelDesk.cancel_request, number)
+                self._framework.begin(FrameworkModels.cancel_request, number)
 
         request.cancellation.on_cancel(cancel)
         try:

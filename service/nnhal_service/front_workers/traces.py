@@ -17,7 +17,7 @@ from nnhal_service.observability.traces.tracer import TraceReservation, TraceRul
 from nnhal_service.serving import Executed, Finished, InferenceRequest, ServingError
 
 
-class TraceDesk(Protocol):
+class FrameworkTraces(Protocol):
     """What the framework's process does for the traces of one front worker."""
 
     def reserve(self, model_name: str) -> int:
@@ -28,7 +28,7 @@ class TraceDesk(Protocol):
 
 
 class WorkerTraces:
-    """The TraceDesk of one front worker. Safe to use from several threads."""
+    """The FrameworkTraces of one front worker. Safe to use from several threads."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -107,7 +107,7 @@ class RemoteTracer:
         _current.set(None)
         trace = request_trace(0, finished, sample.parent, tensor_traces(finished) if sample.with_tensors else ())
         with suppress(ServingError):  # the framework is gone
-            self._framework.begin(TraceDesk.take, trace, sample.reservation, sample.is_exported)
+            self._framework.begin(FrameworkTraces.take, trace, sample.reservation, sample.is_exported)
 
     def _reserve(self, model_name: str, config: TraceConfig) -> int:
         name = model_name if model_name in self._rules.models else ""
@@ -120,7 +120,7 @@ class RemoteTracer:
         if choice.seen % config.rate:
             return 0
         try:
-            reservation = self._framework.ask(TraceDesk.reserve, model_name)
+            reservation = self._framework.ask(FrameworkTraces.reserve, model_name)
         except ServingError:  # the framework is gone
             return 0
         choice.is_over = not reservation

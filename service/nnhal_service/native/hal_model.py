@@ -16,7 +16,7 @@ from nnhal.types.layout import ELEMENT_TYPES
 from nnhal.v1 import model_pb2
 from nnhal.validation import validate_dimensions, validate_model
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
-from nnhal_service.native.trailing import without_trailing_defaults
+from nnhal_service.native.omitted_arguments import without_trailing_defaults
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from nnhal_hosting.logs import SHOWN, levels_from, show_logs
 from nnhal_hosting.sessions import Ownership
 from nnhal_service.native.session import Intake, NativeSession, NativeSessions, SessionBinding
 from nnhal_service.operating.executions import FrameworkExecutions
-from nnhal_service.operating.fronts import OperatedFronts
 from nnhal_service.operating.memories import buffers_of, bytes_of_buffer, pools_of
+from nnhal_service.operating.model_server import OperatedModelServer
 from nnhal_service.runtime.devices.notes import Note
 from nnhal_service.runtime.memory.domains import AllocatedMemory
 from nnhal_service.runtime.run.launched_run import LaunchedRun
@@ -29,7 +29,7 @@ class FrameworkAdministration:
         executions: FrameworkExecutions,
         records: ServingMonitor,
         note: Note,
-        fronts: OperatedFronts | None = None,
+        fronts: OperatedModelServer | None = None,
         set_level: Callable[[str], object] | None = None,
     ) -> None:
         """``intake`` is that of native clients, ``fronts`` are those of the protocol. ``note`` is told of draining.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nnhal.clock import boottime_shift
 from nnhal.errors import invalid_argument
 from nnhal.types import Priority
 from nnhal.v1 import admin_pb2 as wire
 from nnhal.v1 import types_pb2
-from nnhal_hosting.clocks import boottime_shift
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.operating.run_history import NamedRequest, RunHistory
 from nnhal_service.runtime.context.run_state import RunInFlight

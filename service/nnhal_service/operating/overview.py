@@ -16,7 +16,7 @@ from nnhal_hosting.rpc import answers
 from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.operating.direct_runs import DirectRunCounter
 from nnhal_service.operating.events import FrameworkEvents
-from nnhal_service.operating.fronts import OperatedFronts
+from nnhal_service.operating.model_server import OperatedModelServer
 from nnhal_service.operating.targets import ModelsInUse
 from nnhal_service.repository import ModelIndex
 from nnhal_service.repository.entry import ModelState
@@ -36,7 +36,7 @@ class OperatedOverview:
     _events: FrameworkEvents
     _models_in_use: ModelsInUse
     _direct_runs: DirectRunCounter
-    _fronts: OperatedFronts | None
+    _fronts: OperatedModelServer | None
 
     @answers
     def GetFramework(
@@ -111,11 +111,11 @@ def counts_to_wire(counts: RequestCounts) -> wire.ModelCounts:
     )
 
 
-def _states(fronts: OperatedFronts) -> Iterator[wire.ServedModelState]:
+def _states(fronts: OperatedModelServer) -> Iterator[wire.ServedModelState]:
     return (_state_of(fronts, row) for row in with_pauses(fronts.repository.index(), 16))
 
 
-def _state_of(fronts: OperatedFronts, row: ModelIndex) -> wire.ServedModelState:
+def _state_of(fronts: OperatedModelServer, row: ModelIndex) -> wire.ServedModelState:
     """A version of a model; what only a version that serves has is left out if it does not serve by now."""
     state = wire.ServedModelState(name=row.name, version=row.version, state=row.state.value, reason=row.reason)
     served = _served(fronts, row)
@@ -131,7 +131,7 @@ def _state_of(fronts: OperatedFronts, row: ModelIndex) -> wire.ServedModelState:
     return state
 
 
-def _served(fronts: OperatedFronts, row: ModelIndex) -> ServedModel | None:
+def _served(fronts: OperatedModelServer, row: ModelIndex) -> ServedModel | None:
     if row.state is not ModelState.READY:
         return None
     with suppress(ServingError), fronts.repository.model(row.name, row.version) as lease:

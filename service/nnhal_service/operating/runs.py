@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import grpc
 
+from nnhal.clock import boottime_shift
 from nnhal.errors import invalid_argument
 from nnhal.v1 import framework_admin_pb2 as wire
 from nnhal_hosting.admin.guard import OperatorGuard
-from nnhal_hosting.clocks import boottime_shift
 from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import report_to_wire

@@ -15,7 +15,7 @@ from nnhal_service.operating.direct_runs import DirectRunCounter
 from nnhal_service.operating.events import FrameworkEvents
 from nnhal_service.operating.executions import FrameworkExecutions
 from nnhal_service.operating.fleet import OperatedFleet
-from nnhal_service.operating.fronts import OperatedFronts
+from nnhal_service.operating.model_server import OperatedModelServer
 from nnhal_service.operating.models import OperatedModels
 from nnhal_service.operating.overview import OperatedOverview
 from nnhal_service.operating.plans import OperatedPlans
@@ -46,7 +46,7 @@ class FrameworkAdminServicer(
         targets: PlanTargets,
         history: RunHistory,
         executions: FrameworkExecutions,
-        fronts: OperatedFronts | None = None,
+        fronts: OperatedModelServer | None = None,
     ) -> None:
         """``guard`` tells operators from clients. ``fronts`` are those of the protocol, None without a repository."""
         self._guard = guard
@@ -77,7 +77,7 @@ def serve_framework_operators(
     intake: Intake,
     records: ServingMonitor,
     events: FrameworkEvents,
-    fronts: OperatedFronts | None,
+    fronts: OperatedModelServer | None,
     set_level: Callable[[str], object] | None,
 ) -> None:
     """Serve AdminService and FrameworkAdminService at the framework's own socket.

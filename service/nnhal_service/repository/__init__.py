@@ -3,7 +3,7 @@
 from nnhal_service.repository.entry import ModelIndex, ModelState
 from nnhal_service.repository.opening import Opener
 from nnhal_service.repository.options import ControlMode, RepositoryOptions
-from nnhal_service.repository.ready import Lease, Open, Opened, Servable, Serve
+from nnhal_service.repository.ready_versions import Lease, Open, Opened, Servable, Serve
 from nnhal_service.repository.repository import Repository
 
 __all__ = [

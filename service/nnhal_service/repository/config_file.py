@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from google.protobuf import json_format, text_format
 
 from nnhal.inference import model_config_pb2 as wire
-from nnhal_service.repository.bounds import require_bounds, require_length
+from nnhal_service.repository.config_bounds import require_bounds, require_length
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.serving.errors import ErrorKind, ServingError
 

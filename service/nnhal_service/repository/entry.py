@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, NamedTuple
 
-from nnhal_service.repository.ready import Lease, ReadyVersion, S
+from nnhal_service.repository.ready_versions import Lease, ReadyVersion, S
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 

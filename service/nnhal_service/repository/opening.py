@@ -18,7 +18,7 @@ from nnhal_service.partition import PlacementError
 from nnhal_service.repository.completion import complete, seen_by_clients
 from nnhal_service.repository.names import is_file_name
 from nnhal_service.repository.parameters import placement_parameters
-from nnhal_service.repository.ready import Opened, S, Serve
+from nnhal_service.repository.ready_versions import Opened, S, Serve
 from nnhal_service.repository.sequences import complete_sequences, state_pairs, without_controls
 from nnhal_service.repository.serving_config import serving_config_of
 from nnhal_service.repository.source import ModelSource

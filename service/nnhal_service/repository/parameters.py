@@ -16,7 +16,7 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference
 from nnhal.whole_numbers import whole_number
 from nnhal_service.partition import PIN_FORMS, Fallback, Options, Pin, Strategy
-from nnhal_service.repository.bounds import MOST_SEQUENCES
+from nnhal_service.repository.config_bounds import MOST_SEQUENCES
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _PREFIX = "nnhal."

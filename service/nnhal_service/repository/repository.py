@@ -24,7 +24,7 @@ from nnhal_service.repository.layout import (
 from nnhal_service.repository.limits import VersionLimit
 from nnhal_service.repository.names import require_model_name, version_of
 from nnhal_service.repository.options import ALL, ControlMode, RepositoryOptions
-from nnhal_service.repository.ready import Lease, Open, ReadyVersion, Reopen, S
+from nnhal_service.repository.ready_versions import Lease, Open, ReadyVersion, Reopen, S
 from nnhal_service.repository.source import GivenSource, ModelSource
 from nnhal_service.serving.errors import ErrorKind, ServingError
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from nnhal.inference import model_config_pb2 as wire
-from nnhal_service.repository.bounds import MOST_INSTANCES
+from nnhal_service.repository.config_bounds import MOST_INSTANCES
 from nnhal_service.repository.names import is_file_name
 from nnhal_service.repository.sequences import sequencing_of
 from nnhal_service.repository.source import ModelSource

@@ -32,9 +32,8 @@ from nnhal_devices.driver import DriverOptions
 from nnhal_devices.host.sessions.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.sessions.models import ValidModel
 from nnhal_devices.host.settings import DeviceSettings
-from nnhal_devices.host.wire.constants import KeptConstants, Uploads
+from nnhal_devices.host.wire.constants import ConstantPacks, KeptConstants, MissingConstantsError, Uploads
 from nnhal_devices.host.wire.limits import SessionBudget, WireLimits
-from nnhal_devices.host.wire.packs import ConstantPacks, MissingConstantsError
 from nnhal_devices.registry import create_driver
 from tests.fuzz.mutators.messages import MessageMutator
 from tests.fuzz.target import FuzzTarget

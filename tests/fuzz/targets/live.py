@@ -31,7 +31,7 @@ from tests.fuzz.targets import target
 from tests.fuzz.targets.links import talk
 from tests.process.test_extremes import METHODS
 from tests.support.bystanders import bystander
-from tests.support.front_door import devices, front_door
+from tests.support.model_server import devices, model_server
 from tests.support.processes import device_process
 from tests.support.repositories import write
 from tests.support.resources import Resources, resident_bytes, resources_of
@@ -155,7 +155,7 @@ class _LiveFramework(_Process):
         super().__init__()
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
         write(folder, _MODEL, {"1/model.onnx": identity_file("FP32")})
-        self._served = self.stack.enter_context(front_door(self.stack.enter_context(devices()), folder))
+        self._served = self.stack.enter_context(model_server(self.stack.enter_context(devices()), folder))
         self.pid = self._served.pid
         self._channel = self.stack.enter_context(grpc.insecure_channel(self._served.grpc))
         self._infer = in_bytes(self._channel, "ModelInfer")

@@ -12,7 +12,7 @@ from nnhal.inference.model_config_pb2 import ModelConfig
 from nnhal.link import channel_pair
 from nnhal.link.channel import channel_from
 from nnhal.types import Priority
-from nnhal_service.front_workers.interfaces import ModelDesk, OpenedVersion, WorkerCounts
+from nnhal_service.front_workers.interfaces import FrameworkModels, OpenedVersion, WorkerCounts
 from nnhal_service.front_workers.peer import Peer, ServedInterface
 from nnhal_service.front_workers.remote_model import RemoteModel
 from nnhal_service.front_workers.repository import RemoteRepository
@@ -24,7 +24,7 @@ from tests.support.serving import shared_loop
 from tests.support.waiting import wait_until
 
 
-class Desk:
+class HoldingFramework:
     """A framework with one model, of which one version serves."""
 
     def __init__(self) -> None:
@@ -50,16 +50,16 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def holding() -> HoldingFramework:
+    return HoldingFramework()
 
 
 @pytest.fixture
-def repository(desk: Desk) -> Iterator[RemoteRepository]:
+def repository(holding: HoldingFramework) -> Iterator[RemoteRepository]:
     channel, theirs = channel_pair()
     gone = [threading.Event(), threading.Event()]
     with ThreadPoolExecutor(4) as executor:
-        framework = Peer(channel, {ModelDesk: ServedInterface(desk, executor)}, gone[0].set)
+        framework = Peer(channel, {FrameworkModels: ServedInterface(holding, executor)}, gone[0].set)
         worker = Peer(channel_from(theirs), {}, gone[1].set)
         framework.start()
         worker.start()
@@ -71,54 +71,56 @@ def repository(desk: Desk) -> Iterator[RemoteRepository]:
         found = RemoteRepository(worker, serve, RequestMetrics(MetricsOptions()), 30)
         yield found
         found.close()
-        assert desk.held == {}
+        assert holding.held == {}
         worker.close()
         for end in gone:
             assert end.wait(30)
 
 
-def test_a_version_is_opened_once(desk: Desk, repository: RemoteRepository) -> None:
+def test_a_version_is_opened_once(holding: HoldingFramework, repository: RemoteRepository) -> None:
     for _ in range(3):
         for version in ("", "1"):
             with repository.model("m", version) as lease:
                 assert lease.version == "1"
-    assert desk.opened == ["", "1"]
-    assert list(desk.held) == [1]
+    assert holding.opened == ["", "1"]
+    assert list(holding.held) == [1]
 
 
-def test_other_spellings_of_a_version_are_not_kept(desk: Desk, repository: RemoteRepository) -> None:
+def test_other_spellings_of_a_version_are_not_kept(holding: HoldingFramework, repository: RemoteRepository) -> None:
     for _ in range(2):
         repository.model("m", "01").release()
-    assert desk.opened == ["01", "01"]
+    assert holding.opened == ["01", "01"]
 
 
 def test_a_version_that_no_longer_serves_is_released_when_its_requests_have_ended(
-    desk: Desk, repository: RemoteRepository
+    holding: HoldingFramework, repository: RemoteRepository
 ) -> None:
     with repository.model("m", "") as old:
-        desk.serial = 2
+        holding.serial = 2
         repository.changed("m", {2})
         with repository.model("m", "") as new:
             assert (old.version, new.version) == ("1", "2")
-        assert sorted(desk.held.values()) == [1, 2]
-    wait_until(lambda: list(desk.held.values()) == [2], "the old version is released")
+        assert sorted(holding.held.values()) == [1, 2]
+    wait_until(lambda: list(holding.held.values()) == [2], "the old version is released")
 
 
-def test_a_version_that_stays_is_kept(desk: Desk, repository: RemoteRepository) -> None:
+def test_a_version_that_stays_is_kept(holding: HoldingFramework, repository: RemoteRepository) -> None:
     repository.model("m", "").release()
     repository.changed("m", {1, 2})
     with repository.model("m", "") as lease:
         assert lease.version == "1"
-    assert list(desk.held) == [1]
+    assert list(holding.held) == [1]
 
 
-def test_a_version_that_stops_serving_while_it_is_opened_is_not_used(desk: Desk, repository: RemoteRepository) -> None:
+def test_a_version_that_stops_serving_while_it_is_opened_is_not_used(
+    holding: HoldingFramework, repository: RemoteRepository
+) -> None:
     def unload() -> None:
-        desk.before_answer = lambda: None
-        desk.serial = 2
+        holding.before_answer = lambda: None
+        holding.serial = 2
         repository.changed("m", {2})
 
-    desk.before_answer = unload
+    holding.before_answer = unload
     with repository.model("m", "") as lease:
         assert lease.version == "2"
-    assert list(desk.held.values()) == [2]
+    assert list(holding.held.values()) == [2]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.inference import model_config_pb2 as wire
-from nnhal_service.repository.bounds import BOUNDS
 from nnhal_service.repository.completion import complete
+from nnhal_service.repository.config_bounds import BOUNDS
 from nnhal_service.repository.config_file import config_from_json, read_config
 from nnhal_service.repository.layout import chosen_versions
 from nnhal_service.repository.parameters import placement_parameters

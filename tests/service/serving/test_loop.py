@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -34,3 +35,27 @@ def test_a_loop_that_ends_leaves_no_thread_behind() -> None:
         loop.submit(asyncio.sleep(3600))
         assert threads() >= {"serving-loop"}
     assert threads() == set()
+
+
+def test_no_more_is_computed_at_a_time_than_the_loop_has_threads() -> None:
+    both, may_end = threading.Barrier(3), threading.Event()
+
+    def hold() -> None:
+        both.wait(30)
+        may_end.wait(30)
+
+    with ServingLoop(2) as loop:
+
+        async def compute(work: Callable[[], object]) -> None:
+            await loop.compute(work)
+
+        held = [loop.submit(compute(hold)) for _ in range(2)]
+        both.wait(30)
+        begun = threading.Event()
+        third = loop.submit(compute(begun.set))
+        loop.run(asyncio.sleep(0))
+        assert not begun.is_set()
+        may_end.set()
+        for done in (*held, third):
+            done.result(30)
+        assert begun.is_set()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 from tests.support.repositories import onnx_file, write
 from tests.support.soak.misbehaving import COMING
 

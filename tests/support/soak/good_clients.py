@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import tritonclient.grpc
 
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 from tests.support.tritonclients import Triton
 
 SIDE = 96

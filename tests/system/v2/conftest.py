@@ -8,7 +8,7 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.served_models import write_models
 from tests.support.tritonclients import Triton
 
@@ -17,7 +17,7 @@ from tests.support.tritonclients import Triton
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A framework with all the models, where clients may have shared memory."""
     repository = write_models(tmp_path_factory.mktemp("repository"))
-    with front_door(device_processes, repository, "--allow-client-shm") as process:
+    with model_server(device_processes, repository, "--allow-client-shm") as process:
         yield process
 
 

@@ -23,7 +23,7 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from tests.support.certificates import Pair, authority, signed
-from tests.support.front_door import Devices, Served, addresses, arguments, front_door
+from tests.support.model_server import Devices, Served, addresses, arguments, model_server
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.tokens import bearer, token_file
 from tests.support.tritonclients import Triton, input_of, status_of
@@ -61,7 +61,7 @@ def refused(call: Callable[[], object]) -> str:
 @pytest.fixture(scope="module")
 def closed(device_processes: Devices, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server that wants tokens."""
-    with front_door(
+    with model_server(
         device_processes,
         repository,
         "--tokens",
@@ -152,7 +152,7 @@ def test_no_path_leads_around_the_guard(closed: Served, path: str) -> None:
 
 
 def test_whoever_calls_too_often_is_told_to_come_later(device_processes: Devices, repository: Path) -> None:
-    with front_door(device_processes, repository, "--rate-limit", "5") as limited:
+    with model_server(device_processes, repository, "--rate-limit", "5") as limited:
         for name, api in APIS.items():
             with Triton(name, api, getattr(limited, name)) as triton:
                 statuses = []
@@ -169,7 +169,7 @@ def test_whoever_begins_a_request_and_does_not_go_on_is_not_waited_for(
     device_processes: Devices, repository: Path
 ) -> None:
     options = ("--http-stalled-secs", "0.5", "--http-idle-secs", "2", "--http-max-connections", "3")
-    with front_door(device_processes, repository, *options) as impatient, ExitStack() as stack:
+    with model_server(device_processes, repository, *options) as impatient, ExitStack() as stack:
         for name in ("http", "metrics"):
             host, _, port = addresses(impatient.child)[name].rpartition(":")
             held = [stack.enter_context(socket.create_connection((host, int(port)), 60)) for _ in range(3)]
@@ -185,7 +185,7 @@ def test_a_page_of_a_stranger_is_refused_whatever_its_name_has_come_to_mean(
     device_processes: Devices, repository: Path, workers: str
 ) -> None:
     options = ("--front-workers", workers, "--allowed-host", "npu.example")
-    with front_door(device_processes, repository, *options) as served, httpx.Client() as browser:
+    with model_server(device_processes, repository, *options) as served, httpx.Client() as browser:
         port, load = served.port, f"http://{served.http}/v2/repository/models/tanh/load"
         for host in ("evil.example", f"evil.example:{port}"):
             answer = browser.post(load, headers={"Host": host, "Origin": f"http://{host}"})
@@ -207,7 +207,7 @@ def test_tls(device_processes: Devices, repository: Path, authorities: tuple[Pat
     folder, known, stranger = authorities
     mine = signed(folder, "server", known)
     options = ("--tls-certificate", str(mine.certificate), "--tls-key", str(mine.key))
-    with front_door(device_processes, repository, *options) as secure:
+    with model_server(device_processes, repository, *options) as secure:
         speaks_tls(secure, known)
         assert not gets_in_by_grpc(secure, stranger.certificate)
         assert not gets_in_by_http(secure, ssl.create_default_context(cafile=stranger.certificate))
@@ -238,7 +238,9 @@ def test_mutual_tls(device_processes: Devices, repository: Path, authorities: tu
         signed(folder, name, by) for name, by in (("server2", known), ("client", known), ("other", stranger))
     )
     options = ("--tls-certificate", str(mine.certificate), "--tls-key", str(mine.key))
-    with front_door(device_processes, repository, *options, "--tls-client-authority", str(known.certificate)) as secure:
+    with model_server(
+        device_processes, repository, *options, "--tls-client-authority", str(known.certificate)
+    ) as secure:
         context = ssl.create_default_context(cafile=known.certificate)
         assert not gets_in_by_grpc(secure, known.certificate)
         assert not gets_in_by_http(secure, context)
@@ -300,7 +302,7 @@ def test_settings_that_are_not_safe_or_not_right_are_refused_at_the_start(
 
 
 def test_insecure_says_that_it_is_meant(device_processes: Devices, repository: Path) -> None:
-    with front_door(device_processes, repository, "--http-host", "0.0.0.0", "--insecure") as open_to_all:
+    with model_server(device_processes, repository, "--http-host", "0.0.0.0", "--insecure") as open_to_all:
         port = open_to_all.port
         live = f"http://127.0.0.1:{port}/v2/health/live"
         assert httpx.get(live).json() == {"live": True}

@@ -15,8 +15,8 @@ import tritonclient.http
 from onnx import helper
 from tritonclient.utils import InferenceServerException
 
-from tests.support.front_door import Devices, Served, front_door
 from tests.support.front_workers import workers_of
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.resources import forget_peak, peak_bytes
@@ -41,7 +41,7 @@ def limited(
     tiled = onnx_model([helper.make_node("Tile", ["x", "r"], ["y"])], {"x": (1, 8)}, ["y"], {"r": np.array([TILES, 1])})
     write(repository, "tiled", {"1/model.onnx": tiled.SerializeToString()})
     options = ("--allow-client-shm", "--request-memory", str(BUDGET), "--front-workers", request.param)
-    with front_door(device_processes, repository, *options) as served:
+    with model_server(device_processes, repository, *options) as served:
         yield served
 
 

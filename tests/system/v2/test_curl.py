@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 from tests.support.repositories import onnx_file
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")

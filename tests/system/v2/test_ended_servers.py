@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nnhal.admin import EXIT_STATUS
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import Child
-from tests.support.front_door import Devices, Served, addresses, arguments, front_door
+from tests.support.model_server import Devices, Served, addresses, arguments, model_server
 from tests.support.raw_http2 import answer, connected, headers_of, opened
 from tests.support.repositories import onnx_file, write
 from tests.support.waiting import wait_until
@@ -59,7 +59,7 @@ def test_the_process_ends_with_its_server(device_processes: Devices, repository:
 
 @pytest.mark.parametrize("options", [(), ("--front-workers", "2")], ids=["one process", "front workers"])
 def test_a_bad_path_ends_no_server(device_processes: Devices, repository: Path, options: tuple[str, ...]) -> None:
-    with front_door(device_processes, repository, *options) as served:
+    with model_server(device_processes, repository, *options) as served:
         for address in listeners(served):
             for _ in range(4):  # to each front worker
                 assert b"no such method" in send_bad_path(address)

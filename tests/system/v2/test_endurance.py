@@ -15,7 +15,7 @@ import tritonclient.grpc
 
 from tests.support import soak
 from tests.support.caching import held_under
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.resources import Resources, resident_bytes, resources_of, threads_of
 from tests.support.served_models import write_models
@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 2 * SECONDS)]
 @pytest.fixture
 def fresh(device_processes: Devices, tmp_path: Path) -> Iterator[Served]:
     """A framework that nobody has used."""
-    with front_door(device_processes, write_models(tmp_path), "--allow-client-shm") as process:
+    with model_server(device_processes, write_models(tmp_path), "--allow-client-shm") as process:
         yield process
 
 

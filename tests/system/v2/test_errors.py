@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 from tests.support.repositories import numbers, write
 from tests.support.tritonclients import Triton, status_of
 

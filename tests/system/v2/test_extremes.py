@@ -15,8 +15,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nnhal.inference import grpc_service_pb2 as wire
 from tests.support.extremes import extremes
-from tests.support.front_door import Devices, Served, front_door
 from tests.support.json_extremes import json_extremes
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.plain_words import require_plain
 from tests.support.process_limits import memory_limit, peak_bytes
 from tests.support.served_models import write_models
@@ -82,7 +82,7 @@ def abused(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     """A framework that may not have much memory, and serves at the end."""
     repository = write_models(tmp_path_factory.mktemp("repository"))
     with (
-        front_door(device_processes, repository, "--allow-client-shm") as served,
+        model_server(device_processes, repository, "--allow-client-shm") as served,
         memory_limit(SPARE, served.pid),
     ):
         before = peak_bytes(served.pid)

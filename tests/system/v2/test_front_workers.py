@@ -26,8 +26,8 @@ from nnhal.remote.admin import FrameworkAdmin
 from nnhal_service.serving import ErrorKind
 from nnhal_service.v2.http.statuses import STATUS
 from tests.support.certificates import authority, signed
-from tests.support.front_door import Devices, Served, addresses, devices, front_door
 from tests.support.front_workers import Connection, each, refuses, workers_of
+from tests.support.model_server import Devices, Served, addresses, devices, model_server
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.resources import Resources, resources_of
@@ -51,7 +51,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, repository: Path) -> Iterator[Served]:
-    with front_door(device_processes, repository, *WORKERS, "--allow-client-shm") as process:
+    with model_server(device_processes, repository, *WORKERS, "--allow-client-shm") as process:
         yield process
 
 
@@ -269,7 +269,7 @@ def has_moved(connection: Connection) -> bool:
 
 
 def test_a_device_that_dies_is_replaced_by_the_cpu(repository: Path) -> None:
-    with devices() as over, front_door(over, repository, *WORKERS) as process, ExitStack() as stack:
+    with devices() as over, model_server(over, repository, *WORKERS) as process, ExitStack() as stack:
         connections = stack.enter_context(each(process))
         for connection in connections.values():
             assert connection.infer()[1]["parameters"]["nnhal_devices"] == "cpu_acc:1"
@@ -283,7 +283,7 @@ def test_a_device_that_dies_is_replaced_by_the_cpu(repository: Path) -> None:
 
 
 def test_the_workers_of_a_framework_that_is_killed_end(device_processes: Devices, repository: Path) -> None:
-    with front_door(device_processes, repository, *WORKERS) as process:
+    with model_server(device_processes, repository, *WORKERS) as process:
         workers = workers_of(process.child)
         assert len(workers) == 2
         os.kill(process.pid, signal.SIGKILL)
@@ -293,7 +293,7 @@ def test_the_workers_of_a_framework_that_is_killed_end(device_processes: Devices
 
 
 def test_an_orderly_end_ends_the_workers(device_processes: Devices, repository: Path) -> None:
-    with front_door(device_processes, repository, *WORKERS) as process:
+    with model_server(device_processes, repository, *WORKERS) as process:
         workers = workers_of(process.child)
         assert process.child.stop() == 0
         for pid in workers:
@@ -302,11 +302,11 @@ def test_an_orderly_end_ends_the_workers(device_processes: Devices, repository: 
 
 
 def test_a_port_that_another_server_shares_is_refused(device_processes: Devices, repository: Path) -> None:
-    with front_door(device_processes, repository, *WORKERS) as process:
+    with model_server(device_processes, repository, *WORKERS) as process:
         port = str(process.port)
         with (
             pytest.raises(Exception, match="in use"),
-            front_door(device_processes, repository, *WORKERS, "--http-port", port),
+            model_server(device_processes, repository, *WORKERS, "--http-port", port),
         ):
             raise AssertionError("it serves")
 
@@ -323,7 +323,7 @@ def split(repository: Path) -> Path:
 
 def test_a_plan_of_several_steps_and_a_measured_run(device_processes: Devices, split: Path, tmp_path: Path) -> None:
     traces = ("--trace-directory", str(tmp_path), "--trace-config", "trace_file=all.json")
-    with front_door(device_processes, split, *WORKERS, *traces) as process, each(process) as connections:
+    with model_server(device_processes, split, *WORKERS, *traces) as process, each(process) as connections:
         first, second = connections.values()
         expected = -np.tanh(numbers()).reshape(-1)
 
@@ -348,7 +348,7 @@ def has_said(process: Served, text: str) -> bool:
 
 
 def test_what_is_logged_is_changed_for_all_workers(device_processes: Devices, repository: Path) -> None:
-    with front_door(device_processes, repository, *WORKERS) as process, each(process) as connections:
+    with model_server(device_processes, repository, *WORKERS) as process, each(process) as connections:
         first, second = connections.values()
         assert first.ask("/v2/logging", {"log_verbose_level": 1})[1]["log_verbose_level"] == 1
         assert second.ask("/v2/logging")[1]["log_verbose_level"] == 1
@@ -366,7 +366,7 @@ def test_every_worker_speaks_tls(device_processes: Devices, repository: Path, tm
     known = authority(tmp_path, "known")
     mine = signed(tmp_path, "server", known)
     options = ("--tls-certificate", str(mine.certificate), "--tls-key", str(mine.key))
-    with front_door(device_processes, repository, *WORKERS, *options) as secure:
+    with model_server(device_processes, repository, *WORKERS, *options) as secure:
         context = ssl.create_default_context(cafile=known.certificate)
         for _ in range(8):
             with httpx.Client(base_url=f"https://{secure.http}", verify=context) as client:
@@ -380,7 +380,7 @@ def test_tokens_rates_and_limits_are_one_for_all_workers(
 ) -> None:
     tokens = str(token_file(tmp_path, ci="infer", boss="admin"))
     limits = ("--tokens", tokens, "--rate-limit", "8", "--http-max-connections", "6")
-    with front_door(device_processes, repository, *WORKERS, *limits) as process, ExitStack() as stack:
+    with model_server(device_processes, repository, *WORKERS, *limits) as process, ExitStack() as stack:
         connections = list(stack.enter_context(each(process)).values())
         for connection in connections:
             assert connection.infer()[0] == 401

@@ -17,7 +17,7 @@ import tritonclient.http
 from google.protobuf.message_factory import GetMessageClass
 
 from tests.service.v2.grpc.test_fuzz import WORDS
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.random_messages import fill
 from tests.support.repositories import numbers
 from tests.support.served_models import echo, write_models
@@ -51,7 +51,7 @@ def fuzzed(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     """A framework of its own: among what is made up are loading, unloading and settings."""
     repository = write_models(tmp_path_factory.mktemp("repository"))
     options = ("--allow-client-shm", "--http-max-input-size", "100000")
-    with front_door(device_processes, repository, *options) as process:
+    with model_server(device_processes, repository, *options) as process:
         yield process
 
 

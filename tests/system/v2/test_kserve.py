@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 
 SCRIPT = Path(__file__).parents[2] / "peers/kserve_client.py"
 PYTHON = os.environ.get("NNHAL_KSERVE", "")

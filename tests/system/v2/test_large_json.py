@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.resources import forget_peak, peak_bytes
 
@@ -30,7 +30,7 @@ def limited(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory)
     """A server whose requests may hold little."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file()})
-    with front_door(device_processes, repository, "--request-memory", str(BUDGET)) as served:
+    with model_server(device_processes, repository, "--request-memory", str(BUDGET)) as served:
         with httpx.Client(base_url=f"http://{served.http}") as client:
             assert client.post(INFER, json=SMALL).status_code == 200
         yield served

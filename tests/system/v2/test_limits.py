@@ -20,7 +20,7 @@ from tritonclient.utils import InferenceServerException
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal_client import connect
-from tests.support.front_door import Devices, Served, arguments, front_door
+from tests.support.model_server import Devices, Served, arguments, model_server
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.tritonclients import Triton, status_of
 from tests.support.waiting import wait_until
@@ -43,7 +43,7 @@ def limited(device_processes: Devices, repository: Path) -> Iterator[Served]:
     """A server that has one model loaded and may have one."""
     (repository / "two").rename(repository.parent / "two")
     options = ("--max-models", "1", "--request-memory", str(MEMORY))
-    with front_door(device_processes, repository, *options) as served:
+    with model_server(device_processes, repository, *options) as served:
         (repository.parent / "two").rename(repository / "two")
         yield served
 

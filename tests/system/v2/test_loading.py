@@ -11,8 +11,8 @@ import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import Child
-from tests.support.front_door import Devices, arguments
 from tests.support.held_device import NAME, held_device
+from tests.support.model_server import Devices, arguments
 from tests.support.processes import WARM
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.waiting import wait_until

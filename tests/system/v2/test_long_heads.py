@@ -12,8 +12,8 @@ import pytest
 
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_hosting.supervision import Child
-from tests.support.front_door import Devices, Served, addresses, front_door
 from tests.support.long_heads import LONG_HEADS, answer_to
+from tests.support.model_server import Devices, Served, addresses, model_server
 from tests.support.processes import WARM
 from tests.support.repositories import onnx_file, write
 from tests.support.resources import forget_peak, peak_bytes
@@ -30,7 +30,7 @@ def fronted(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory)
     """A server with front workers: its own process serves metrics, and they the protocol."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file()})
-    with front_door(device_processes, repository, "--front-workers", "2") as served:
+    with model_server(device_processes, repository, "--front-workers", "2") as served:
         yield served
 
 

@@ -12,7 +12,7 @@ from schemathesis.core.failures import FailureGroup
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 from tests.support.repositories import numbers
 from tests.support.tritonclients import Triton
 

@@ -9,8 +9,8 @@ import pytest
 
 from nnhal.remote.admin import FrameworkAdmin
 from nnhal.v1 import admin_pb2
-from tests.support.front_door import Devices, Served, front_door
 from tests.support.front_workers import Connection, each
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.operated import Beside, operator_of
 from tests.support.repositories import onnx_file, write
 from tests.support.waiting import settled, wait_until
@@ -25,7 +25,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
     repository = tmp_path_factory.mktemp("operated")
     write(repository, "tanh", {"1/model.onnx": onnx_file()})
     write(repository, "waits", {"1/model.onnx": onnx_file(), "config.pbtxt": WAITS})
-    with front_door(device_processes, repository, "--front-workers", "2") as process:
+    with model_server(device_processes, repository, "--front-workers", "2") as process:
         yield process
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 
 PROGRAM = Path(os.environ.get("NNHAL_PERF_ANALYZER", ""))
 CANNOT_START = 127

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.repositories import onnx_file, write
 from tests.support.resources import forget_peak, peak_bytes
 
@@ -25,7 +25,7 @@ CONNECTIONS = 4
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("small")
     write(folder, "tanh", {"1/model.onnx": onnx_file()})
-    with front_door(device_processes, folder, "--request-memory", str(REQUEST_MEMORY)) as process:
+    with model_server(device_processes, folder, "--request-memory", str(REQUEST_MEMORY)) as process:
         yield process
 
 

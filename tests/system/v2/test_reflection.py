@@ -13,7 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 
 SERVICE = "inference.GRPCInferenceService"
 SERVING = health_pb2.HealthCheckResponse.SERVING

@@ -16,7 +16,7 @@ import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException
 
 from nnhal.arrays import Array
-from tests.support.front_door import Devices, Served
+from tests.support.model_server import Devices, Served
 from tests.support.tritonclients import Triton, status_of
 from tests.support.waiting import wait_until
 

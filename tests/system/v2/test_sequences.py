@@ -25,7 +25,7 @@ from tritonclient.utils import InferenceServerException
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal_client import connect
-from tests.support.front_door import Devices, Served, addresses, devices, front_door
+from tests.support.model_server import Devices, Served, addresses, devices, model_server
 from tests.support.stateful_models import (
     BATCHED,
     CONTROLLED,
@@ -53,7 +53,7 @@ def stateful(
     """A framework with models that carry values from request to request."""
     repository = write_stateful_models(tmp_path_factory.mktemp("repository"))
     options = ["--allow-client-shm=true", *(["--front-workers", "2"] if request.param == "front workers" else [])]
-    with front_door(device_processes, repository, *options) as process:
+    with model_server(device_processes, repository, *options) as process:
         yield process
 
 
@@ -367,7 +367,7 @@ def test_sequences_end_with_the_version_that_served_them(stateful: Served, unuse
 def test_a_state_that_died_with_its_device_is_missed_once(tmp_path: Path) -> None:
     with (
         devices() as over,
-        front_door(over, write_stateful_models(tmp_path)) as served,
+        model_server(over, write_stateful_models(tmp_path)) as served,
         Triton("grpc", tritonclient.grpc, served.grpc) as client,
     ):
         for identifier in (1, "other"):

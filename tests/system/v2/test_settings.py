@@ -12,7 +12,7 @@ import tritonclient.grpc
 import tritonclient.http
 
 from nnhal.remote.admin import FrameworkAdmin
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.tritonclients import Triton
 from tests.support.waiting import wait_until
@@ -32,7 +32,7 @@ def observed(device_processes: Devices, traces: Path, tmp_path_factory: pytest.T
     repository = tmp_path_factory.mktemp("repository")
     for name in ("tanh", "other"):
         write(repository, name, {"1/model.onnx": onnx_file()})
-    with front_door(device_processes, repository, "--trace-directory", str(traces)) as process:
+    with model_server(device_processes, repository, "--trace-directory", str(traces)) as process:
         yield process
 
 

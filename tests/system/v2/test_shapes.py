@@ -12,7 +12,7 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from nnhal_client import connect
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.shaped_models import (
     BATCH_ONLY,
     CLASSIFIER,
@@ -34,7 +34,7 @@ X = np.arange(4, dtype=np.float32)
 def shaped(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A framework with the models of this module."""
     repository = write_shaped_models(tmp_path_factory.mktemp("repository"))
-    with front_door(device_processes, repository, "--exit-on-error", "false") as process:
+    with model_server(device_processes, repository, "--exit-on-error", "false") as process:
         yield process
 
 

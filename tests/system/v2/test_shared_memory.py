@@ -16,7 +16,7 @@ import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException, serialize_byte_tensor
 
 from tests.support.caching import held_under
-from tests.support.front_door import Devices, Served, front_door
+from tests.support.model_server import Devices, Served, model_server
 from tests.support.shm_clients import ShmClient
 from tests.support.tritonclients import Triton, status_of
 from tests.support.waiting import wait_until
@@ -200,7 +200,7 @@ def test_there_is_no_cuda_shared_memory(triton: Triton) -> None:
 
 def test_a_server_that_was_started_without_says_how_to_have_it(device_processes: Devices, tmp_path: Path) -> None:
     with (
-        front_door(device_processes, tmp_path) as closed,
+        model_server(device_processes, tmp_path) as closed,
         Triton("grpc", tritonclient.grpc, closed.grpc) as triton,
     ):
         status, text = refusal(triton, triton.client.register_system_shared_memory, "mine", "mine", 8)

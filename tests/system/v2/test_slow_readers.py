@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.support.front_door import Devices, front_door
+from tests.support.model_server import Devices, model_server
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import write
 from tests.support.waiting import wait_until
@@ -42,7 +42,7 @@ def test_what_slow_readers_were_sent_is_given_back_when_they_have_left(
     model = onnx_model([expand], {"x": (1, 1)}, ["y"], {"shape": np.array([ANSWER // 4096, 1024])}).SerializeToString()
     config = "instance_group [{count: 4}]"
     write(tmp_path, "wide", {"1/model.onnx": model, "config.pbtxt": config})
-    with front_door(device_processes, tmp_path) as served:
+    with model_server(device_processes, tmp_path) as served:
         assert httpx.post(f"http://{served.http}{PATH}", content=BODY).status_code == 200
         before = anonymous_bytes(served.pid)
         host, _, port = served.http.rpartition(":")

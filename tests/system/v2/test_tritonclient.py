@@ -9,7 +9,7 @@ import pytest
 from tritonclient.utils import InferenceServerException
 
 from nnhal.inference.datatypes import DATATYPES
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.served_models import echo
 from tests.support.tritonclients import Triton, status_of

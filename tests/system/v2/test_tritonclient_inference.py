@@ -16,7 +16,7 @@ from tritonclient.utils import InferenceServerException
 
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import DATATYPES
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 from tests.support.served_models import LABELS, echo, sample
 from tests.support.tritonclients import Triton, input_of, status_of
 

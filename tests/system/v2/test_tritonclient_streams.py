@@ -12,7 +12,7 @@ import pytest
 import tritonclient.grpc
 from tritonclient.utils import InferenceServerException
 
-from tests.support.front_door import Served
+from tests.support.model_server import Served
 from tests.support.served_models import sample
 from tests.support.tritonclients import Triton, status_of
 from tests.support.waiting import settled, wait_until

@@ -181,4 +181,4 @@ def _imported_by(topology: Topology) -> list[str]:
     drivers = dict.fromkeys(entry.driver for entry in topology.device)
     modules = ["nnhal_devices.host.process", *(f"nnhal_devices.{driver}.driver" for driver in drivers)]
     modules.append("nnhal_service.process")
-    return [*modules, "nnhal_service.front_door"] if "model_repository" in topology.framework else modules
+    return [*modules, "nnhal_service.model_server"] if "model_repository" in topology.framework else modules

@@ -7,7 +7,6 @@ parsed or validated twice.
 from __future__ import annotations
 
 from nnhal.codec import config_from_wire, nanoseconds, request_from_wire
-from nnhal.errors import HalError
 from nnhal.link import ProtocolError
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
@@ -17,10 +16,7 @@ from nnhal_devices.host.runs.burst import Burst
 from nnhal_devices.host.runs.execution import Wanted
 from nnhal_devices.host.runs.run_results import SUCCESS
 from nnhal_devices.host.sessions.client_session import ClientSession
-from nnhal_hosting.logs import get_logger
-from nnhal_hosting.rpc import defect
-
-_log = get_logger(__name__)
+from nnhal_hosting.rpc import told_error
 
 
 def serve_burst(burst: Burst, handle: int, client: ClientSession) -> int:
@@ -61,14 +57,10 @@ class _BurstServer:
                 self._last_message = message
                 self._last_run = (call.run.execution, nanoseconds(call.run, "deadline_ns"))
             return self._encoded(*self._run(*self._last_run))
-        except HalError as error:
-            return encode_error(error.status, error.message)
         except ProtocolError:
             raise
         except Exception as error:
-            _log.exception("a call on a burst failed", client=self._client.session.title)
-            unexpected = defect(error)
-            return encode_error(unexpected.status, unexpected.message)
+            return encode_error(told_error(error, "a call on a burst failed", client=self._client.session.title))
 
     def _run(self, handle: int, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
         return self._burst.run(self._client.execution(handle), deadline_ns, self._is_wanted)

@@ -17,11 +17,8 @@ from nnhal.v1 import types_pb2
 from nnhal_devices.host.runs.launcher import Launcher, fences_from
 from nnhal_devices.host.runs.launches import FencedExecutionCallback
 from nnhal_devices.host.sessions.client_session import ClientSession
-from nnhal_hosting.logs import get_logger
 from nnhal_hosting.polling import Work
-from nnhal_hosting.rpc import defect
-
-_log = get_logger(__name__)
+from nnhal_hosting.rpc import told_error
 
 
 def serve_launches(launcher: Launcher, client: ClientSession) -> int:
@@ -72,13 +69,11 @@ class LaunchServer:
                     return self._info(call.info), [], None
                 case _:
                     raise ProtocolError("a LaunchCall without a call, expected launch, info or sync")
-        except HalError as error:
-            return _encode_error(error), [], None
         except ProtocolError:
             raise
         except Exception as error:
-            _log.exception("a call on a launch channel failed", client=self._client.session.title)
-            return _encode_error(defect(error)), [], None
+            told = told_error(error, "a call on a launch channel failed", client=self._client.session.title)
+            return _encode_error(told), [], None
 
     def _launch(self, launch: wire.Launch, fences: list[Fence]) -> tuple[list[Descriptor], Work | None]:
         execution = self._client.execution(launch.execution)

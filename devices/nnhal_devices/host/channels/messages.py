@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from google.protobuf.message import DecodeError
 
 from nnhal.codec import nanoseconds, result_to_wire, span_to_wire, staging_to_wire
-from nnhal.errors import invalid_argument
+from nnhal.errors import HalError, invalid_argument
 from nnhal.link import ProtocolError
 from nnhal.types import ErrorStatus, ExecutionResult
 from nnhal.v1 import burst_pb2, chain_pb2, types_pb2
@@ -34,14 +34,14 @@ def encode_answer(result: ExecutionResult, staging: Staging) -> bytes:
     return answer_of(result, staging).SerializeToString()
 
 
-def encode_error(status: ErrorStatus, message: str) -> bytes:
+def encode_error(error: HalError) -> bytes:
     """Encode the answer to a call that has failed."""
-    return error_answer(status, message).SerializeToString()
+    return error_answer(error.status, error.message).SerializeToString()
 
 
 def encode_refusal(message: str) -> bytes:
     """Encode the answer to a datagram that is no valid call."""
-    return encode_error(ErrorStatus.INVALID_ARGUMENT, message)
+    return encode_error(HalError(ErrorStatus.INVALID_ARGUMENT, message))
 
 
 def answer_of(result: ExecutionResult, staging: Staging) -> burst_pb2.BurstAnswer:

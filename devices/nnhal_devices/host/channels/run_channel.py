@@ -9,17 +9,13 @@ import threading
 import time
 from functools import partial
 
-from nnhal.errors import HalError
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.types import RunUsage
 from nnhal_devices.host.channels.messages import AnswerEncoder, RunCalls, encode_error, encode_refusal
 from nnhal_devices.host.runs.execution import RUN_CHANNEL, Execution, Wanted
 from nnhal_devices.host.sessions.client_session import ClientSession, Runner
 from nnhal_hosting.descriptors import DescriptorTable
-from nnhal_hosting.logs import get_logger
-from nnhal_hosting.rpc import defect
-
-_log = get_logger(__name__)
+from nnhal_hosting.rpc import told_error
 
 
 def run_channel_of(client: ClientSession, handle: int) -> RunChannel:
@@ -87,12 +83,8 @@ class RunChannel(Runner):
             answer = self._encoded(*self.execution.run(deadline_ns, is_wanted, RUN_CHANNEL))
         except (ChannelClosedError, ProtocolError):
             raise
-        except HalError as error:
-            answer, failed = encode_error(error.status, error.message), True
         except Exception as error:
-            _log.exception("a run on a run channel failed")
-            unexpected = defect(error)
-            answer, failed = encode_error(unexpected.status, unexpected.message), True
+            answer, failed = encode_error(told_error(error, "a run on a run channel failed")), True
         else:
             failed = False
         with self._lock:

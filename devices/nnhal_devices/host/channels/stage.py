@@ -33,7 +33,7 @@ from nnhal_devices.host.runs.execution import CHAIN, Execution
 from nnhal_devices.host.sessions.client_session import Runner
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.polling import Work
-from nnhal_hosting.rpc import defect
+from nnhal_hosting.rpc import told_error
 from nnhal_hosting.sessions import Ownership, say_last_words
 
 _log = get_logger(__name__)
@@ -163,7 +163,7 @@ class Stage(Runner):
             say_last_words(calls, error, encode_refusal)
             raise
         except HalError as error:
-            calls.send_at_once(encode_error(error.status, error.message))
+            calls.send_at_once(encode_error(error))
             return None
         self._calls_accepted += 1
         ring = wire.Ring(run=self._calls_accepted, started_ns=now_ns(), deadline_ns=deadline_ns).SerializeToString()
@@ -198,12 +198,9 @@ class Stage(Runner):
             result, staging = execution.run(ring.deadline_ns, self._is_wanted, CHAIN)
             if not result.output_sufficient_size:
                 general_failure("an output did not fit its memory")
-        except HalError as error:
-            return error_answer(error.status, f"{self._name}: {error.message}")
         except Exception as error:
-            _log.exception("a run of a stage failed")
-            unexpected = defect(error)
-            return error_answer(unexpected.status, f"{self._name}: {unexpected.message}")
+            told = told_error(error, "a run of a stage failed")
+            return error_answer(told.status, f"{self._name}: {told.message}")
         execution.last_run_ns = now_ns() - begun_ns
         return answer_of(result, staging) if execution.measures else None
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import grpc
 
 from nnhal.clock import now_ns
+from nnhal.device_calls import EXECUTE
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import device_pb2
@@ -19,7 +20,6 @@ from nnhal_devices.host.recording.recorder import DeviceRecorder
 from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions
 from nnhal_devices.host.sessions.hosted_device import HostedDevice
 from nnhal_devices.host.sessions.wrapped_servicer import WrappedServicer
-from nnhal_hosting.faults import EXECUTE
 
 S = TypeVar("S")
 

@@ -10,7 +10,7 @@ from nnhal.v1 import execution_pb2_grpc
 from nnhal_devices.host.channels.launch_channel import serve_launches
 from nnhal_devices.host.channels.run_channel import run_channel_of
 from nnhal_devices.host.runs.launcher import Launcher
-from nnhal_devices.host.servicers.launch import fences_of, launch
+from nnhal_devices.host.servicers.fenced_execution import fences_of, launch
 from nnhal_devices.host.sessions.client_session import ClientSessions
 from nnhal_hosting.rpc import answers
 

@@ -12,7 +12,7 @@ from nnhal_devices.host.channels.burst_channel import serve_burst
 from nnhal_devices.host.runs.burst import Burst
 from nnhal_devices.host.runs.execution import Wanted
 from nnhal_devices.host.runs.launcher import Launcher
-from nnhal_devices.host.servicers.launch import fences_of, launch
+from nnhal_devices.host.servicers.fenced_execution import fences_of, launch
 from nnhal_devices.host.sessions.client_session import ClientSession, ClientSessions
 from nnhal_hosting.rpc import answers
 

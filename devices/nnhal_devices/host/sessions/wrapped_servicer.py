@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from nnhal_hosting.faults import METHODS
+from nnhal.device_calls import METHODS
 
 
 class WrappedServicer(ABC):

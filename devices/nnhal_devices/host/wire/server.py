@@ -12,7 +12,7 @@ from nnhal_devices.host.wire.door import WireDoor
 from nnhal_devices.host.wire.limits import WireLimits
 from nnhal_devices.host.wire.own_device import OwnDevice
 from nnhal_devices.host.wire.servicer import WireServicer
-from nnhal_devices.wire.protocol import CHUNK_BYTES, KEEPALIVE_OPTIONS, SESSION_TOKEN_METADATA
+from nnhal_devices.wire import CHUNK_BYTES, KEEPALIVE_OPTIONS, SESSION_TOKEN_METADATA
 from nnhal_hosting.calls import CallAdmission, CallLimits
 
 _GRACE_SECONDS = 2.0

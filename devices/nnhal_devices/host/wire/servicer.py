@@ -14,17 +14,15 @@ from nnhal.errors import HalError, NnhalError, invalid_argument
 from nnhal.types import ErrorStatus
 from nnhal.v1 import wire_pb2 as wire
 from nnhal.v1 import wire_pb2_grpc
-from nnhal_devices.host.wire.constants import KeptConstants
+from nnhal_devices.host.wire.constants import KeptConstants, MissingConstantsError
 from nnhal_devices.host.wire.door import WireDoor
 from nnhal_devices.host.wire.limits import WireLimits, exhausted
 from nnhal_devices.host.wire.own_device import OwnDevice
-from nnhal_devices.host.wire.packs import MissingConstantsError
 from nnhal_devices.host.wire.session import FarSession
-from nnhal_devices.wire.chunks import chunks_of, joined
-from nnhal_devices.wire.protocol import CHUNK_BYTES, PROTOCOL_VERSION, SESSION_TOKEN_METADATA
+from nnhal_devices.wire import CHUNK_BYTES, PROTOCOL_VERSION, SESSION_TOKEN_METADATA, chunks_of, joined
 from nnhal_hosting.calls import CallAdmission
 from nnhal_hosting.logs import get_logger
-from nnhal_hosting.rpc import abort, defect
+from nnhal_hosting.rpc import abort, told_error
 
 _log = get_logger(__name__)
 _LOOK_SECONDS = 0.5
@@ -265,9 +263,6 @@ def _end(context: grpc.ServicerContext, error: Exception, method: str) -> NoRetu
     """End a call with the status of an error."""
     if context.code() is not None:  # type: ignore[attr-defined]
         raise error
-    if isinstance(error, HalError):
-        abort(context, error)
-    if isinstance(error, NnhalError):
-        abort(context, HalError(ErrorStatus.DEVICE_UNAVAILABLE, f"the session has ended: {error}"))
-    _log.error("a call over the wire failed", method=method, exc_info=error)
-    abort(context, defect(error))
+    if isinstance(error, NnhalError) and not isinstance(error, HalError):
+        error = HalError(ErrorStatus.DEVICE_UNAVAILABLE, f"the session has ended: {error}")
+    abort(context, told_error(error, "a call over the wire failed", method=method))

@@ -16,13 +16,12 @@ from nnhal.remote.prepared_model import RemotePreparedModel
 from nnhal.types import CACHE_TOKEN_BYTES
 from nnhal.v1 import backend_pb2, backend_pb2_grpc, device_pb2, device_pb2_grpc
 from nnhal.v1 import wire_pb2 as wire
-from nnhal_devices.host.wire.constants import KeptConstants, Uploads
+from nnhal_devices.host.wire.constants import ConstantPacks, KeptConstants, Uploads
 from nnhal_devices.host.wire.execution import FarExecution, memory_of
 from nnhal_devices.host.wire.limits import SessionBudget, WireLimits
 from nnhal_devices.host.wire.objects import FarMemory, FarObjects, FarPreparedModel
 from nnhal_devices.host.wire.own_device import OwnDevice
-from nnhal_devices.host.wire.packs import ConstantPacks
-from nnhal_devices.wire.chunks import Scatter, chunks_of
+from nnhal_devices.wire import Scatter, chunks_of
 
 
 class FarRuns:

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from nnhal.clock import boottime_shift
 from nnhal.inference.datatypes import datatype_of
-from nnhal_hosting.clocks import boottime_shift
 from nnhal_service.observability.request_scope import TraceParent
 from nnhal_service.runtime import RunReport
 from nnhal_service.serving import Finished, RequestTiming

@@ -15,7 +15,7 @@ from nnhal.types.memory import NOWHERE
 from nnhal_frontends.imported import ImportedTensor
 from nnhal_service.fallback import FallbackMemory, FallbackMemoryManager, PassedValues
 from nnhal_service.runtime.memory.domains import BoundMemory, allocate_kept
-from nnhal_service.runtime.memory.kept import KeptSlot
+from nnhal_service.runtime.memory.kept_values import KeptSlot
 from nnhal_service.runtime.memory.slots import DeviceSlot, Element, HostSlot, MemoryRange, OmittedSlot, Slot
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 

@@ -9,7 +9,7 @@ import numpy as np
 from nnhal.types import OperandLifeTime
 from nnhal.types.layout import Dimensions
 from nnhal_service.partition import SourceOperand
-from nnhal_service.runtime.memory.kept import KeptSlot
+from nnhal_service.runtime.memory.kept_values import KeptSlot
 from nnhal_service.runtime.memory.slots import Element, GrowingSlot, OmittedSlot, Slot
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 

@@ -6,8 +6,8 @@ import itertools
 import threading
 from typing import NamedTuple
 
+from nnhal.clock import boottime_shift
 from nnhal.types import Priority
-from nnhal_hosting.clocks import boottime_shift
 from nnhal_service.serving.config import Priorities
 from nnhal_service.serving.queue.batch import QueuedRequest
 

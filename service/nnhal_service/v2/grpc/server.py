@@ -63,7 +63,7 @@ class GrpcLimits:
     """How many answers wait for clients that do not take them; beyond them the oldest calls are ended."""
 
 
-class GrpcFront:
+class GrpcServer:
     """The gRPC server. Use it as a context: entering serves, leaving ends the calls that run."""
 
     def __init__(
@@ -97,7 +97,7 @@ class GrpcFront:
         self.health = ModelHealth(repository, loop)
         self._server, self.addresses = loop.run(self._listen(addresses, servicer, credentials, guard or Guard()))
 
-    def __enter__(self) -> GrpcFront:
+    def __enter__(self) -> GrpcServer:
         self._loop.run(self._start())
         return self
 

@@ -13,7 +13,7 @@ from nnhal_client import connect
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.settings import DashboardSettings
 from tests.support.dashboard import PageBrowser
-from tests.support.front_door import Served, devices, front_door
+from tests.support.model_server import Served, devices, model_server
 from tests.support.operated import model_state, operator_of
 from tests.support.repositories import onnx_file, write
 from tests.support.waiting import wait_until
@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "net", {"1/model.onnx": onnx_file(shape=(1, 8))})
-    with devices() as over, front_door(over, repository, "--model-control-mode", "none") as framework:
+    with devices() as over, model_server(over, repository, "--model-control-mode", "none") as framework:
         yield framework
 
 

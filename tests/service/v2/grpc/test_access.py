@@ -11,7 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_hosting.access import read_tokens
 from nnhal_service.access import Guard, Rate, RateLimits
-from nnhal_service.v2.grpc import GrpcFront, InferenceServicer
+from nnhal_service.v2.grpc import GrpcServer, InferenceServicer
 from tests.support.serving import shared_loop
 from tests.support.tokens import bearer, token_file
 from tests.support.v2 import (
@@ -38,7 +38,7 @@ def channel(short_path: Path) -> Iterator[grpc.Channel]:
     address = f"unix:{short_path / 'v2.sock'}"
     guard = Guard(read_tokens(tokens))
     with (
-        GrpcFront(shared_loop(), [address], servicer, repository, guard=guard),
+        GrpcServer(shared_loop(), [address], servicer, repository, guard=guard),
         grpc.insecure_channel(address) as channel,
     ):
         yield channel
@@ -114,7 +114,7 @@ def test_who_calls_too_often_is_refused(short_path: Path) -> None:
     servicer = InferenceServicer(SERVER, repository, FakeTrace(), FakeLog())
     guard = Guard(rates=RateLimits(Rate(0.001, 2)))
     with (
-        GrpcFront(shared_loop(), [address], servicer, repository, guard=guard),
+        GrpcServer(shared_loop(), [address], servicer, repository, guard=guard),
         grpc.insecure_channel(address) as channel,
     ):
         for _ in range(2):

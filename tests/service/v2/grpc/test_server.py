@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from nnhal.arrays import Array
 from nnhal_service.serving.requests.request import InferenceRequest
-from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
+from nnhal_service.v2.grpc import GrpcLimits, GrpcServer, InferenceServicer
 from tests.support.serving import shared_loop
 from tests.support.v2 import (
     SERVER,
@@ -162,7 +162,7 @@ def test_a_client_without_the_protos_finds_the_service(served: Served) -> None:
 def test_ports_are_chosen_where_none_is_given(short_path: Path) -> None:
     repository = FakeRepository(FakeModel())
     addresses = ["127.0.0.1:0", f"unix:{short_path / 'v2.sock'}"]
-    with GrpcFront(shared_loop(), addresses, servicer(repository), repository) as front:
+    with GrpcServer(shared_loop(), addresses, servicer(repository), repository) as front:
         assert front.addresses[1] == addresses[1]
         for address in front.addresses:
             with grpc.insecure_channel(address) as channel:
@@ -172,12 +172,12 @@ def test_ports_are_chosen_where_none_is_given(short_path: Path) -> None:
 
 def test_an_address_in_use_is_refused(short_path: Path) -> None:
     repository = FakeRepository(FakeModel())
-    with GrpcFront(
+    with GrpcServer(
         shared_loop(), ["127.0.0.1:0", f"unix:{short_path / 'v2.sock'}"], servicer(repository), repository
     ) as front:
         for address in front.addresses:
             with pytest.raises(OSError, match=r"cannot listen at|another process is serving at"):
-                GrpcFront(shared_loop(), [address], servicer(repository), repository)
+                GrpcServer(shared_loop(), [address], servicer(repository), repository)
 
 
 def test_messages_are_as_large_as_the_limit_says(short_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_tls_is_as_the_caller_says(short_path: Path) -> None:
     subprocess.run([*make, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     credentials = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
     repository = FakeRepository(FakeModel())
-    with GrpcFront(shared_loop(), ["localhost:0"], servicer(repository), repository, credentials=credentials) as front:
+    with GrpcServer(shared_loop(), ["localhost:0"], servicer(repository), repository, credentials=credentials) as front:
         trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
         with grpc.secure_channel(front.addresses[0], trusted) as channel:
             assert infer(channel, raw_request(x=floats(1))).outputs

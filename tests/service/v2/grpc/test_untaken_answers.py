@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from nnhal_hosting.calls import answers
-from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
+from nnhal_service.v2.grpc import GrpcLimits, GrpcServer, InferenceServicer
 from tests.support.idle_calls import is_healthy
 from tests.support.raw_http2 import answer, connected, headers_of, opened
 from tests.support.serving import shared_loop
@@ -24,7 +24,7 @@ def test_the_connection_whose_answers_wait_longest_is_ended(monkeypatch: pytest.
     repository = FakeRepository(FakeModel())
     servicer = InferenceServicer(SERVER, repository, FakeTrace(), FakeLog(), None, lambda _: "")
     limits = GrpcLimits(untaken=MOST)
-    with GrpcFront(shared_loop(), ["127.0.0.1:0"], servicer, repository, limits) as front, ExitStack() as stack:
+    with GrpcServer(shared_loop(), ["127.0.0.1:0"], servicer, repository, limits) as front, ExitStack() as stack:
         address = front.addresses[0]
         first, second = (stack.enter_context(closing(connected(address, window=0))) for _ in range(2))
         for hoarder in (first, second):

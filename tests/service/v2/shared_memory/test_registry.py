@@ -292,3 +292,19 @@ def test_connections_that_have_closed_are_not_remembered(listener: socket.socket
             assert owners.remembered <= 2 * 100 + 1
     finally:
         owners.close()
+
+
+def test_a_client_has_no_more_regions_than_it_may(listener: socket.socket, file: Path) -> None:
+    memory = SystemSharedMemory(2)
+    with Client(listener) as client, Client(listener) as other:
+        for name in ("a", "b"):
+            memory.register(region(file, name), client.peer)
+        refused = refusal(memory.register, region(file, "c"), client.peer)
+        assert (refused.kind, refused.message) == (
+            ErrorKind.RESOURCE_EXHAUSTED,
+            "2 shared memory regions are registered, expected at most 2",
+        )
+        memory.unregister("a", client.peer)
+        memory.register(region(file, "c"), client.peer)
+        assert not memory.status("", other.peer)
+    memory.close()

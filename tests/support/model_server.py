@@ -75,7 +75,7 @@ def arguments(directory: Path, repository: Path, over: Devices, *options: str) -
 
 
 @contextmanager
-def front_door(over: Devices, repository: Path, *options: str, zygote: Zygote | None = WARM) -> Iterator[Served]:
+def model_server(over: Devices, repository: Path, *options: str, zygote: Zygote | None = WARM) -> Iterator[Served]:
     """Run a framework until the context ends; it is ready when the context begins."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         endpoint = Endpoint(Path(directory) / "framework", "framework")

@@ -1,4 +1,4 @@
-"""The protocol's fronts, in one event loop, over whatever is behind them.
+"""The servers of the protocol, gRPC and HTTP, in one event loop, over whatever is behind them.
 
 The modules of HTTP are imported only if it is enabled: they take as long to import as the rest of the framework.
 """
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from nnhal_hosting.access import TcpListener, Tls
 from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_service.access import Guard, RequestMemoryBudget
-from nnhal_service.front_settings import connection_limits, hosts_of, users_of
+from nnhal_service.protocol_settings import connection_limits, hosts_of, users_of
 from nnhal_service.serving import ServingLoop
 from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescription, SharedMemory, TraceSettings
-from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
+from nnhal_service.v2.grpc import GrpcLimits, GrpcServer, InferenceServicer
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -32,7 +32,7 @@ _REFUSED_IN_WORDS = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class FrontBackends:
+class ServerBackends:
     """What is behind the fronts, and what they share."""
 
     server: ServerDescription
@@ -56,13 +56,13 @@ def instance_memory_of(budget: RequestMemoryBudget) -> InstanceMemory:
     return memory
 
 
-def grpc_front(
+def grpc_server(
     settings: ServiceSettings,
-    backends: FrontBackends,
+    backends: ServerBackends,
     addresses: Sequence[str],
     directory: Path,
     shares_ports: bool = False,
-) -> GrpcFront:
+) -> GrpcServer:
     """The front of gRPC at ``addresses``, whose ports other processes may share.
 
     ``directory`` is that of the framework's endpoint. Raises OSError if an address cannot be listened at.
@@ -77,7 +77,7 @@ def grpc_front(
         guard=backends.guard,
         budget=backends.budget,
     )
-    return GrpcFront(
+    return GrpcServer(
         backends.loop,
         addresses,
         servicer,
@@ -91,9 +91,9 @@ def grpc_front(
     )
 
 
-def http_front(
+def http_server(
     settings: ServiceSettings,
-    backends: FrontBackends,
+    backends: ServerBackends,
     listener: TcpListener,
     connections: SharedNumber | None = None,
     inherited: socket.socket | None = None,

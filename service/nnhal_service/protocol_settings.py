@@ -1,4 +1,4 @@
-"""The service's settings in the forms that the parts of the front door take."""
+"""The service's settings in the forms that the parts of the model server take."""
 
 from __future__ import annotations
 

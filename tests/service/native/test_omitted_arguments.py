@@ -10,7 +10,7 @@ from nnhal.operations._types import B8, BOOL, F32, FLOAT32, I32
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model, Operand, OperandType, OperationType
 from nnhal.validation import validate_model
-from nnhal_service.native.trailing import without_trailing_defaults
+from nnhal_service.native.omitted_arguments import without_trailing_defaults
 from tests.support.models import Recipe
 from tests.support.sample_models import SAMPLES
 from tests.support.subgraphs import Program

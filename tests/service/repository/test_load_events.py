@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nnhal_service.repository import Repository, RepositoryOptions
-from nnhal_service.repository.notes import ModelNotes
+from nnhal_service.repository.load_events import ModelNotes
 from nnhal_service.repository.options import ControlMode
 from nnhal_service.serving import ServingError
 from tests.support.repositories import StubModel, StubOpener, write

@@ -1,4 +1,4 @@
-"""The fronts of the protocol, as operators need them."""
+"""The model server, as operators need it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nnhal_service.v2.repository import ServedRepository
 
 
-class OperatedFronts(Protocol):
+class OperatedModelServer(Protocol):
     """What serves the models of a repository. Safe to use from several threads."""
 
     @property

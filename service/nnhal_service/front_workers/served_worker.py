@@ -73,8 +73,8 @@ class HeldBinding:
         return BoundRunChannel(end.channel, end.execution, may_fall_back, tuple(end.outputs), tuple(context.settled))
 
 
-class WorkerDesk:
-    """The ModelDesk of one front worker. Safe to use from several threads.
+class ServedWorker:
+    """The FrameworkModels of one front worker. Safe to use from several threads.
 
     The worker's runs are requests of its own served models, which count them: here, nothing counts them.
     """
@@ -87,7 +87,7 @@ class WorkerDesk:
         reclaim: Callable[[], None],
     ) -> None:
         """``metrics`` take what the worker has counted beside its models' statistics. ``start`` and ``reclaim`` are
-        those of ModelDesk.
+        those of FrameworkModels.
         """
         self._repository = repository
         self._metrics = metrics

@@ -8,8 +8,7 @@ import pytest
 
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.types import ErrorStatus
-from nnhal_devices.wire.chunks import Scatter, chunks_of, joined
-from nnhal_devices.wire.protocol import CHUNK_BYTES
+from nnhal_devices.wire import CHUNK_BYTES, Scatter, chunks_of, joined
 
 
 def places(*sizes: int) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""The protocol's fronts and what they share: the repository, shared memory, access, metrics and traces.
+"""The model server: the servers of the protocol, and the repository, shared memory, access and metrics behind them.
 
 The modules of HTTP are imported only if it is enabled: they take as long to import as the rest of the framework.
 """
@@ -19,25 +19,10 @@ from nnhal_hosting.access import TcpListener, Tls
 from nnhal_hosting.logs import get_logger
 from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
 from nnhal_service.allocator import FreedMemory
-from nnhal_service.front_settings import (
-    HTTP,
-    METRICS,
-    NO_SOCKETS,
-    check_passed,
-    connection_limits,
-    guard_of,
-    hosts_of,
-    listener_of,
-    repository_options,
-    tls_of,
-    trace_start,
-    users_of,
-)
 from nnhal_service.front_workers.interfaces import NUMBER_ROWS, REQUEST_BYTES, WorkerStart
 from nnhal_service.front_workers.pool import FrontWorkers
 from nnhal_service.front_workers.ports import SharedPort
 from nnhal_service.front_workers.shared_memory import LentRegions, RegionLender
-from nnhal_service.fronts import FrontBackends, grpc_front, http_front, instance_memory_of
 from nnhal_service.listener_watch import Ask, ListenerWatch, asks_grpc, asks_http
 from nnhal_service.observability import (
     NO_NATIVE_CLIENTS,
@@ -51,8 +36,23 @@ from nnhal_service.observability import (
     open_exporter,
 )
 from nnhal_service.observability.traces.tracer import TraceRules
+from nnhal_service.protocol_servers import ServerBackends, grpc_server, http_server, instance_memory_of
+from nnhal_service.protocol_settings import (
+    HTTP,
+    METRICS,
+    NO_SOCKETS,
+    check_passed,
+    connection_limits,
+    guard_of,
+    hosts_of,
+    listener_of,
+    repository_options,
+    tls_of,
+    trace_start,
+    users_of,
+)
 from nnhal_service.repository import Opener, Repository
-from nnhal_service.repository.notes import ModelNotes
+from nnhal_service.repository.load_events import ModelNotes
 from nnhal_service.repository.options import ControlMode
 from nnhal_service.runtime import Fleet, LoadedModel, Substitutes
 from nnhal_service.runtime.devices.notes import note_replanned
@@ -70,7 +70,7 @@ from nnhal_service.v2.backend import (
     SharedMemory,
     TraceSettings,
 )
-from nnhal_service.v2.grpc import GrpcFront
+from nnhal_service.v2.grpc import GrpcServer
 from nnhal_service.v2.repository import ServedRepository
 from nnhal_service.v2.shared_memory import SystemSharedMemory
 
@@ -99,7 +99,7 @@ _SOCKET = "inference.sock"
 _log = get_logger(__name__)
 
 
-class FrontDoor:
+class ModelServer:
     """Serves a repository's models. Use it as a context: entering loads the models and serves, leaving ends both.
 
     ``repository``, ``served``, which has it in the words of the protocol, and the ``opener`` of its models are for
@@ -147,7 +147,7 @@ class FrontDoor:
         self._fronts: list[AbstractContextManager[object]] = []
         # Those of passed sockets serve only while models do; before and after that, clients wait.
         self._last_fronts: list[AbstractContextManager[object]] = []
-        self._grpc: GrpcFront | None = None
+        self._grpc: GrpcServer | None = None
         self._workers: FrontWorkers | None = None
         self.addresses: dict[str, str] = {}
         self._drains = False
@@ -162,7 +162,7 @@ class FrontDoor:
             self._build(undo)
             self._undo = undo.pop_all()
 
-    def __enter__(self) -> FrontDoor:
+    def __enter__(self) -> ModelServer:
         with ExitStack() as undo:
             undo.push(self._undo)
             for front in self._fronts:
@@ -242,7 +242,7 @@ class FrontDoor:
             "nnhal", version("nnhal"), (*_EXTENSIONS, _SHARED_MEMORY) if memory is not None else _EXTENSIONS
         )
         models = self.served = ServedRepository(self.repository, self.collect)
-        backends = FrontBackends(
+        backends = ServerBackends(
             server,
             models,
             self._tracer,
@@ -262,13 +262,13 @@ class FrontDoor:
             self._workers = self._front_workers(backends, grpc, http, undo)
             self._fronts.append(self._workers)
             if grpc is not None:
-                self._grpc = grpc_front(settings, backends, [unix], directory)
+                self._grpc = grpc_server(settings, backends, [unix], directory)
         else:
             if grpc is not None:
-                self._grpc = grpc_front(settings, backends, [grpc.address, unix], directory)
+                self._grpc = grpc_server(settings, backends, [grpc.address, unix], directory)
                 self.addresses["grpc"] = self._grpc.addresses[0]
             if http is not None:
-                front = http_front(settings, backends, http, inherited=inherited)
+                front = http_server(settings, backends, http, inherited=inherited)
                 (self._fronts if inherited is None else self._last_fronts).append(front)
                 self.addresses["http"] = front.listener.address
         if self._grpc is not None:
@@ -277,7 +277,7 @@ class FrontDoor:
             self._fronts.append(self._metrics_server())
 
     def _front_workers(
-        self, backends: FrontBackends, grpc: TcpListener | None, http: TcpListener | None, undo: ExitStack
+        self, backends: ServerBackends, grpc: TcpListener | None, http: TcpListener | None, undo: ExitStack
     ) -> FrontWorkers:
         """The processes that serve the ports in place of this one."""
         chosen = {}
