@@ -18,7 +18,7 @@ import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from nnhal_tools.health.command import main, require_healthy, require_page
-from nnhal_tools.health.failure import Unhealthy
+from nnhal_tools.health.rpc import Unhealthy
 from tests.support.certificates import authority, signed
 from tests.support.command import nnhal
 from tests.support.processes import device_process

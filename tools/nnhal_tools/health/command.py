@@ -8,8 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 
-from nnhal_tools.health.failure import Unhealthy
-from nnhal_tools.health.rpc import require_serving
+from nnhal_tools.health.rpc import Unhealthy, require_serving
 
 USAGE = """usage: nnhal health [--timeout SECONDS] TARGET…
 

@@ -10,7 +10,10 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from nnhal_tools.health.failure import Unhealthy
+
+class Unhealthy(Exception):  # noqa: N818 - what it says of a process, which need not be an error of this one
+    """The process does not answer, or answers that it does not serve. The message says which."""
+
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _GOAWAY = 0, 1, 3, 4, 7

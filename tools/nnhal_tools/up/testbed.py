@@ -13,7 +13,7 @@ from nnhal_hosting.admin_keys import new_admin_key
 from nnhal_hosting.supervision import Child, StartError, stop_all
 from nnhal_hosting.zygote import Zygote
 from nnhal_tools.up.journal import ProcessJournal
-from nnhal_tools.up.log_tail import LogTail
+from nnhal_tools.up.logs import LogTail
 from nnhal_tools.up.misbehaviour import NO_MISBEHAVIOUR, Misbehaviour
 from nnhal_tools.up.topology import DASHBOARD, FRAMEWORK, DeviceEntry, Topology
 from nnhal_tools.up.watched import ProcessIdentity, WatchedProcess

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from nnhal.v1 import supervisor_pb2
-from nnhal_tools.operate.words import in_bytes, lasting, request_time, since, state_name
+from nnhal_tools.operate.text import in_bytes, lasting, request_time, since, state_name
 
 
 @pytest.mark.parametrize(

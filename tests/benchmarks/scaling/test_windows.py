@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.scaling.outages import Outage
-from benchmarks.scaling.reports import outage_table, overhead_table, throughput_table
 from benchmarks.scaling.senders import Destination, SentRequests
 from benchmarks.scaling.ways import ALONE, HAPROXY, Way
-from benchmarks.scaling.windows import WayResult
+from benchmarks.scaling.windows import WayResult, outage_table, overhead_table, throughput_table
 from benchmarks.tables import markdown
 
 

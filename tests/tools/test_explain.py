@@ -1,4 +1,4 @@
-"""An explanation in ten lines, and times that are not known."""
+"""An explanation in ten lines and as tables, and times that are not known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from nnhal_client.explanation import Counterfactual, Explanation
+from nnhal_client.explanation import Counterfactual, Explanation, ImageLayoutStory
 from nnhal_tools.explain import show, with_unknown_times
 from tests.support.explanations import COST_NS, Placed, explained
 
@@ -44,6 +44,11 @@ def test_a_summary_has_ten_lines_at_most_however_large_the_plan() -> None:
     assert lines[2].startswith("cpu refuses 15: KIND_0 3, KIND_2 3, KIND_4 3 and 2 more types; 5 since reason ")
     assert lines[-3] == "all on cpu would be 5.0 µs; all on npu is not possible: operation 1: reason 1"
     assert hint.startswith("--all shows")
+
+
+def test_the_layout_of_images_is_told_once() -> None:
+    lines = printed(replace(plan(), image_layout=ImageLayoutStory(True, ("npu",), 3e6, "")))
+    assert len([line for line in lines if line.startswith("layout of images: channels last")]) == 1
 
 
 def test_everything_is_shown_after_the_summary_if_that_is_wanted() -> None:

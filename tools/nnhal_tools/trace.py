@@ -1,4 +1,4 @@
-"""A run as rows of a trace: the client, the framework and each device, with arrows for the values between them."""
+"""A run as rows of a timeline for Perfetto: the client, the framework and each device, with arrows between them."""
 
 from __future__ import annotations
 

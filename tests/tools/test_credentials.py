@@ -12,8 +12,7 @@ import pytest
 from nnhal_hosting.access import read_tokens
 from nnhal_hosting.access.tokens import AccessRole
 from nnhal_hosting.admin_keys import read_admin_key
-from nnhal_tools.credentials.certificates import CertificateError, make_certificate
-from nnhal_tools.credentials.folders import CredentialFolders
+from nnhal_tools.credentials import CertificateError, CredentialFolders, make_certificate
 from tests.support.command import nnhal
 
 

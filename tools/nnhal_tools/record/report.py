@@ -11,7 +11,7 @@ from nnhal.types import ErrorStatus, OperationType
 from nnhal.types.layout import describe, is_extension
 from nnhal.v1 import model_pb2
 from nnhal.v1 import recording_pb2 as wire
-from nnhal_tools.operate.words import in_bytes
+from nnhal_tools.operate.text import in_bytes
 
 _NS = 1e9
 _DIGITS = 8

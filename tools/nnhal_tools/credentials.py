@@ -1,15 +1,66 @@
-"""A certificate for servers and the authority that vouches for it, made with openssl."""
+"""Tokens, an admin key and certificates for a testbed, made where there are none, with openssl.
+
+They lie in three folders, so that each process is given what it needs and nothing else.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import os
+import secrets
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from nnhal.errors import NnhalError
-from nnhal_tools.credentials.folders import CredentialFolders, write_private
+from nnhal_hosting.admin_keys import new_admin_key
+
+_BYTES = 32
+ROLES = ("view", "infer", "admin")
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialFolders:
+    """Where credentials lie below a directory."""
+
+    directory: Path
+
+    @property
+    def operators(self) -> Path:
+        """For who may do everything: the admin key of processes, and the token of the role admin."""
+        return self.directory / "operators"
+
+    @property
+    def servers(self) -> Path:
+        """For what serves TCP: the digests of the tokens, the certificate and its key."""
+        return self.directory / "servers"
+
+    @property
+    def clients(self) -> Path:
+        """For who runs models or looks: tokens of the roles infer and view, and the authority of the certificate."""
+        return self.directory / "clients"
+
+    def create(self) -> None:
+        """Make the folders, for this user only. Raises OSError."""
+        for folder in (self.operators, self.servers, self.clients):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def write_private(path: Path, content: str) -> None:
+    """Write a file that only its user reads, whole or not at all. Raises OSError."""
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # with mode 0600
+    temporary = Path(name)
+    try:
+        with os.fdopen(number, "w") as file:
+            file.write(content)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink()
+        raise
+
 
 _DAYS = "825"
 """The longest time for which browsers trust a server's certificate of a private authority."""
@@ -78,3 +129,33 @@ def _openssl(folder: Path, *words: str) -> None:
         raise CertificateError("openssl is missing, which makes certificates") from None
     if done.returncode:
         raise CertificateError(f"openssl {words[0]}: {(done.stderr or done.stdout).strip()}")
+
+
+def token_path(folders: CredentialFolders, role: str) -> Path:
+    """Where the token of a role lies."""
+    return (folders.operators if role == "admin" else folders.clients) / f"{role}.token"
+
+
+def make_tokens(folders: CredentialFolders) -> Iterator[Path]:
+    """Make a token for each role, unless there is a file of tokens already. Yields what was made. Raises OSError."""
+    digests = folders.servers / "tokens.toml"
+    if digests.exists():
+        return
+    entries = []
+    for role in ROLES:
+        token = secrets.token_urlsafe(_BYTES)
+        write_private(token_path(folders, role), f"{token}\n")
+        yield token_path(folders, role)
+        entries.append(
+            f'[[token]]\nname = "{role}"\nrole = "{role}"\nsha256 = "{sha256(token.encode()).hexdigest()}"\n'
+        )
+    write_private(digests, "\n".join(entries))  # last: its presence says that the others are there
+    yield digests
+
+
+def make_admin_key(folders: CredentialFolders) -> Iterator[Path]:
+    """Make the admin key unless there is one. Yields what was made. Raises OSError."""
+    key = folders.operators / "admin.key"
+    if not key.exists():
+        write_private(key, f"{new_admin_key()}\n")
+        yield key
