@@ -149,6 +149,7 @@ def test_whole_networks_are_the_reference_on_any_number_of_tiles(name: str, quan
             assert all(np.array_equal(run.raw[value], runs[0].raw[value]) for value in run.raw)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "tiles", "ocm"),
     [("resnet18", 2, SMALL_OCM), ("ssd_head", 1, SMALL_OCM // 4), ("inception_block", 1, SMALL_OCM // 4)],
@@ -168,6 +169,7 @@ def test_networks_run_in_little_memory_by_stripes_and_spills(name: str, tiles: i
         assert any(record.spills for record in records)
 
 
+@pytest.mark.slow
 def test_resnet50_is_the_reference_in_int8() -> None:
     graph = resnet50(32)
     found = partition(graph)
@@ -178,6 +180,7 @@ def test_resnet50_is_the_reference_in_int8() -> None:
     assert_outputs(found, run, inputs, INT8_NETWORK)
 
 
+@pytest.mark.slow
 def test_resnet50_of_large_images_is_the_reference_layer_by_layer() -> None:
     graph = resnet50(128)
     found = layer_by_layer(partition(graph))
@@ -188,6 +191,7 @@ def test_resnet50_of_large_images_is_the_reference_layer_by_layer() -> None:
     assert largest_of_layers(found, run, evaluate(found.graph, inputs)) <= FP16_NETWORK
 
 
+@pytest.mark.slow
 def test_binaries_compute_what_their_layers_do_one_by_one() -> None:
     """In int8, in which the order of sums does not matter."""
     graph = mobilenet_v1(48, width=0.25)

@@ -19,6 +19,7 @@ DRIVERS = [Mlip(DriverOptions(extra={"checked": "true", **more})) for more in ({
 TOLERANCES = {F32: 0.02, Q8A: 1.0, Q8AS: 1.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", TOLERANCES)
 def test_random_operations(code: OperandType) -> None:
     taken = 0

@@ -47,6 +47,7 @@ def assert_right(model: ResolvedModel, graph: CascaderGraph, plans: Sequence[Pla
     assert measured.live <= measured.peak == schedule.peak
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(random_networks(), st.data())
 def test_random_networks_cascaded_at_random(model: ResolvedModel, data: st.DataObject) -> None:
