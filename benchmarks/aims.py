@@ -1,15 +1,29 @@
-"""Aims, and a table of them."""
+"""Aims, a table of them, and the machine on which they were measured."""
 
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks.machine import machine
+
+def machine() -> dict[str, object]:
+    """Processor, cores, memory in GiB, and the load before the measurement."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    return {
+        "processor": name,
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory, 1),
+        "kernel": platform.release(),
+        "load_at_start": os.getloadavg()[0],
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from rich.console import Console
 
 from benchmarks.peers.contenders import Contender
+from benchmarks.peers.ratios import result_table
 from benchmarks.peers.rounds import Result, run_rounds
-from benchmarks.peers.tables import result_table
 from benchmarks.serve import Target, Transport
 from benchmarks.serve.server import SMALL, serving, small_model
 from nnhal_pages.terminal import output_console, show_table

@@ -13,8 +13,7 @@ from typing import Literal
 from rich.console import Console
 
 from benchmarks.aims import Aim, aim_table, write_aims
-from benchmarks.mlip.modelled import ModelledRun, cycles_table, modelled_aims, modelled_runs
-from benchmarks.mlip.networks import NETWORKS
+from benchmarks.mlip.modelled import NETWORKS, ModelledRun, cycles_table, modelled_aims, modelled_runs
 from benchmarks.mlip.speed import StepTimes, speed_aims, speed_table, step_times
 from benchmarks.tables import ShownTables
 

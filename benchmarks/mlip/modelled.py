@@ -1,20 +1,21 @@
-"""The modelled time of a run, beside that of the formulas alone, the least that is possible, and what binds."""
+"""The networks, and the modelled time of a run beside that of the formulas, the least possible, and what binds."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from rich.table import Table
 
 from benchmarks.aims import Aim, statement
-from benchmarks.mlip.networks import BenchedNetwork
+from nnhal_mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_mlip.flow.partition.partitioning import partition
 from nnhal_mlip.program.program import TILE_COUNTS, TensorType
 from nnhal_mlip.simulator.report import perf_report
 from nnhal_mlip.timing.queues import timeline
+from tests.support import flow_networks, mlip_networks
 from tests.support.flow_graphs import random_inputs
 from tests.support.mlip_networks import network_program
 from tests.support.mlip_runs import PROFILE, compile_subgraph, ranges_of
@@ -97,3 +98,20 @@ def modelled_aims(runs: Iterable[ModelledRun]) -> list[Aim]:
 
 def _mega(cycles: int) -> str:
     return f"{cycles / 1e6:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchedNetwork:
+    """A network with random weights and images of 224 x 224."""
+
+    name: str
+    graph: Callable[[], FlowGraph]
+    formulas: Callable[[], list[mlip_networks.Layer]]
+    """Its layers, without what passes between them."""
+
+
+NETWORKS = (
+    BenchedNetwork("ResNet-18", flow_networks.resnet18, mlip_networks.resnet18),
+    BenchedNetwork("ResNet-50", flow_networks.resnet50, mlip_networks.resnet50),
+    BenchedNetwork("MobileNet v1", flow_networks.mobilenet_v1, mlip_networks.mobilenet),
+)

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 from rich.table import Table
 
 from benchmarks.aims import Aim
-from benchmarks.mlip.networks import BenchedNetwork
+from benchmarks.mlip.modelled import BenchedNetwork
 from nnhal_mlip.compiler.compiler import compile_files
 from nnhal_mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_mlip.flow.files.describing import describe

@@ -17,7 +17,7 @@ from pathlib import Path
 import onnx
 from rich.console import Console
 
-from benchmarks.machine import machine
+from benchmarks.aims import machine
 from benchmarks.models import cnn, rectifier
 from benchmarks.peers.contenders import (
     CNN,
@@ -30,10 +30,9 @@ from benchmarks.peers.contenders import (
     peer_contenders,
 )
 from benchmarks.peers.environments import REQUIREMENTS, PeerError, environments_directory, installed
-from benchmarks.peers.ratios import Ratio, ratios
+from benchmarks.peers.ratios import Ratio, aim_table, ratio_table, ratios, result_table
 from benchmarks.peers.rounds import Result, run_rounds
 from benchmarks.peers.starting import Addresses, echo_server, peer_server
-from benchmarks.peers.tables import aim_table, ratio_table, result_table
 from benchmarks.rounds import Say
 from benchmarks.serve.server import serving
 from nnhal_pages.terminal import output_console, show_table

@@ -1,10 +1,12 @@
-"""Ratios of results, and the aims."""
+"""Ratios of results, the aims, and both as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from rich.table import Table
 
 from benchmarks.peers.contenders import (
     CNN,
@@ -26,6 +28,7 @@ from benchmarks.peers.contenders import (
 )
 from benchmarks.peers.rounds import Result
 
+_WORDS = {True: "met", False: "missed", None: ""}
 _OVER_TRITON = {TINY: 4.0, LARGE: 3.0, CNN: 1.0}
 _KIB_256 = 256 << 10
 _NATIVE_RATE = 20_000.0
@@ -148,3 +151,41 @@ def _in_place(large: _Cell, tiny: Sequence[Result]) -> Iterator[Ratio]:
         ratio = over.p50_us / (run.p50_us + small.p50_us)
         what = f"{V2_SHARED} over in process and a tiny request"
         yield Ratio(LARGE, 1, what, Quantity.P50, ratio, 1.4)
+
+
+def result_table(results: Sequence[Result]) -> Table:
+    """Return a table with a row for each contender, the fastest of each model first."""
+    table = Table("model", "concurrency", "contender", title="Medians of rounds")
+    for name in ("inferences/s", "p50", "p99", "servers' CPU", "spread"):
+        table.add_column(name, justify="right")
+    groups = dict.fromkeys((result.model, result.concurrency) for result in results)
+    for group in groups:
+        own = [result for result in results if (result.model, result.concurrency) == group]
+        for r in sorted(own, key=lambda result: -result.rate):
+            times = ("" if value is None else f"{value:,.0f} µs" for value in (r.p50_us, r.p99_us, r.cpu_us))
+            table.add_row(r.model, str(r.concurrency), r.contender, f"{r.rate:,.1f}", *times, f"{r.spread:.0%}")
+        table.add_section()
+    return table
+
+
+def ratio_table(ratios: Sequence[Ratio]) -> Table:
+    """Return a table with a row for each ratio that has no aim."""
+    table = Table("model", "concurrency", "what", "of", title="Ratios")
+    table.add_column("ratio", justify="right")
+    for ratio in ratios:
+        if ratio.aim is None:
+            table.add_row(ratio.model, str(ratio.concurrency), ratio.what, ratio.quantity, f"{ratio.ratio:.2f}")
+    return table
+
+
+def aim_table(ratios: Sequence[Ratio]) -> Table:
+    """Return a table with a row for each ratio that has an aim."""
+    table = Table("model", "concurrency", "what", "of", title="Aims")
+    for name in ("ratio", "aim"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for r in ratios:
+        if r.aim is not None:
+            aim = f"{'<=' if r.at_most else '>='} {r.aim:.2f}"
+            table.add_row(r.model, str(r.concurrency), r.what, r.quantity, f"{r.ratio:.2f}", aim, _WORDS[r.is_met])
+    return table

@@ -25,9 +25,8 @@ from benchmarks.scaling.haproxy import HaproxyError, running_haproxy
 from benchmarks.scaling.hosts import LARGE, SHORT, TINY, running_hosts
 from benchmarks.scaling.outages import Outage, measure_outage
 from benchmarks.scaling.ray_serve import RayServeError, running_ray
-from benchmarks.scaling.reports import outage_table, overhead_table, throughput_table
 from benchmarks.scaling.ways import CLIENT_SIDE, HAPROXY, RAY, Way, ways_alone, ways_by_client, ways_by_haproxy
-from benchmarks.scaling.windows import WayResult, measure_ways
+from benchmarks.scaling.windows import WayResult, measure_ways, outage_table, overhead_table, throughput_table
 from benchmarks.tables import ShownTables
 from benchmarks.testbeds import RunningTestbed
 

@@ -19,9 +19,8 @@ from rich.console import Console
 from benchmarks.aims import aim_table
 from benchmarks.environments import InstallationError
 from benchmarks.tables import ShownTables
-from benchmarks.zoo.measuring import Effort, Measured, measured
+from benchmarks.zoo.measuring import Effort, Measured, aims_of, figures_table, measured, refusals_table
 from benchmarks.zoo.packages import ModelFile, distinct, found, installed
-from benchmarks.zoo.tables import aims_of, figures_table, refusals_table
 from nnhal_client import connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 

@@ -61,7 +61,7 @@ class FrameworkProcess:
         self._model_server: ModelServer | None = None
         if settings.model_repository:
             self._model_server = _made_model_server(
-                endpoint, fleet, settings, sessions, records, passed, rates, oversight.exit
+                endpoint, fleet, settings, sessions, records, passed, rates, oversight.give_up
             )
         self._native = ServerProcess(
             endpoint,
@@ -70,6 +70,7 @@ class FrameworkProcess:
             settings.calls,
             settings.allowed_uids,
             admin_keys=oversight.keys,
+            end_process=oversight.give_up,
         )
         models = self._model_server.repository if self._model_server else None
         servicer = FrameworkServicer(

@@ -15,7 +15,7 @@ from nnhal_dashboard.access.visitors import Visitor
 from nnhal_dashboard.live.fragments import Fragments, Moment, key_of, parse_key
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.standing import requests_wait
-from nnhal_dashboard.web import words
+from nnhal_dashboard.web import formats
 from nnhal_dashboard.web.static import version
 from nnhal_hosting.access import AccessRole
 
@@ -59,7 +59,7 @@ class Renderer:
             requests_wait=requests_wait,
             files_version=version,
         )
-        self._templates.filters.update(words.FILTERS)
+        self._templates.filters.update(formats.FILTERS)
 
     def fragment(self, key: str) -> str:
         """Render a live part by its key, with marks for what is a visitor's own. Raises LookupError."""

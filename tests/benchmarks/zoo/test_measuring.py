@@ -9,9 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from benchmarks.zoo.measuring import Effort, measured
+from benchmarks.zoo.measuring import Effort, aims_of, measured
 from benchmarks.zoo.packages import ModelFile
-from benchmarks.zoo.tables import aims_of
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.processes import WARM

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nnhal.errors import NnhalError
-from nnhal_tools.operate.census import take_census
+from nnhal_tools.cli.ps import take_census
 from nnhal_tools.operate.operator_session import OperatorSession
 from nnhal_tools.operate.plain import plain
 

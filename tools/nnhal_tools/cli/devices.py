@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from nnhal.errors import NnhalError
+from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
 from nnhal.types import SLOWEST, Capabilities
 from nnhal.v1 import admin_pb2, framework_admin_pb2
 from nnhal_pages.wires import link_words
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, print_rows, say
-from nnhal_tools.operate.device_facts import DeviceFacts, device_facts
-from nnhal_tools.operate.operator_session import OperatorError, OperatorSession
+from nnhal_tools.operate.operator_session import OperatorError, OperatorSession, Reachable
 from nnhal_tools.operate.plain import plain, plain_value
-from nnhal_tools.operate.words import in_bytes
+from nnhal_tools.operate.text import in_bytes
 
+_PATIENCE_SECONDS = 5.0
 _COLUMNS = ("device", "driver", "type", "use", "runs", "waits", "executions", "staged", "buffers", "models")
 
 
@@ -166,3 +169,40 @@ def _performance(capabilities: Capabilities) -> list[tuple[str, str, str]]:
 
 def _ratio(value: float) -> str:
     return "the largest" if value >= SLOWEST.exec_time else f"{value:.3g}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """A device."""
+
+    name: str
+    """Its name in plans."""
+    identity: DeviceIdentity | None = None
+    """What the HAL says of it; None if it does not answer."""
+    description: DeviceDescription | None = None
+    """What it says of its backend; None if it does not answer, or has none."""
+    state: admin_pb2.GetDeviceResponse | None = None
+    """What it does, and the limits of its operations; None if it does not tell."""
+    problem: str = ""
+    """Why it does not tell everything."""
+
+
+def device_facts(operator: OperatorSession, process: Reachable) -> DeviceFacts:
+    """Ask a device, which may not answer. Raises OperatorError if the process is no device."""
+    if process.kind != "device":
+        raise OperatorError(f"{process.name} is a process of kind {process.kind!r}, expected a device")
+    if process.supervised is not None and not process.supervised.pid:
+        return DeviceFacts(process.name, problem="it does not run")
+    identity = description = None
+    try:
+        remote = RemoteDevice(process.endpoint, "nnhal-admin", _PATIENCE_SECONDS)
+        try:
+            identity = remote.identity(_PATIENCE_SECONDS)
+            with suppress(NnhalError):  # a device without a backend says no more than the HAL
+                description = remote.describe()
+        finally:
+            remote.close()
+        with operator.device(process) as admin:
+            return DeviceFacts(process.name, identity, description, admin.device(with_limits=True))
+    except NnhalError as error:
+        return DeviceFacts(process.name, identity, description, problem=str(error))

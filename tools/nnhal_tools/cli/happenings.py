@@ -23,7 +23,7 @@ from nnhal_tools.cli.operating import (
 )
 from nnhal_tools.operate.operator_session import OperatorSession
 from nnhal_tools.operate.plain import plain
-from nnhal_tools.operate.words import in_bytes, request_time, since
+from nnhal_tools.operate.text import in_bytes, request_time, since
 
 _RUN_COLUMNS = ("run", "model", "client", "request", "ended", "took", "queue", "devices", "copied", "outcome")
 

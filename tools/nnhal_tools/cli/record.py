@@ -17,9 +17,9 @@ from nnhal.recording import read_device_recording
 from nnhal.remote.recordings import Omissions, RecordingControl
 from nnhal.v1 import recording_pb2
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, print_json, print_rows, say
-from nnhal_tools.operate.words import in_bytes
+from nnhal_tools.operate.text import in_bytes
 from nnhal_tools.record.recorded_device import recorded_device
-from nnhal_tools.record.story import COLUMNS, headline, models, rows
+from nnhal_tools.record.report import COLUMNS, headline, models, rows
 from nnhal_tools.record.vectors import vectors_of
 from nnhal_tools.settings import ClientSettings
 

@@ -8,9 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nnhal_tools.credentials.certificates import make_certificate
-from nnhal_tools.credentials.folders import CredentialFolders
-from nnhal_tools.credentials.tokens import ROLES, make_admin_key, make_tokens, token_path
+from nnhal_tools.credentials import ROLES, CredentialFolders, make_admin_key, make_certificate, make_tokens, token_path
 
 
 def secrets(

@@ -15,7 +15,7 @@ from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, printable_text
 from nnhal_tools.fitted_rows import fitted_rows
 from nnhal_tools.operate.rates import CounterSample, DeviceRates, ModelRates, device_rates, model_rates, take_sample
-from nnhal_tools.operate.words import in_bytes, lasting, request_time
+from nnhal_tools.operate.text import in_bytes, lasting, request_time
 
 _DEVICE_COLUMNS = (
     "device",

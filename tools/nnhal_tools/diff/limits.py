@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnhal.types import OperandType
-from nnhal_tools.conformance.tolerances import tolerance_of
+from nnhal_tools.conformance.vectors import tolerance_of
 from nnhal_tools.diff.figures import Figures
 
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.FLOAT16)

@@ -11,11 +11,9 @@ from nnhal_pages.svg import Drawing, drawing_style
 from nnhal_pages.tables import short_name, stacking_table
 from nnhal_pages.text import escaped
 from nnhal_tools.diff.figures import Figures
-from nnhal_tools.diff.pictures.layer_graph import layer_graph
-from nnhal_tools.diff.pictures.levels import LEVELS, level_of
-from nnhal_tools.diff.pictures.step_bars import step_bars
+from nnhal_tools.diff.pictures import LEVELS, layer_graph, level_of, step_bars
 from nnhal_tools.diff.report import MADE, DiffReport, LayerDiff
-from nnhal_tools.diff.words import (
+from nnhal_tools.diff.text import (
     cosine_words,
     declined_words,
     growth_words,

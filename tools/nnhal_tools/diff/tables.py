@@ -9,7 +9,7 @@ from rich.text import Text
 from nnhal_pages.explanation.marks import counted
 from nnhal_pages.terminal import Footnotes, Name, show_table
 from nnhal_tools.diff.report import DiffReport, LayerDiff
-from nnhal_tools.diff.words import (
+from nnhal_tools.diff.text import (
     cosine_words,
     declined_words,
     growth_words,

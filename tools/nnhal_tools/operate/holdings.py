@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nnhal.v1 import admin_pb2 as wire
 from nnhal.v1 import framework_admin_pb2, types_pb2
-from nnhal_tools.operate.words import in_bytes, lasting, request_time, since
+from nnhal_tools.operate.text import in_bytes, lasting, request_time, since
 
 
 @dataclass(frozen=True, slots=True)

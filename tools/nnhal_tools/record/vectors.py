@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.recording import DeviceRecording, DeviceRecordingError, restored_model
-from nnhal.types import ErrorStatus, Model
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, fully_specified, is_extension
+from nnhal.types import ErrorStatus, Model, Operand
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, fully_specified, is_extension, is_scalar
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_tools.conformance.vectors import vector_of
 from nnhal_tools.conformance.written import vector_line
-from nnhal_tools.record.known_dimensions import with_dimensions
 
 _MOST_VALUES = 64 << 20
 """Bytes of values and constants of one test, which are numbers in text then."""
@@ -125,3 +125,14 @@ def _arrays(
         element = ELEMENT_TYPES[operand.type]
         count = int(np.prod(operand.dimensions))
         yield np.frombuffer(recording.content(content), element, count).reshape(operand.dimensions)
+
+
+def with_dimensions(model: Model, dimensions: Mapping[int, Dimensions]) -> Model:
+    """Return a model whose inputs and outputs have given dimensions, by operands of main; empty ones change nothing."""
+
+    def known(number: int, operand: Operand) -> Operand:
+        given = dimensions.get(number, ())
+        return replace(operand, dimensions=given) if given and not is_scalar(operand.type) else operand
+
+    operands = tuple(known(number, operand) for number, operand in enumerate(model.main.operands))
+    return replace(model, main=replace(model.main, operands=operands))

@@ -1,12 +1,74 @@
-"""Where the sessions of a replay tell what they find."""
+"""What a replay finds: values that differ, calls that end otherwise, and its report."""
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from nnhal.types import Model
+import numpy as np
+
+from nnhal.arrays import Bytes
+from nnhal.types import Model, Operand, OperandType, OperationType
+from nnhal.types.layout import ELEMENT_TYPES
 from nnhal.v1 import recording_pb2 as wire
-from nnhal_tools.replay.report import Difference, ReplayReport
+from nnhal_tools.conformance.compare import mismatch
+from nnhal_tools.conformance.vectors import Expectation, tolerance_of
+from nnhal_tools.element_types import number_type_of
+
+_BYTES = np.dtype(np.uint8)
+_FLOATS, _NUMBERS = "f", "fiu"
+_HALF_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A call that has not ended as in the recording."""
+
+    call: str
+    """Which: its method, its session, and when it was made."""
+    what: str
+    """What was got, and what the recording has."""
+    model: int = 0
+    """The prepared model that it was about, by its number in the recording; 0 for none."""
+    copy: int = 1
+    """In which of the copies that were replayed at once, from 1 on."""
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """A replay."""
+
+    recording: str
+    device: str
+    calls: int = 0
+    """Calls that were made again."""
+    compared_outputs: int = 0
+    """Outputs, and values of buffers, that were compared with the recording's."""
+    differences: list[Difference] = field(default_factory=list)
+    declined: dict[int, str] = field(default_factory=dict)
+    """Why the device declines prepared models, by their numbers."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """How many calls were not made, or not compared, by the reason."""
+    origins: dict[int, str] = field(default_factory=dict)
+    """From which operation on a model's values differ, by the number of the prepared model."""
+    notes: list[str] = field(default_factory=list)
+    """What the recording lacks."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report for JSON."""
+        return {
+            "recording": self.recording,
+            "device": self.device,
+            "calls": self.calls,
+            "compared_outputs": self.compared_outputs,
+            "differences": [asdict(difference) for difference in self.differences],
+            "declined": {str(model): reason for model, reason in self.declined.items()},
+            "left_out": dict(self.left_out),
+            "origins": {str(model): origin for model, origin in self.origins.items()},
+            "notes": self.notes,
+        }
 
 
 class Found:
@@ -51,3 +113,42 @@ class Found:
         """Count a call that was not made, or not compared, for a reason."""
         with self._lock:
             self._report.left_out[reason] += 1
+
+
+def is_half(model: Model) -> bool:
+    """Whether float32 may be computed with the precision of float16, as conformance tests have it."""
+    halves = any(operand.type == OperandType.TENSOR_FLOAT16 for operand in model.main.operands)
+    return halves or model.relax_computation_float32_to_float16
+
+
+def is_random(model: Model) -> bool:
+    """Whether outputs are drawn: other runs may have other values."""
+    return any(
+        operation.type == OperationType.RANDOM_MULTINOMIAL
+        for graph in (model.main, *model.referenced)
+        for operation in graph.operations
+    )
+
+
+def difference_of(model: Model, operand: Operand, recorded: bytes, got: Bytes) -> str:
+    """Return what is wrong with the value of an operand; empty if nothing is."""
+    element, absolute, relative = _rule(model, operand.type)
+    wanted = np.frombuffer(recorded[: len(recorded) - len(recorded) % element.itemsize], element)
+    found = got[: len(got) - len(got) % element.itemsize].view(element)
+    if len(found) != len(wanted):
+        return f"{len(got)} bytes, recorded {len(recorded)}"
+    return mismatch(Expectation(wanted, True, absolute, relative), found, wanted.shape)
+
+
+def _rule(model: Model, code: int) -> tuple[np.dtype[np.generic], float, float]:
+    """The elements of a type, and how far they may be apart. Of extensions, floats may as those of the HAL may."""
+    half = is_half(model)
+    if code in ELEMENT_TYPES:
+        return ELEMENT_TYPES[code], *tolerance_of(code, half)
+    element = number_type_of(model, code)
+    if element is None or element.kind not in _NUMBERS:
+        return _BYTES, 0.0, 0.0
+    if element.kind != _FLOATS:
+        return element, 0.0, 0.0
+    like = OperandType.TENSOR_FLOAT16 if element.itemsize == _HALF_BYTES else OperandType.TENSOR_FLOAT32
+    return element, *tolerance_of(like, half)

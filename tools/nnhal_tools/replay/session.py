@@ -31,10 +31,9 @@ from nnhal.types import (
 from nnhal.types.layout import Dimensions, describe
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_tools.conformance.launched import awaited
-from nnhal_tools.record.story import place
-from nnhal_tools.replay.outcomes import Found
+from nnhal_tools.record.report import place
+from nnhal_tools.replay.outcomes import Found, difference_of, is_random
 from nnhal_tools.replay.requests import PlayedRequest, RequestMemory, UnplayableError
-from nnhal_tools.replay.values import difference_of, is_random
 
 T = TypeVar("T")
 PLAYED = ("preparation", "question", "request", "execution", "allocation", "copy", "release")

@@ -12,8 +12,8 @@ from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.plans import KnownPlan, PlanSubject
 from nnhal_dashboard.pages.models.drawings import drawn_choice, drawn_comparison
 from nnhal_dashboard.pages.models.plan_address import NEW, OLD, PlanAddress
+from nnhal_dashboard.web.formats import clock
 from nnhal_dashboard.web.request_state import collector_of, show_page
-from nnhal_dashboard.web.words import clock
 
 router = APIRouter()
 

@@ -13,7 +13,6 @@ from nnhal_tools.stress.actions import (
     execution,
     fenced,
     preparation,
-    releases,
     shared,
 )
 from nnhal_tools.stress.actor import Actor
@@ -61,8 +60,8 @@ ACTIONS: dict[str, tuple[int, Action]] = {
     "copy in": (6, buffers.copy_in),
     "copy in, invalid": (2, buffers.copy_in_invalid),
     "copy out": (6, buffers.copy_out),
-    "release": (2, releases.release),
-    "use after release": (3, releases.use_after_release),
+    "release": (2, device.release),
+    "use after release": (3, device.use_after_release),
 }
 """Actions on objects of the thread's own, with their weights."""
 

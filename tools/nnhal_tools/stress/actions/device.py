@@ -1,4 +1,4 @@
-"""What a device reports of itself and of models."""
+"""What a device reports of itself and of models, and objects that it is to forget."""
 
 from __future__ import annotations
 
@@ -53,3 +53,22 @@ def support_of_invalid(actor: Actor) -> ErrorStatus:
     what, model = break_model(actor.random.choice(actor.specimens).model, actor.random)
     actor.note(what)
     return ask(lambda: actor.device.supported_operations(model), INVALID).status
+
+
+def release(actor: Actor) -> ErrorStatus:
+    """Release any object: what was made from a prepared model works without it."""
+    things = [*actor.prepared, *actor.buffers, *actor.executions, *actor.bursts]
+    if things:
+        thing = actor.random.choice(things)
+        actor.note(type(thing).__name__)
+        actor.release(thing)
+    return ErrorStatus.NONE
+
+
+def use_after_release(actor: Actor) -> ErrorStatus:
+    """Use a released object, which the device must not know."""
+    if not actor.released:
+        return release(actor)
+    call = actor.random.choice(actor.released)
+    actor.note(call)
+    return ask(call, INVALID).status

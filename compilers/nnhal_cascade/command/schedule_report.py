@@ -1,0 +1,199 @@
+"""From schedules to their report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from nnhal_cascade.command.report import (
+    BufferReport,
+    CascadePlanReport,
+    CascadeReport,
+    FrontierPoint,
+    PartReport,
+    RegionReport,
+    RunFigures,
+    SystemReport,
+)
+from nnhal_cascade.geometry.box import Interval
+from nnhal_cascade.graph.cascader_graph import Part, tensor_names
+from nnhal_cascade.hardware.memory import System
+from nnhal_cascade.plans.plan import Plan
+from nnhal_cascade.schedule.replay import PlanReplay
+from nnhal_cascade.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
+
+
+def schedule_report(
+    model: str,
+    budget: int,
+    schedule: Schedule,
+    replays: Sequence[PlanReplay],
+    frontier: Sequence[Schedule] = (),
+    measured: RunFigures | None = None,
+) -> CascadeReport:
+    """Return the report of a schedule.
+
+    Args:
+        model: The name of the model's file.
+        budget: Bytes of the working memory.
+        schedule: The schedule.
+        replays: Its plans as they run.
+        frontier: The best schedules, from most memory to least; none if they were not asked for.
+        measured: What the device measured, if it ran.
+    """
+    buffers = _buffers(schedule)
+    planned = figures(
+        schedule.system,
+        schedule.peak,
+        schedule.cycles,
+        sum(each.macs for each in replays),
+        sum((each.read for each in replays), Counter()),
+        sum((each.written for each in replays), Counter()),
+    )
+    return CascadeReport(
+        model,
+        system_report(schedule.system),
+        True,
+        budget,
+        planned,
+        measured,
+        _spilled(schedule),
+        tuple(_plan(schedule, number, each, buffers) for number, each in enumerate(replays)),
+        buffers,
+        _frontier(frontier, schedule),
+    )
+
+
+def _spilled(schedule: Schedule) -> dict[str, int]:
+    spill = schedule.system.spill
+    return {spill.name: schedule.spill_peak} if spill is not None and schedule.spill_peak else {}
+
+
+def figures(
+    system: System, peak: int, cycles: int, macs: int, read: dict[str, int], written: dict[str, int]
+) -> RunFigures:
+    """What a run costs, with its time at the clock of the system."""
+    return RunFigures(peak, cycles, _milliseconds(system, cycles), macs, _sorted(read), _sorted(written))
+
+
+def _milliseconds(system: System, cycles: int) -> float:
+    return cycles / system.clock_hz * 1e3
+
+
+def _sorted(amounts: dict[str, int]) -> dict[str, int]:
+    return {name: amounts[name] for name in sorted(amounts) if amounts[name]}
+
+
+def system_report(system: System) -> SystemReport:
+    """Return what a report says of an accelerator with its memories."""
+    regions = tuple(
+        RegionReport(
+            each.name,
+            each.size,
+            each.bandwidth,
+            each.read_latency,
+            each.write_latency,
+            each.burst,
+            tuple(sorted(each.holds)),
+        )
+        for each in system.regions
+    )
+    return SystemReport(system.name, system.accelerator.name, system.clock_hz, system.working.name, regions)
+
+
+def _plan(schedule: Schedule, number: int, ran: PlanReplay, buffers: Sequence[BufferReport]) -> CascadePlanReport:
+    plan, working = schedule.proposal.plans[number], schedule.system.working.name
+    largest = max((tile.shape for tile in plan.tiles), key=lambda shape: shape.elements)
+    alive = (each for each in buffers if each.region == working and each.first <= number <= each.last)
+    return CascadePlanReport(
+        number,
+        tuple(_part(schedule, plan, position, ran) for position in range(len(plan.parts))),
+        plan.along.name.lower(),
+        len(plan.tiles),
+        tuple(largest),
+        schedule.reversed[number],
+        max((each.address + each.bytes for each in alive), default=0),
+        ran.end - ran.start,
+        ran.waiting,
+        ran.macs,
+        _sorted(ran.read),
+        _sorted(ran.written),
+    )
+
+
+def _part(schedule: Schedule, plan: Plan, position: int, ran: PlanReplay) -> PartReport:
+    graph = schedule.graph
+    part, names = graph.parts[plan.parts[position]], tensor_names(graph)
+    stripes = [each for each in ran.stripes if each.run.part == part.index]
+    output = graph.tensors[part.output]
+    return PartReport(
+        part.index,
+        part.name,
+        part.operation,
+        tuple(names[each.tensor] for each in part.inputs),
+        names[output.index],
+        tuple(output.shape),
+        plan.stripes[position],
+        len(stripes),
+        plan.weights[position].value,
+        _weight_bytes(schedule, part),
+        sum(each.end - each.start for each in stripes),
+        sum(each.macs for each in stripes),
+    )
+
+
+def _weight_bytes(schedule: Schedule, part: Part) -> int:
+    channels = schedule.graph.tensors[part.output].shape.channels
+    return part.constants.bytes_of(Interval(0, channels)) if part.constants else 0
+
+
+def _buffers(schedule: Schedule) -> tuple[BufferReport, ...]:
+    found = [_tensor_buffer(schedule, each) for each in schedule.tensors]
+    found += [_constants_buffer(schedule, each) for each in schedule.constants]
+    return tuple(sorted(found, key=lambda each: (each.region, each.first, each.address)))
+
+
+def _tensor_buffer(schedule: Schedule, buffer: TensorBuffer) -> BufferReport:
+    tensor = schedule.graph.tensors[buffer.tensor]
+    kind = "whole" if buffer.extents == tensor.shape else "rolling"
+    return BufferReport(
+        tensor_names(schedule.graph)[tensor.index],
+        kind,
+        buffer.region,
+        buffer.address,
+        buffer.bytes,
+        tuple(buffer.extents),
+        tuple(tensor.shape),
+        buffer.first,
+        buffer.last,
+    )
+
+
+def _constants_buffer(schedule: Schedule, buffer: ConstantsBuffer) -> BufferReport:
+    return BufferReport(
+        schedule.graph.parts[buffer.part].name,
+        "weights",
+        buffer.region,
+        buffer.address,
+        buffer.bytes * buffer.slots,
+        (buffer.slots, buffer.bytes),
+        (),
+        buffer.copied_in,
+        buffer.plan,
+    )
+
+
+def _frontier(schedules: Sequence[Schedule], chosen: Schedule) -> tuple[FrontierPoint, ...]:
+    fastest = min((each.cycles for each in schedules), default=0)
+    return tuple(
+        FrontierPoint(
+            each.peak,
+            each.cycles,
+            _milliseconds(each.system, each.cycles),
+            each.cycles / fastest - 1 if fastest else 0.0,
+            tuple((plan.parts[0], plan.parts[-1]) for plan in each.proposal.plans if len(plan.parts) > 1),
+            max((len(plan.tiles) for plan in each.proposal.plans if len(plan.parts) > 1), default=1),
+            (each.peak, each.cycles) == (chosen.peak, chosen.cycles),
+        )
+        for each in schedules
+    )

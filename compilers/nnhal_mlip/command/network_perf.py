@@ -1,0 +1,68 @@
+"""What there is to say of the modelled time of a compiled network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nnhal_mlip.command.plan_file import MlipPlan
+from nnhal_mlip.simulator.report import PerfReport, perf_report
+from nnhal_mlip.simulator.roofline import ProgramRoofline, roofline
+from nnhal_mlip.simulator.simulator import Simulator
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryPerf:
+    """A binary's run."""
+
+    symbol: str
+    report: PerfReport
+    roofline: ProgramRoofline
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPerf:
+    """A run of all binaries of a network. All times are modelled, by the figures of a profile that are guesses."""
+
+    model: str
+    modelled: bool
+    """Always."""
+    profile: str
+    clock_hz: int
+    cycles: int
+    """Of all binaries, one after the other."""
+    hardware_ns: float
+    firmware_ns: float
+    """Of their starts, apart from the hardware's."""
+    least: int
+    """What no schedule of them could be faster than, in cycles."""
+    macs: int
+    ddr_bytes: int
+    host: tuple[str, ...]
+    """Operators that the host computes, by the user's names: their time is not modelled."""
+    binaries: tuple[BinaryPerf, ...]
+
+
+def network_perf(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> NetworkPerf:
+    """Return what there is to say of the binaries of a plan."""
+    profile = plan.timing
+    binaries = []
+    for subgraph in plan.subgraphs:
+        simulator = simulators[subgraph.symbol]
+        report = perf_report(simulator.program, simulator.timeline, profile)
+        binaries.append(BinaryPerf(subgraph.symbol, report, roofline(simulator.program, report, profile)))
+    reports = [each.report for each in binaries]
+    return NetworkPerf(
+        model=plan.model_name,
+        modelled=True,
+        profile=profile.name,
+        clock_hz=profile.clock_hz,
+        cycles=sum(report.total for report in reports),
+        hardware_ns=sum(report.hardware_ns for report in reports),
+        firmware_ns=sum(report.firmware_ns for report in reports),
+        least=sum(report.least for report in reports),
+        macs=sum(report.counters.macs for report in reports),
+        ddr_bytes=sum(report.counters.ddr_bytes for report in reports),
+        host=tuple(step.host for step in plan.steps if step.host),
+        binaries=tuple(binaries),
+    )
