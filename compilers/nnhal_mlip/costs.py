@@ -1,4 +1,4 @@
-"""The modelled time of operations, for the framework's partitioner.
+"""The modelled time of operations, for the framework's partitioner, and whether a subgraph is worth its hand-over.
 
 Each layer is priced by the formulas of the profile, split over as many tiles as are best for it, without compiling: so
 this takes milliseconds. Weights load while the layer before runs, so a layer takes as long as the longer of its work

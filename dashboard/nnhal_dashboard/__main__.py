@@ -14,7 +14,7 @@ _NICENESS = 10
 
 
 def main() -> int:
-    """Serve until SIGTERM or SIGINT. Returns 2 if the arguments are wrong."""
+    """Serve until SIGTERM or SIGINT. Returns 2 if the arguments are wrong, EXIT_STATUS if the server ended itself."""
     require_extra("dashboard", "nnhal dashboard")
     from pydantic import ValidationError
 
@@ -30,7 +30,7 @@ def main() -> int:
     try:
         settings = DashboardSettings(**{key: value for key, value in arguments.items() if value is not None})
         configure_logs("dashboard", settings.log_level, settings.log_json)
-        server = DashboardServer(settings)
+        server = DashboardServer(settings, supervision.give_up)
     except ValidationError as error:
         print(f"nnhal dashboard: {describe_invalid(error)}", file=sys.stderr)
         return 2
@@ -41,8 +41,7 @@ def main() -> int:
     with server:
         print(f"dashboard: {server.address}", file=sys.stderr)
         supervision.ready()
-        supervision.wait()
-    return 0
+        return supervision.wait()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 
@@ -17,6 +18,7 @@ from nnhal_dashboard.settings import DashboardSettings
 from nnhal_hosting.access import AllowedHosts, LocalUsers, TcpListener, Tls, read_tokens, require_safe
 from nnhal_hosting.admin_keys import read_admin_key
 from nnhal_hosting.http import ConnectionLimiter, ConnectionLimits
+from nnhal_hosting.listener_watch import ListenerWatch, asks_http
 from nnhal_hosting.server import use_all_descriptors
 
 _STOP_SECONDS = 2
@@ -25,8 +27,10 @@ _STOP_SECONDS = 2
 class DashboardServer:
     """Serves the dashboard. Use it as a context. ``address`` is where browsers reach it."""
 
-    def __init__(self, settings: DashboardSettings) -> None:
-        """Listen. Raises OSError if the port or a file cannot be used, ValueError if the settings are not safe."""
+    def __init__(self, settings: DashboardSettings, end_process: Callable[[], None] = lambda: None) -> None:
+        """Listen. ``end_process`` is called if the server has ended by itself; the process is then to be started again.
+
+        Raises OSError if the port or a file cannot be used, ValueError if the settings are not safe."""
         use_all_descriptors()
         Endpoint(settings.directory / "supervisor").trusted()  # its processes get the admin key
         tls = _tls_of(settings)
@@ -54,25 +58,34 @@ class DashboardServer:
         )
         self._server = uvicorn.Server(config)
         self.address = f"{'https' if tls is not None else 'http'}://{bound.address}"
+        self._watch = ListenerWatch(lambda _: end_process())
+        self._watch.add(self.address, asks_http(bound.address, tls is not None))
         self._thread = threading.Thread(target=self._serve, name="pages", daemon=True)
+        self._end_process = end_process
+        self._stops = False
         self._undo = ExitStack()
 
     def __enter__(self) -> DashboardServer:
         self._undo.callback(self._socket.close)
         self._undo.enter_context(self._collector)
         self._thread.start()
+        self._undo.enter_context(self._watch)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.should_exit = True
+        self._stops = self._server.should_exit = True
         self._streams.close()
         self._thread.join()
         self._undo.close()
 
     def _serve(self) -> None:
-        asyncio.run(self._server.serve([self._socket]))
+        try:
+            asyncio.run(self._server.serve([self._socket]))
+        finally:
+            if not self._stops:
+                self._end_process()
 
 
 def _tls_of(settings: DashboardSettings) -> Tls | None:

@@ -1,4 +1,4 @@
-"""Answers that drivers remember: by digests of the questions, since some questions are megabytes."""
+"""Answers that are remembered: by digests of the questions, since some questions are megabytes."""
 
 from __future__ import annotations
 

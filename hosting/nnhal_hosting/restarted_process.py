@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 
 from nnhal_hosting.logs import get_logger
-from nnhal_hosting.supervision import Child, StartError, ended_in_words, is_stopped
+from nnhal_hosting.supervision import Child, StartError, is_stopped
 
 _log = get_logger(__name__)
 _FIRST_RESTART_SECONDS = 0.2
@@ -119,7 +119,7 @@ class RestartedProcess:
             lived = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._started_ns
             has_lived = self._has_served and lived > _LONGEST_RESTART_SECONDS * 1e9
             delay = _FIRST_RESTART_SECONDS if has_lived else min(delay, _LONGEST_AFTER_SERVING_SECONDS)
-            end = f"process {self.child.pid} {ended_in_words(self.child.stop())}"
+            end = f"process {self.child.pid} {self.child.ended_in_words(self.child.stop())}"
             while end:
                 self.last_end, self.state, self._next_start = end, RestartState.WAITING, time.monotonic() + delay
                 self._say(DIED, f"{end}; starting it again in {delay:.1f} s")

@@ -19,6 +19,7 @@ from nnhal_hosting.calls import CallAdmission, CallLimits
 from nnhal_hosting.connection_shares import ConnectionShares
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
+from nnhal_hosting.listener_watch import Ask, ListenerWatch, asks_grpc, asks_link
 from nnhal_hosting.operator_methods import OperatorMethods
 from nnhal_hosting.polling import Poller
 from nnhal_hosting.standard_services import REFLECT, SERVICE_NAME, WATCH, ProcessHealth, reflection_handler
@@ -41,9 +42,11 @@ class ServerProcess:
         allowed_uids: Collection[int] = (),
         poller: Poller | None = None,
         admin_keys: Collection[str] = (),
+        end_process: Callable[[], None] = lambda: None,
     ) -> None:
         """Create both servers; ``calls`` are the limits of gRPC's, ``poller`` serves the channels, and operators have
-        one of the ``admin_keys``.
+        one of the ``admin_keys``. ``end_process`` is called if a listener does not answer any more; the process is then
+        to be started again.
 
         Raises OSError or ValueError for a bad endpoint.
         """
@@ -75,6 +78,10 @@ class ServerProcess:
         self._helpers: list[AbstractContextManager[object]] = []
         self.accompany(ConnectionShares(endpoint.rpc, calls.connections))
         self._health = ProcessHealth()
+        self._end_process = end_process
+        self._watch = ListenerWatch(self._listener_ended)
+        self.watch(f"gRPC at {endpoint.rpc}", asks_grpc(endpoint.address))
+        self.watch(f"links at {endpoint.link}", asks_link(endpoint.link))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.rpc)
 
     def serve_operators(self, add: Callable[[S, grpc.Server], None], servicer: S) -> None:
@@ -98,6 +105,10 @@ class ServerProcess:
         """Have something help as long as the servers serve: it is entered before them and left after them."""
         self._helpers.append(helper)
 
+    def watch(self, listener: str, ask: Ask) -> None:
+        """Have a listener of this process asked, while the servers serve, whether it answers."""
+        self._watch.add(listener, ask)
+
     def __enter__(self) -> ServerProcess:
         for helper in self._helpers:
             self._around.enter_context(helper)
@@ -105,6 +116,7 @@ class ServerProcess:
         self.rpc.start()
         for server in self._companions:
             self._beside.enter_context(server)
+        self._beside.enter_context(self._watch)
         return self
 
     def __exit__(
@@ -119,6 +131,10 @@ class ServerProcess:
         self._operator_methods.close()
         self._around.close()
         self.endpoint.rpc.unlink(missing_ok=True)
+
+    def _listener_ended(self, _: str) -> None:
+        self._health.end()
+        self._end_process()
 
     def _open(self, session: Session) -> None:
         self._admission.opened(session.token)

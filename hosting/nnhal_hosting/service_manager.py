@@ -11,7 +11,7 @@ _NOTIFY, _PID, _COUNT, _NAMES = "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LI
 SERVES = "READY=1"
 ENDS = "STOPPING=1"
 WORKS = "WATCHDOG=1"
-_WATCHDOG = "WATCHDOG_USEC"
+_WATCHDOG, _WATCHDOG_PID = "WATCHDOG_USEC", "WATCHDOG_PID"
 _OFTEN = 4
 """How many times a process says that it works in the time after which the manager ends it."""
 
@@ -35,10 +35,23 @@ def tell_manager(state: str) -> None:
 
 def seconds_between_signs() -> float | None:
     """How often the service manager is to be told WORKS (sd_watchdog_enabled(3)); None if it does not want to know."""
-    wanted, process = os.environ.get(_WATCHDOG, ""), os.environ.get("WATCHDOG_PID", "")
+    wanted, process = os.environ.get(_WATCHDOG, ""), os.environ.get(_WATCHDOG_PID, "")
     if not wanted.isdecimal() or process not in ("", str(os.getpid())):
         return None
     return max(int(wanted), 1) / 1e6 / _OFTEN
+
+
+def watchdog_variables(seconds: float) -> dict[str, str]:
+    """The variables by which a process learns that it is to tell WORKS, or another sign, within so many seconds.
+
+    With 0 it is not to.
+    """
+    return {_WATCHDOG: str(round(seconds * 1e6)) if seconds else "", _WATCHDOG_PID: ""}
+
+
+def manager_variables(address: str) -> dict[str, str]:
+    """The variables by which a process learns that a service manager listens at the path of a socket."""
+    return {_NOTIFY: address}
 
 
 def passed_sockets() -> dict[str, socket.socket]:

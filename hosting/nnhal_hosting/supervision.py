@@ -1,7 +1,8 @@
 """Starting nnhal's processes, waiting until they serve, and ending them.
 
 A supervised process inherits one end of a socket pair, on which it finds its admin key. It writes a byte when it
-serves, and ends when the other end closes, so that it never outlives its supervisor.
+serves, and ends when the other end closes, so that it never outlives its supervisor. While it serves, it writes signs
+of life, as it tells systemd with WatchdogSec: one whose interpreter a driver never lets go is killed for want of them.
 """
 
 from __future__ import annotations
@@ -26,11 +27,17 @@ from nnhal.errors import NnhalError
 from nnhal_hosting.admin_keys import checked_admin_key, new_admin_key
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.nonblocking_stderr import STDERR
-from nnhal_hosting.service_manager import ENDS, SERVES, WORKS, seconds_between_signs, tell_manager
+from nnhal_hosting.service_manager import ENDS, SERVES, WORKS, seconds_between_signs, tell_manager, watchdog_variables
 from nnhal_hosting.zygote import UNKNOWN_STATUS, ForkedProcess, Zygote
 
 _log = get_logger(__name__)
-_READY = b"R"
+_READY, _WORKS = b"R", b"W"
+HANG_SECONDS = 60.0
+"""A process hangs that has given no sign of life for so long."""
+_TICKS = 8
+"""How often a supervisor looks in the time after which a process hangs."""
+_LONGEST_TICK = 1.5
+"""How many ticks count of one that took longer: if the supervisor itself was late, the machine is busy or has slept."""
 _REFUSED = 2
 """The exit status of a process that refuses its options, or cannot have what they name."""
 _KEY_END = b"\n"
@@ -90,21 +97,26 @@ class Supervision:
         with contextlib.suppress(BlockingIOError):  # a full pipe wakes as well
             os.write(self._waker, _READY)
 
+    def give_up(self) -> None:
+        """As ``exit``, for a process that cannot go on: it ends even if what has failed keeps it from shutting down."""
+        self.exit()
+        end_for_certain()
+
     def wait(self) -> int:
         """Sleep until SIGTERM or SIGINT arrives, the supervisor ends, or ``exit`` is called.
 
-        Returns the status with which the process is to exit. A service manager that wants to know is told that the
-        process works: it ends one whose interpreter a driver never lets go.
+        Returns the status with which the process is to exit. A supervisor or service manager that wants to know is told
+        that the process works: it ends one whose interpreter a driver never lets go.
         """
-        pause = seconds_between_signs() if self._socket is None else None
+        pause = seconds_between_signs()
         wakers: list[int] = [self._wake]
         if self._socket is not None:
             wakers.append(self._socket.fileno())
         while not self._stopping:
             readable, _, _ = select.select(wakers, [], [], pause)
             if pause is not None:
-                with contextlib.suppress(OSError):  # the manager starts again itself
-                    tell_manager(WORKS)
+                with contextlib.suppress(OSError):  # the manager starts again itself; wait() sees a supervisor's end
+                    self._give_sign()
             if not readable:
                 continue
             if self._wake not in readable:
@@ -115,8 +127,21 @@ class Supervision:
                 tell_manager(ENDS)
         return self._status
 
+    def _give_sign(self) -> None:
+        if self._socket is None:
+            tell_manager(WORKS)
+        else:
+            self._socket.send(_WORKS, socket.MSG_DONTWAIT)
+
     def _stop(self, *_: object) -> None:
         self._stopping = True
+
+
+def end_for_certain() -> None:
+    """Let this process, which is about to end, not take more than a few seconds for it. It exits with EXIT_STATUS."""
+    end = threading.Timer(_STOP_SECONDS, os._exit, (EXIT_STATUS,))
+    end.daemon = True
+    end.start()
 
 
 def add_supervision_argument(parser: argparse.ArgumentParser) -> None:
@@ -153,13 +178,14 @@ class Child:
         heard: Callable[[str], None] | None = None,
         variables: Mapping[str, str] | None = None,
         zygote: Zygote | None = None,
+        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """Start the process, which inherits the descriptors of these numbers.
 
         It gets its admin key over the socket pair, where no other process sees it: a random one if none is given.
         ``heard`` is called with each line of its standard error, which also goes to this process's own. ``variables``
         are added to its environment. With a ``zygote`` it is forked from that if it can be, as one for which neither
-        ``stderr`` nor ``inherited`` is given.
+        ``stderr`` nor ``inherited`` is given. For ``hang_seconds`` see ``await_end``; with 0 it never hangs.
         Raises OSError, or ValueError if the key is not one.
         """
         self.admin_key = checked_admin_key(admin_key) if admin_key else new_admin_key()
@@ -167,7 +193,7 @@ class Child:
         self._socket, theirs = socket.socketpair()
         with theirs:
             send_admin_key(self._socket, self.admin_key)
-            environment = {**os.environ, **(variables or {})}
+            environment = {**os.environ, **(variables or {}), **watchdog_variables(hang_seconds)}
             forked = None if zygote is None else _forked(zygote, module, arguments, theirs, environment)
             self.process: ForkedProcess | subprocess.Popen[bytes] = forked or subprocess.Popen(
                 [*self.command, "--supervisor", str(theirs.fileno())],
@@ -177,6 +203,9 @@ class Child:
                 env=environment,
             )
         self.name = " ".join([module, *arguments])
+        self.hung = False
+        """Whether it was killed since it hung."""
+        self._hang_seconds = hang_seconds
         self._said: list[str] = []
         self._heard = heard
         self._reader: threading.Thread | None = None
@@ -222,8 +251,37 @@ class Child:
             raise StartError(message, is_told=status == _REFUSED and len(self._said) == 1)
 
     def await_end(self, interrupt: int) -> bool:
-        """Wait until the process has ended. Returns False if the descriptor ``interrupt`` becomes readable first."""
-        return bool(_await([self._handle], interrupt))
+        """Wait until the process has ended. Returns False if the descriptor ``interrupt`` becomes readable first.
+
+        The process, which serves, hangs if it gives no sign of life for ``hang_seconds``: then it is killed. One that a
+        signal has stopped, or that a debugger traces, is left alone.
+        """
+        tick = self._hang_seconds / _TICKS if self._hang_seconds else None
+        heard, silence = [self._socket.fileno()], 0.0
+        while True:
+            began = time.monotonic()
+            readable = _await([self._handle, *heard], interrupt, tick)
+            if readable is None and tick is not None:
+                silence += min(time.monotonic() - began, _LONGEST_TICK * tick)
+                if silence > self._hang_seconds / 2 and (is_stopped(self.pid) or is_traced(self.pid)):
+                    silence = 0.0
+                if silence >= self._hang_seconds and not self.hung:
+                    self.hung = True
+                    self.process.kill()
+            elif not readable:
+                return False
+            elif self._handle in readable:
+                return True
+            else:
+                silence = 0.0
+                if not self._socket.recv(_PIPE_BYTES):  # it ends
+                    heard.clear()
+
+    def ended_in_words(self, status: int) -> str:
+        """As the function, for the status of this process."""
+        if self.hung:
+            return f"gave no sign of life for {self._hang_seconds:g} s and was killed"
+        return ended_in_words(status)
 
     def stop(self, seconds: float = _STOP_SECONDS) -> int:
         """Ask the process to end, kill it after ``seconds``, and return its exit status."""

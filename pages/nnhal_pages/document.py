@@ -1,9 +1,11 @@
-"""A page as one HTML document, and the style sheets that pages share."""
+"""A page as one HTML document, and the parts and style sheets that pages share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from nnhal_pages.text import escaped
 
@@ -22,6 +24,31 @@ def document(title: str, content: str, sheet: str) -> str:
         f"<title>{escaped(title)}</title><style>{_DOCUMENT_STYLE}{sheet}</style></head>"
         f"<body class='nnhal-plan'><main><h1>{escaped(title)}</h1>{content}</main></body></html>"
     )
+
+
+class Figure(NamedTuple):
+    """One of the sums at the top of a page."""
+
+    title: str
+    figure: str
+    more: str
+    """What it consists of, or where it comes from."""
+
+
+def figure_list(figures: Iterable[tuple[str, str, str]]) -> str:
+    """Return figures as cards: of each the title, the figure, and more about it, all plain text."""
+    cards = (
+        f"<div><dt>{escaped(title)}</dt><dd class='figure'>{escaped(figure)}</dd><dd class='small'>{escaped(more)}</dd>"
+        "</div>"
+        for title, figure, more in figures
+    )
+    return f"<dl class='sums'>{''.join(cards)}</dl>"
+
+
+def scrolling(name: str, content: str, identifier: str = "") -> str:
+    """Return HTML that may be wider than the page, in a region with a name that the keyboard reaches and scrolls."""
+    id_ = f" id='{identifier}'" if identifier else ""
+    return f"<div class='scroll'{id_} role='region' aria-label='{escaped(name)}' tabindex='0'>{content}</div>"
 
 
 @cache

@@ -6,6 +6,7 @@ Their elements have roles: without them, what is displayed as blocks is no table
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 from nnhal_pages.text import escaped, shortened, visible
 
@@ -19,11 +20,17 @@ def short_name(name: str) -> str:
 
 
 def stacking_table(
-    kind: str, caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int]
+    kind: str,
+    caption: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numbers: Collection[int],
+    groups: Sequence[tuple[str, int]] = (),
 ) -> str:
     """A table whose rows become blocks on a narrow screen, with the header's words before each cell.
 
-    Cells are HTML. ``numbers`` are the columns that are aligned to the right.
+    Cells are HTML. ``numbers`` are the columns that are aligned to the right. ``groups`` are titles, each of so many
+    rows.
     """
     lines = []
     for first, *cells in rows:
@@ -32,8 +39,12 @@ def stacking_table(
             for column, cell in enumerate(cells, 1)
         )
         lines.append(f"<tr role='row'><th role='rowheader' scope='row'>{first}</th>{rest}</tr>")
-    body = f"<tbody role='rowgroup'>{''.join(lines)}</tbody>"
-    return table(f"{kind} labelled", caption, header, numbers, body)
+    remaining, bodies = iter(lines), []
+    for title, count in groups or (("", len(lines)),):
+        head = f"<th role='rowheader' colspan='{len(header)}' scope='rowgroup'>{title}</th>"
+        grouped = f"<tr role='row' class='group'>{head}</tr>" if groups else ""
+        bodies.append(f"<tbody role='rowgroup'>{grouped}{''.join(islice(remaining, count))}</tbody>")
+    return table(f"{kind} labelled", caption, header, numbers, "".join(bodies))
 
 
 def table(kind: str, caption: str, header: Sequence[str], numbers: Collection[int], bodies: str) -> str:

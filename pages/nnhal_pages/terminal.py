@@ -36,13 +36,13 @@ class Name:
     """A cell with the name of a node or a value. A column that is too narrow for it shortens it in the middle."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(shortened(self._name, options.max_width), no_wrap=True)
+        yield Text(shortened(self.name, options.max_width), no_wrap=True)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(min(len(self._name), _LEAST_NAME), len(self._name)).with_maximum(options.max_width)
+        return Measurement(min(len(self.name), _LEAST_NAME), len(self.name)).with_maximum(options.max_width)
 
 
 class Footnotes:

@@ -1,4 +1,4 @@
-"""Texts of strangers as markup: names and reasons are shown, and never obeyed."""
+"""Texts of strangers as markup, shown and never obeyed, and long names shortened."""
 
 from __future__ import annotations
 

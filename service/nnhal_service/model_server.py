@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from nnhal_hosting.access import TcpListener, Tls
+from nnhal_hosting.listener_watch import ListenerWatch, asks_grpc, asks_http
 from nnhal_hosting.logs import get_logger
 from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
 from nnhal_service.allocator import FreedMemory
@@ -23,7 +24,6 @@ from nnhal_service.front_workers.interfaces import NUMBER_ROWS, REQUEST_BYTES, W
 from nnhal_service.front_workers.pool import FrontWorkers
 from nnhal_service.front_workers.ports import SharedPort
 from nnhal_service.front_workers.shared_memory import LentRegions, RegionLender
-from nnhal_service.listener_watch import Ask, ListenerWatch, asks_grpc, asks_http
 from nnhal_service.observability import (
     NO_NATIVE_CLIENTS,
     Metrics,
@@ -175,7 +175,7 @@ class ModelServer:
             if self._workers is not None:
                 self._workers.wait_until_ready()
             self._changed()
-            undo.enter_context(ListenerWatch(self._loop, self._listeners()))
+            undo.enter_context(self._listener_watch())
             self._undo = undo.pop_all()
         _log.info("serving models", **self.addresses)
         return self
@@ -351,16 +351,15 @@ class ModelServer:
         self.addresses["metrics"] = front.listener.address
         return front
 
-    def _listeners(self) -> dict[str, Ask]:
-        """How to ask each server of this process whether it answers. That of gRPC has a socket without TLS too."""
-        asks: dict[str, Ask] = {}
+    def _listener_watch(self) -> ListenerWatch:
+        """Each server of this process is asked whether it answers. That of gRPC has a socket without TLS too."""
+        watch = self._loop.listener_watch()
         if self._grpc is not None:
-            asks["gRPC"] = asks_grpc(self._grpc.addresses[-1])
+            watch.add("gRPC", asks_grpc(self._grpc.addresses[-1]))
         for name in ("http", "metrics"):
             if name in self.addresses and not (name == "http" and self._workers is not None):
-                host, _, port = self.addresses[name].rpartition(":")
-                asks[name] = asks_http(host.strip("[]"), int(port), self._tls is not None)
-        return asks
+                watch.add(name, asks_http(self.addresses[name], self._tls is not None))
+        return watch
 
     def _models(self) -> Iterator[ServedModel]:
         """The models that are ready; a model that is unloaded meanwhile is left out."""

@@ -77,7 +77,7 @@ class FrameworkProcess:
                 records.client_models.usage,
             )
             self._model_server = ModelServer(
-                endpoint.directory, fleet, settings, clients, records, passed, rates, oversight.exit
+                endpoint.directory, fleet, settings, clients, records, passed, rates, oversight.give_up
             )
         self._native = ServerProcess(
             endpoint,
@@ -86,6 +86,7 @@ class FrameworkProcess:
             settings.calls,
             settings.allowed_uids,
             admin_keys=oversight.keys,
+            end_process=oversight.give_up,
         )
         models = self._model_server.repository if self._model_server else None
         servicer = FrameworkServicer(

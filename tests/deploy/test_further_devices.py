@@ -28,7 +28,7 @@ def test_a_further_device_has_the_rights_and_limits_of_the_others(name: str) -> 
 @pytest.mark.parametrize("name", ADDED)
 def test_a_further_device_is_asked_for_its_health_where_it_serves(name: str) -> None:
     service = ADDED[name]
-    assert service.is_device and service.argv[2] in driver_names()
+    assert service.is_device and service.argv[3] in driver_names()
     assert service.content["healthcheck"]["test"] == ["CMD", "nnhal", "health", endpoint_of(service)]
 
 

@@ -3,13 +3,15 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from nnhal_hosting import supervision
 from nnhal_hosting.restarted_process import RestartedProcess, RestartState
-from nnhal_hosting.supervision import Child, StartError
+from nnhal_hosting.supervision import Child, StartError, is_stopped
 from tests.support.processes import WARM
 from tests.support.waiting import stop, wait_until
 
@@ -156,3 +158,36 @@ def test_it_says_what_it_waits_for(restarted: RestartedProcess) -> None:
     wait_until(lambda: restarted.waits_for.startswith("its next start in 0."), "it waits")
     wait_until(lambda: restarted.waits_for.endswith("to serve, for 0 of 60 s"), "it starts")
     wait_until(lambda: restarted.waits_for == "", "it serves again")
+
+
+def test_a_process_whose_interpreter_is_never_let_go_is_killed_and_started_again(lines: list[str]) -> None:
+    restarted = RestartedProcess(
+        "held", lambda: Child("tests.support.held_interpreter", [], hang_seconds=1.0), telling(lines)
+    )
+    restarted.keep()
+    first = restarted.child.pid
+    wait_until(lambda: len(lines) >= 2, "it serves again")
+    assert lines[0] == f"died: process {first} gave no sign of life for 1 s and was killed; starting it again in 0.2 s"
+    assert lines[1].startswith("started: process ")
+    restarted.leave().stop(0)
+
+
+def test_a_process_that_was_stopped_does_not_hang(
+    short_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = threading.Semaphore(0)
+
+    def look(pid: int) -> bool:
+        looks.release()
+        return is_stopped(pid)
+
+    monkeypatch.setattr(supervision, "is_stopped", look)
+    words = ["null", "--endpoint", str(short_path)]
+    restarted = RestartedProcess("null", lambda: Child("nnhal_devices", words, hang_seconds=4.0), telling(lines))
+    restarted.keep()
+    stop(restarted.child.pid)
+    for _ in range(4):  # each once it has been silent for half the time after which it would hang, anew
+        assert looks.acquire(timeout=60)
+    restarted.child.process.send_signal(signal.SIGCONT)
+    assert restarted.leave().stop() == 0
+    assert lines == []

@@ -23,7 +23,7 @@ from nnhal_tools.up import RenewableDevice
 from tests.support.faulty_drivers import write_faulty_driver
 from tests.support.processes import device_process
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_single_devices")]
 
 FLOAT, OFTEN = OperandType.TENSOR_FLOAT32, 500
 SYNC: Way = (ExecutionMode.SYNC, MemoryChoice.ASHMEM)

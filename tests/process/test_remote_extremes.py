@@ -22,6 +22,7 @@ from tests.support.extremes import extremes
 from tests.support.plain_words import require_plain
 from tests.support.process_limits import memory_limit, peak_bytes
 from tests.support.processes import device_process
+from tests.support.waiting import wait_until
 from tests.support.well_formed import methods_of
 
 pytestmark = pytest.mark.slow
@@ -66,6 +67,7 @@ def abused() -> Iterator[Session]:
         device_process("cpu_ref", Path(directory), "--listen", "127.0.0.1:0") as (child, _),
         memory_limit(SPARE, child.pid),
     ):
+        wait_until(lambda: "wire: " in child.said(), "the device says where it listens")  # its lines come in a thread
         address = re.search(r"wire: (\S+)", child.said())
         assert address is not None
         before = peak_bytes(child.pid)

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from tflite import Padding
 
-from nnhal_cascade.command.story import CascadeStory, FrontierPoint
-from nnhal_cascade.command.telling import tell
+from nnhal_cascade.command.report import CascadeReport, FrontierPoint
+from nnhal_cascade.command.schedule_report import schedule_report
 from nnhal_cascade.geometry.accesses import Everything, OneToOne, Windowed
 from nnhal_cascade.geometry.box import Axis, Shape, whole
 from nnhal_cascade.graph.cascader_graph import (
@@ -128,10 +128,10 @@ def schedule() -> Schedule:
     return replace(made, cycles=replay(made)[-1].end)
 
 
-def story(model: str = "network.tflite", with_frontier: bool = True) -> CascadeStory:
+def story(model: str = "network.tflite", with_frontier: bool = True) -> CascadeReport:
     """Tell of the schedule, and of two more points of a frontier."""
     made = schedule()
-    told = tell(model, 4096, made, replay(made))
+    told = schedule_report(model, 4096, made, replay(made))
     if not with_frontier:
         return told
     time = told.planned.milliseconds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import pty
@@ -14,26 +13,13 @@ import sys
 import termios
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from nnhal_hosting.zygote import Zygote
 from nnhal_tools.cli.app import COMMANDS
-from tests.support.processes import WARM_MODULES
+from tests.support.processes import WARM_MODULES, WarmZygote
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
-_ROOT = Path(__file__).parents[2]
-
-
-class _Commands(Zygote):
-    """Forks commands. It starts where this package can be imported, whatever directory a test is in."""
-
-    def _ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> Any:
-        with contextlib.chdir(_ROOT) if self._parent is None else contextlib.nullcontext():
-            return super()._ask(request, descriptors)
-
-
-_ZYGOTE = _Commands([*WARM_MODULES, *sorted({found.target.partition(":")[0] for found in COMMANDS.values()})])
+_ZYGOTE = WarmZygote([*WARM_MODULES, *sorted({found.target.partition(":")[0] for found in COMMANDS.values()})])
 
 
 class _Reader:

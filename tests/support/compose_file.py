@@ -41,7 +41,7 @@ class ComposeService:
     @property
     def is_device(self) -> bool:
         """Whether it serves an emulated accelerator."""
-        return self.argv[:2] == ["nnhal", "device"]
+        return self.argv[:3] == ["nnhal", "watched", "device"]
 
     @property
     def runs_on(self) -> bool:

@@ -1,65 +1,44 @@
-"""Device processes that start fast and can be held in the middle of their work: ``python -m tests.support.nursery``.
+"""Devices that can be held in the middle of their work, forked from ``WARM``: ``python -m tests.support.nursery``.
 
-The process imports all drivers once, and each device is a fork that serves as ``python -m nnhal_devices`` does. A line
-with a driver and a directory on standard input starts one; its process id is printed when it serves. All of them end
-with standard input.
-
-A file ``hold-execute`` or ``hold-prepare`` in a device's directory holds it at its next operation or preparation while
-the file exists; the device creates ``at-execute`` or ``at-prepare`` when it is held.
+Each serves as ``python -m nnhal_devices`` does. A file ``hold-execute`` or ``hold-prepare`` in a device's directory
+holds it at its next operation or preparation while the file exists; the device creates ``at-execute`` or ``at-prepare``
+when it is held.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
 from threading import Event
-from types import TracebackType
 from typing import Any, Literal
 
 from nnhal.endpoint import Endpoint
 from nnhal_devices.__main__ import main as serve
 from nnhal_devices.driver import Control, DriverOptions
 from nnhal_devices.registry import create_driver
-from nnhal_hosting.admin_keys import new_admin_key
-from nnhal_hosting.supervision import send_admin_key
-from tests.support.waiting import stop, wait_for_death, wait_until
+from nnhal_hosting.supervision import Child, stop_all
+from tests.support.processes import WARM
+from tests.support.waiting import stop, wait_until
 
 Stage = Literal["prepare", "execute"]
 _PAUSE = Event()
-_IMPORTED = (
-    "nnhal.kernels",
-    "nnhal.operations",
-    "nnhal.support",
-    "nnhal_devices.host",
-    *(f"nnhal_devices.{name}" for name in ("cpu_acc", "cpu_ref", "ethos_n", "ethos_u", "gpu_acc")),
-    "nnhal_hosting",
-)
-"""Packages of which devices use modules."""
-_OTHERS = ("grpc_health.v1.health", "onnxruntime", "pydantic_settings")
 
 
 class Nursery:
-    """Devices under one directory, each named after its driver. ``pids`` has the latest process of each."""
+    """Devices under one directory, each named after its driver."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.pids: dict[str, int] = {}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            cwd=Path(__file__).parents[2],
-        )
+        self._children: dict[str, Child] = {}
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The latest process of each device."""
+        return {name: child.pid for name, child in self._children.items()}
 
     def endpoint(self, name: str) -> Endpoint:
         """Return a device's endpoint."""
@@ -67,15 +46,17 @@ class Nursery:
 
     def start(self, name: str) -> None:
         """Start a device, and wait until it serves."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{name} {self._directory / name}\n")
-        self.pids[name] = int(self._process.stdout.readline())
+        self._children[name] = Child(__name__, [name, "--endpoint", str(self._directory / name)], zygote=WARM)
+        self._children[name].wait_until_ready()
 
     def kill(self, name: str) -> None:
         """Send a device SIGKILL, and wait until it has ended."""
-        os.kill(self.pids[name], signal.SIGKILL)
-        wait_for_death(self.pids[name])
+        self._children[name].process.kill()
+        self._children[name].stop()
+
+    def close(self) -> None:
+        """End all devices."""
+        stop_all(list(self._children.values()))
 
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
@@ -98,51 +79,15 @@ class Nursery:
         finally:
             order.unlink()
 
-    def __enter__(self) -> Nursery:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._process:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-        for pid in self.pids.values():
-            wait_for_death(pid)
+def main() -> int:
+    """Serve the device of the command line, which can be held."""
+    name, _, directory, *_ = sys.argv[1:]
+    _be_held(name, Path(directory))
+    return serve()
 
 
-def main() -> None:
-    """Start devices until standard input ends."""
-    for name in _IMPORTED:
-        _import_all(name)
-    for name in _OTHERS:
-        import_module(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    supervisors: list[socket.socket] = []
-    for line in sys.stdin:
-        name, directory = line.split()
-        ours, theirs = socket.socketpair()
-        send_admin_key(ours, new_admin_key())
-        pid = os.fork()
-        if pid == 0:
-            for supervisor in (*supervisors, ours):
-                supervisor.close()
-            os._exit(_serve(name, Path(directory), theirs))
-        theirs.close()
-        supervisors.append(ours)
-        if not ours.recv(1):
-            return
-        print(pid, flush=True)
-
-
-def _import_all(name: str) -> None:
-    """Import a package with all of its modules: a device imports them when it uses them, each fork again."""
-    package = import_module(name)
-    for module in walk_packages(getattr(package, "__path__", ()), f"{name}."):
-        import_module(module.name)
-
-
-def _serve(name: str, directory: Path, supervisor: socket.socket) -> int:
+def _be_held(name: str, directory: Path) -> None:
     def hold(stage: Stage) -> None:
         order = directory / f"hold-{stage}"
         while order.exists():
@@ -161,9 +106,7 @@ def _serve(name: str, directory: Path, supervisor: socket.socket) -> int:
         check(self)
 
     kind.prepare, Control.check = held_prepare, held_check  # type: ignore[method-assign]
-    sys.argv = ["nnhal_devices", name, "--endpoint", str(directory), "--supervisor", str(supervisor.detach())]
-    return serve()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.supervision import Child
@@ -19,7 +21,18 @@ WARM_MODULES = (
     "nnhal_dashboard.server",
 )
 """What devices, frameworks and dashboards import before they serve."""
-WARM = Zygote(WARM_MODULES)
+_ROOT = Path(__file__).parents[2]
+
+
+class WarmZygote(Zygote):
+    """A zygote whose forks can import the tests, whatever directory a test is in."""
+
+    def _ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> Any:
+        with contextlib.chdir(_ROOT) if self._parent is None else contextlib.nullcontext():
+            return super()._ask(request, descriptors)
+
+
+WARM = WarmZygote(WARM_MODULES)
 """Forks the processes of tests that do not look at how a process starts."""
 
 

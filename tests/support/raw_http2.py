@@ -6,9 +6,10 @@ import socket
 import struct
 from collections.abc import Iterable
 
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _SETTINGS = 0, 1, 4
 _END_STREAM, _END_HEADERS = 1, 4
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0))
+"""What a client begins with: the preface, and empty settings."""
 _INITIAL_WINDOW_SIZE = 4
 Header = tuple[bytes, bytes]
 
@@ -26,8 +27,9 @@ def connected(address: str, window: int | None = None) -> socket.socket:
     else:
         host, _, port = address.rpartition(":")
         connection = socket.create_connection((host, int(port)), timeout=20)
-    settings = b"" if window is None else struct.pack(">HI", _INITIAL_WINDOW_SIZE, window)
-    connection.sendall(_PREFACE + frame(_SETTINGS, 0, 0, settings))
+    connection.sendall(PREFACE)
+    if window is not None:
+        connection.sendall(frame(_SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW_SIZE, window)))
     return connection
 
 

@@ -101,7 +101,7 @@ class Relay:
     def close(self) -> None:
         """End all processes."""
         self.process.stop()
-        self.nursery.__exit__(None, None, None)
+        self.nursery.close()
 
     def __enter__(self) -> Relay:
         return self

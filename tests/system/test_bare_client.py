@@ -57,15 +57,14 @@ def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a fresh environment that has the distribution's wheel, without extras."""
     folder = tmp_path_factory.mktemp("bare")
-    reached = pip("download", "--no-deps", "--dest", str(folder), "hatchling")
-    if reached.returncode:
-        pytest.skip(f"pip reaches no index: {reached.stderr.strip().splitlines()[-1]}")
     built = pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+    if "No matching distribution found for hatchling" in built.stderr:
+        pytest.skip("pip reaches no index")
     assert built.returncode == 0, built.stderr
     python = folder / "venv/bin/python"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     (wheel,) = folder.glob("nnhal-*.whl")
-    installed = pip("--python", str(python), "install", str(wheel))
+    installed = pip("--python", str(python), "install", "--no-compile", str(wheel))
     assert installed.returncode == 0, installed.stderr
     return python
 

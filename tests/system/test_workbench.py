@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,11 +13,11 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.command import nnhal
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/recording.md"
 _SHOWN = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_NNHAL = "-c 'from nnhal_tools.cli import main; main()'"
-_SEPARATOR = "---- the next command ----"
 
 
 class Shown(NamedTuple):
@@ -40,21 +41,26 @@ def pattern(lines: Sequence[str]) -> str:
 
 
 @pytest.mark.slow
-def test_each_command_of_the_story_prints_what_the_page_shows(tmp_path: Path) -> None:
+def test_each_command_of_the_story_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = list(story())
     assert [command for command, _ in shown if command.startswith("nnhal")]
     for folder in ("examples", "tools"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name, arguments in (("python", ""), ("nnhal", _NNHAL)):
-        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments} "$@"\n')
-        (programs / name).chmod(0o755)
-    script = f"\necho '{_SEPARATOR}'\n".join(command for command, _ in shown)
-    variables = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash"], input=script, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=300, check=False
-    )
-    outputs = done.stdout.split(f"{_SEPARATOR}\n")
-    for (command, lines), output in zip(shown, outputs, strict=True):
-        assert re.match(pattern(lines), output), f"{command}\n{output}\n{done.stderr}"
+    (programs / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (programs / "python").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    for command, lines in shown:
+        program, *words = shlex.split(os.path.expandvars(command))
+        if program == "export":
+            monkeypatch.setenv(*words[0].split("=", 1))
+            continue
+        done = nnhal(*words) if program == "nnhal" else run([program, *words])
+        assert re.match(pattern(lines), done.stdout), f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+def run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)

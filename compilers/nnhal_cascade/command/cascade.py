@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from nnhal_cascade.command.network import Network
-    from nnhal_cascade.command.story import CascadeStory, RunFigures
+    from nnhal_cascade.command.report import CascadeReport, RunFigures
     from nnhal_cascade.schedule.replay import PlanReplay
     from nnhal_cascade.schedule.schedule import Schedule
 
@@ -69,7 +69,7 @@ def cascade(
         compile_network,
     )
     from nnhal_cascade.command.network import read_network
-    from nnhal_cascade.command.telling import tell
+    from nnhal_cascade.command.schedule_report import schedule_report
     from nnhal_cascade.schedule.replay import replay
 
     system = chosen_system(device, memory, settings or [])
@@ -79,22 +79,22 @@ def cascade(
         compiled = compile_network(network, request, frontier or html is not None or pictures is not None)
     except MisfitError as error:
         if as_json:
-            print(json.dumps(asdict(error.story)))
+            print(json.dumps(asdict(error.report)))
         raise
     measured = _measured(network, compiled.schedule, checked) if run or checked else None
     replays = replay(compiled.schedule)
-    story = tell(network.name, request.budget, compiled.schedule, replays, compiled.frontier, measured)
+    report = schedule_report(network.name, request.budget, compiled.schedule, replays, compiled.frontier, measured)
     if disassemble is not None:
         disassemble.write_text(_listing(compiled.schedule))
     if html is not None:
-        html.write_text(_page(compiled.schedule, replays, story))
+        html.write_text(_page(compiled.schedule, replays, report))
     if pictures is not None:
-        _write_pictures(compiled.schedule, replays, story, pictures)
+        _write_pictures(compiled.schedule, replays, report, pictures)
     if as_json:
-        print(json.dumps(asdict(story)))
+        print(json.dumps(asdict(report)))
     else:
-        _show(story)
-    if measured not in (None, story.planned):
+        _show(report)
+    if measured not in (None, report.planned):
         raise typer.Exit(1)
 
 
@@ -111,24 +111,24 @@ def _listing(schedule: Schedule) -> str:
     return disassemble(emit(schedule))
 
 
-def _page(schedule: Schedule, replays: Sequence[PlanReplay], story: CascadeStory) -> str:
-    from nnhal_cascade.command.page import page
+def _page(schedule: Schedule, replays: Sequence[PlanReplay], report: CascadeReport) -> str:
+    from nnhal_cascade.command.rendering import page
     from nnhal_cascade.schedule.lives import lives
 
-    return page(story, replays, lives(schedule, replays))
+    return page(report, replays, lives(schedule, replays))
 
 
-def _write_pictures(schedule: Schedule, replays: Sequence[PlanReplay], story: CascadeStory, directory: Path) -> None:
+def _write_pictures(schedule: Schedule, replays: Sequence[PlanReplay], report: CascadeReport, directory: Path) -> None:
     from nnhal_cascade.command.pictures import drawings
     from nnhal_cascade.schedule.lives import lives
 
     directory.mkdir(parents=True, exist_ok=True)
-    for name, drawing in drawings(story, replays, lives(schedule, replays)).items():
+    for name, drawing in drawings(report, replays, lives(schedule, replays)).items():
         (directory / f"{name}.svg").write_text(drawing.document())
 
 
-def _show(story: CascadeStory) -> None:
-    from nnhal_cascade.command.tables import show
+def _show(report: CascadeReport) -> None:
+    from nnhal_cascade.command.rendering import show
     from nnhal_pages.terminal import output_console
 
-    show(story, output_console())
+    show(report, output_console())

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nnhal_cascade.command import words
+from nnhal_cascade.command import formatting
 from nnhal_cascade.command.network import Network
-from nnhal_cascade.command.story import MisfitStory
-from nnhal_cascade.command.telling import system_story, tell
+from nnhal_cascade.command.report import MisfitReport
+from nnhal_cascade.command.schedule_report import schedule_report, system_report
 from nnhal_cascade.compiler import (
     CompilerOptions,
     DoesNotFitError,
@@ -59,17 +59,17 @@ class Compilation:
 class MisfitError(ValueError):
     """A network does not fit. The message says what would."""
 
-    def __init__(self, story: MisfitStory) -> None:
+    def __init__(self, report: MisfitReport) -> None:
         less = (
-            f"; --recompute reaches {words.size(story.least_with_recompute)}"
-            if story.least_with_recompute < story.least
+            f"; --recompute reaches {formatting.size(report.least_with_recompute)}"
+            if report.least_with_recompute < report.least
             else ""
         )
         super().__init__(
-            f"{story.model} does not fit {words.size(story.budget)} of {story.system.working}: "
-            f"the least is {words.size(story.least)}, in {story.where}{less}"
+            f"{report.model} does not fit {formatting.size(report.budget)} of {report.system.working}: "
+            f"the least is {formatting.size(report.least)}, in {report.where}{less}"
         )
-        self.story = story
+        self.report = report
 
 
 def chosen_system(device: str, memory: Path | None, settings: Sequence[str] = ()) -> System:
@@ -106,14 +106,14 @@ def _fastest(network: Network, request: CascadeRequest) -> Schedule:
         raise MisfitError(_misfit(network, request, error.smallest)) from error
 
 
-def _misfit(network: Network, request: CascadeRequest, smallest: Schedule) -> MisfitStory:
+def _misfit(network: Network, request: CascadeRequest, smallest: Schedule) -> MisfitReport:
     """Tell what is the least, and where; also with recomputing, if that was not asked for."""
     least = smallest.peak
-    peak = tell(network.name, least, smallest, replay(smallest)).peak_plan
-    system = system_story(request.system)
+    peak = schedule_report(network.name, least, smallest, replay(smallest)).peak_plan
+    system = system_report(request.system)
     recomputing = least if request.recompute else _least(network, request)
-    where = words.place(peak)
-    return MisfitStory(network.name, system, False, request.budget, least, where, min(least, recomputing))
+    where = formatting.place(peak)
+    return MisfitReport(network.name, system, False, request.budget, least, where, min(least, recomputing))
 
 
 def _least(network: Network, request: CascadeRequest) -> int:

@@ -8,8 +8,8 @@ from threadpoolctl import threadpool_limits
 from nnhal.arrays import Array
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_cascade.command.network import Network
-from nnhal_cascade.command.story import RunFigures
-from nnhal_cascade.command.telling import figures
+from nnhal_cascade.command.report import RunFigures
+from nnhal_cascade.command.schedule_report import figures
 from nnhal_cascade.machine.machine import Machine
 from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_cascade.stream.emit import emit

@@ -1,4 +1,4 @@
-"""The accelerators that are known by name, with the figures that Arm's compiler Vela publishes for them."""
+"""The NPU's own numbers, and the accelerators that are known by name, with the figures of Arm's compiler Vela."""
 
 from __future__ import annotations
 

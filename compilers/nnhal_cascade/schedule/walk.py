@@ -1,4 +1,4 @@
-"""The order in which the stripes of a plan run: on demand, from the last part to the first."""
+"""The stripes of a plan, and the order in which they run: on demand, from the last part to the first."""
 
 from __future__ import annotations
 

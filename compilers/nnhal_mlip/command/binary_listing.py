@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
-from nnhal_mlip.command.layer_words import layer_title
+from nnhal_mlip.command.layer_names import layer_title
 from nnhal_mlip.program.binary import MlipBinary
 from nnhal_mlip.program.program import (
     DdrTransfer,

@@ -70,21 +70,21 @@ def partition(
     """Show which layers of a network the accelerator takes, in which subgraphs, and why the rest stays on the host."""
     from nnhal_frontends.input_shapes import parse_shapes
     from nnhal_mlip.command.model_file import read_flow_model
-    from nnhal_mlip.command.partition_story import tell_partition
+    from nnhal_mlip.command.partition_report import partition_report
     from nnhal_mlip.command.sharing import share, sharing_choices
     from nnhal_mlip.timing.profile import read_profile
 
     choices = sharing_choices(public, by_cost, no_revert, keep, to_host or ())
     figures = read_profile(profile)
     found = read_flow_model(model, parse_shapes(shape or ()))
-    story = tell_partition(found, share(found.graph, choices, figures, 8, False), choices)
+    report = partition_report(found, share(found.graph, choices, figures, 8, False), choices)
     if as_json:
-        print(json.dumps(asdict(story)))
+        print(json.dumps(asdict(report)))
     else:
-        from nnhal_mlip.command.tables import show_partition
+        from nnhal_mlip.command.rendering import show_partition
         from nnhal_pages.terminal import output_console
 
-        show_partition(story, explain, output_console())
+        show_partition(report, explain, output_console())
 
 
 @app.command("compile", cls=StrictCommand)
@@ -150,7 +150,7 @@ def compile_(
         }
         print(json.dumps(told))
     else:
-        from nnhal_mlip.command.tables import show_compilation
+        from nnhal_mlip.command.rendering import show_compilation
         from nnhal_pages.terminal import output_console
 
         show_compilation(result, out, output_console())
@@ -179,7 +179,7 @@ def simulate(
 ) -> None:
     """Run a compiled network: its binaries on the simulator in their own arithmetic, the rest by the reference."""
     from nnhal_mlip.command.folder import open_folder
-    from nnhal_mlip.command.perf_story import tell_perf
+    from nnhal_mlip.command.network_perf import network_perf
     from nnhal_mlip.command.samples import write_arrays
     from nnhal_mlip.command.simulation import network_trace
     from nnhal_mlip.command.simulation import simulate as run
@@ -190,7 +190,7 @@ def simulate(
         write_arrays(output, result.outputs)
     if trace is not None:
         trace.write_text(json.dumps(network_trace(opened.plan, result.simulators)), encoding="utf-8")
-    perf = tell_perf(opened.plan, result.simulators) if perf_debug else None
+    perf = network_perf(opened.plan, result.simulators) if perf_debug else None
     if as_json:
         told = {
             "model": opened.plan.model_name,
@@ -211,7 +211,8 @@ def simulate(
         }
         print(json.dumps(told))
         return
-    from nnhal_mlip.command.tables import show_perf, show_simulation
+    from nnhal_mlip.command.perf_rendering import show_perf
+    from nnhal_mlip.command.rendering import show_simulation
     from nnhal_pages.terminal import output_console
 
     console = output_console()
@@ -233,20 +234,20 @@ def perf(
 ) -> None:
     """Tell where the modelled time of a compiled network goes: by layer and tile, and what binds each."""
     from nnhal_mlip.command.folder import open_folder
-    from nnhal_mlip.command.perf_story import tell_perf
+    from nnhal_mlip.command.network_perf import network_perf
 
     opened = open_folder(folder)
     simulators = opened.simulators()
-    found = tell_perf(opened.plan, simulators)
+    found = network_perf(opened.plan, simulators)
     if html is not None:
-        from nnhal_mlip.command.page import perf_page
+        from nnhal_mlip.command.perf_rendering import perf_page
 
         maps = {subgraph.symbol: opened.memory(subgraph) for subgraph in opened.plan.subgraphs}
         html.write_text(perf_page(found, simulators, maps, opened.plan.profile), encoding="utf-8")
     if as_json:
         print(json.dumps(asdict(found)))
     else:
-        from nnhal_mlip.command.tables import show_perf
+        from nnhal_mlip.command.perf_rendering import show_perf
         from nnhal_pages.terminal import output_console
 
         show_perf(found, output_console())

@@ -15,7 +15,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal_mlip.command.calibration import graph_inputs
 from nnhal_mlip.command.execution import execute
-from nnhal_mlip.command.layer_words import layer_kind
+from nnhal_mlip.command.layer_names import layer_kind
 from nnhal_mlip.command.model_file import FlowModel
 from nnhal_mlip.command.samples import ModelSample
 from nnhal_mlip.compiler.compiler import compile_files

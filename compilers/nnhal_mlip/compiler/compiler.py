@@ -1,4 +1,4 @@
-"""From the files of a subgraph to a binary."""
+"""From the files of a subgraph to a binary, and what comes of that."""
 
 from __future__ import annotations
 

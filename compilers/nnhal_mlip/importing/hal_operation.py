@@ -1,4 +1,8 @@
-"""One operation of the HAL while it becomes nodes of a flow graph."""
+"""One operation of the HAL, and its operands, while they become nodes and values of a flow graph.
+
+Of 8-bit operands the flow knows signed ones with a zero point of 0. An unsigned operand with a zero point of 128 holds
+the same numbers: its bytes differ from the signed ones in their highest bit.
+"""
 
 from __future__ import annotations
 

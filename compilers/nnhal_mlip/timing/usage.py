@@ -1,4 +1,4 @@
-"""What tiles and the DMA engine do with the cycles of a run, by layer."""
+"""What tiles and the DMA engine do with the cycles of a run, by layer, and which unit the slowest tile waits for."""
 
 from __future__ import annotations
 

@@ -56,6 +56,7 @@ from nnhal_devices.host.wire.server import WireServer
 from nnhal_hosting.admin.oversight import NO_OVERSIGHT, Oversight
 from nnhal_hosting.admin.servicer import serve_admin
 from nnhal_hosting.descriptors import SessionLimits
+from nnhal_hosting.listener_watch import asks_grpc
 from nnhal_hosting.polling import Poller
 from nnhal_hosting.server import ServerProcess
 
@@ -118,7 +119,14 @@ def host(
     limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     poller = Poller(settings.spin_us * 1000)
     process = ServerProcess(
-        endpoint, clients.opened, limits, settings.calls, settings.allowed_uids, poller, oversight.keys
+        endpoint,
+        clients.opened,
+        limits,
+        settings.calls,
+        settings.allowed_uids,
+        poller,
+        oversight.keys,
+        oversight.give_up,
     )
     memory = MemoryWatch(settings.memory_bytes, end_process)
     hang = settings.hang_seconds if faults is None else 0.0  # a fault may have a run take as long as it says
@@ -139,6 +147,7 @@ def host(
     if door is not None:
         wire = WireServer(OwnDevice(endpoint, device, clients), door, WireLimits.of(settings), settings.rpc_threads)
         process.accompany(wire)
+        process.watch(f"the wire at {wire.address}", asks_grpc(wire.address, door.tls is not None))
         print(f"wire: {wire.address}", file=sys.stderr)
     if faults is not None:
         process.accompany(faults)

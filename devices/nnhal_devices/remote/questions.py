@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
@@ -14,6 +12,7 @@ from nnhal.resolved import ResolvedModel
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.types import ErrorStatus, OptimizationViews
 from nnhal.v1 import wire_pb2 as wire
+from nnhal_devices.remembered import Remembered
 from nnhal_devices.remote.connection import WireConnection
 from nnhal_devices.remote.packing import ModelPacker, PackedForWire
 from nnhal_devices.wire import chunks_of
@@ -71,8 +70,7 @@ class Questions:
     def __init__(self, connection: WireConnection, packer: ModelPacker) -> None:
         self._connection = connection
         self._packer = packer
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[bytes, ModelAssessment] = OrderedDict()
+        self._known: Remembered[ModelAssessment] = Remembered(_KEPT_ANSWERS)
 
     def support(self, model: ResolvedModel) -> Sequence[Support]:
         """Return whether the device supports each operation of main, and if not, why. Raises HalError."""
@@ -96,18 +94,11 @@ class Questions:
         return views_from_wire(answer.views, len(model.model.main.operations), connection.place)
 
     def _assess(self, packed: PackedForWire) -> ModelAssessment:
-        connection, digest = self._connection, packed.digest
-        with self._lock:
-            known = self._kept.get(digest)
-            if known is not None:
-                self._kept.move_to_end(digest)
-                return known
+        connection = self._connection
+        known = self._known.get(packed.digest)
+        if known is not None:
+            return known
         request = wire.AssessRequest(model=packed.message)
         answer = ask(connection, packed, lambda: connection.call(connection.stub.Assess, request))
         operations = len(packed.message.model.main.operations)
-        assessment = assessment_from_wire(answer.assessment, operations, connection.place)
-        with self._lock:
-            self._kept[digest] = assessment
-            while len(self._kept) > _KEPT_ANSWERS:
-                self._kept.popitem(last=False)
-        return assessment
+        return self._known.add(packed.digest, assessment_from_wire(answer.assessment, operations, connection.place))

@@ -31,6 +31,8 @@ class Oversight:
     """What starts the process again if it ends."""
     exit: Callable[[], None] = _no_exit
     """Has the process shut down in order and exit with EXIT_STATUS. Does not wait for that."""
+    give_up: Callable[[], None] = _no_exit
+    """As ``exit``, but the process ends even if it cannot shut down."""
 
 
 NO_OVERSIGHT = Oversight()
@@ -44,7 +46,7 @@ def oversight_of(supervision: Supervision, key_file: Path | None) -> Oversight:
     """
     keys = [supervision.admin_key, read_admin_key(key_file) if key_file is not None else ""]
     supervisor = wire.SUPERVISOR_NNHAL if supervision.is_supervised else _foreign_supervisor()
-    return Oversight(tuple(key for key in keys if key), supervisor, supervision.exit)
+    return Oversight(tuple(key for key in keys if key), supervisor, supervision.exit, supervision.give_up)
 
 
 def _foreign_supervisor() -> wire.Supervisor.ValueType:

@@ -7,7 +7,7 @@ from math import ceil, floor
 
 from nnhal_pages.charts.frame import LINE, Frame, across_axis, room_for, up_axis, wide
 from nnhal_pages.charts.measures import COUNT, NANOSECONDS, Tick
-from nnhal_pages.charts.window import TimeWindow, ago
+from nnhal_pages.charts.series import TimeWindow, ago
 from nnhal_pages.svg import Drawing, Scale, element, label, rounded, title
 
 _LEAST_RANGES = 8

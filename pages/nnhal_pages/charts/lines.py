@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from nnhal_pages.charts.frame import LINE, Frame, across_axis, apart, fitted, room_for, up_axis, wide
 from nnhal_pages.charts.measures import Measure
-from nnhal_pages.charts.series import ChartSeries, line_path
-from nnhal_pages.charts.window import TimeWindow, ago
+from nnhal_pages.charts.series import ChartSeries, TimeWindow, ago, line_path
 from nnhal_pages.svg import Drawing, Scale, element, label, title
 
 _LOOKS = 6

@@ -1,4 +1,4 @@
-"""The looks of kinds of things, the same in all charts. What is of an unknown kind has a look of its own as well."""
+"""The looks of kinds of things and their legend, the same in all charts. An unknown kind has a look of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What numbers of charts measure: in which units they are written, and where axes have their ticks."""
+"""What numbers of charts measure: units, ticks of axes, and logarithmic scales."""
 
 from __future__ import annotations
 

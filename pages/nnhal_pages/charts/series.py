@@ -1,11 +1,13 @@
-"""Values over time, and as many of them as a line needs."""
+"""Values over time, as many of them as a line needs, and the time that a chart shows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import floor
+from typing import NamedTuple
 
+from nnhal_pages.charts.measures import Tick
 from nnhal_pages.svg import Scale, rounded
 
 
@@ -65,3 +67,22 @@ def _extremes(stretch: Sequence[tuple[float, float]], step: float) -> Iterator[t
 def _ends(group: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     low, high = min(group, key=lambda each: each[1]), max(group, key=lambda each: each[1])
     return sorted({low, high})
+
+
+_MINUTES = (1, 2, 5, 10, 15, 30, 60)
+
+
+class TimeWindow(NamedTuple):
+    """The time that a chart shows."""
+
+    end: float
+    """Seconds since the instant that the points count from."""
+    seconds: float = 900.0
+
+
+def ago(window: TimeWindow) -> list[Tick]:
+    """Return ticks that stay where they are while time goes on."""
+    minutes = window.seconds / 60
+    step = next((each for each in _MINUTES if minutes / each <= 5), 60)
+    passed = [step * number for number in range(int(minutes / step), 0, -1)]
+    return [*(Tick(window.end - 60 * each, f"{each} min ago") for each in passed), Tick(window.end, "now")]

@@ -10,6 +10,7 @@ from importlib.resources import files
 
 from nnhal_client.explanation import EdgeStory, Explanation, OperationStory
 from nnhal_pages.comparison.pairing import OperationPair, count, difference, differs, figures, marks_of, pairs_of
+from nnhal_pages.document import scrolling
 from nnhal_pages.explanation.marks import counted, device_mark, operation_link
 from nnhal_pages.graph import GraphView, plan_graph
 from nnhal_pages.tables import short_name, stacking_table
@@ -187,8 +188,7 @@ def _graphs(
     for plan, view, marks, title in zip((old, new), views, marks_of(old, new, pairs), titles, strict=True):
         drawing = plan_graph(plan, replace(view, marks={**view.marks, **marks}))
         graphs.append(
-            f"<figure><figcaption>{escaped(title)}</figcaption><div class='scroll' role='region' tabindex='0' "
-            f"aria-label='{escaped(title)}'>{drawing.embedded()}</div></figure>"
+            f"<figure><figcaption>{escaped(title)}</figcaption>{scrolling(title, drawing.embedded())}</figure>"
         )
     note = (
         "<p class='note'>What differs has ◆ and a frame. A step that is closed says how many of its operations do.</p>"

@@ -1,4 +1,4 @@
-"""Which operation of one plan is which of another one."""
+"""Which operation of one plan is which of another one, and how the plans differ."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from nnhal_client.explanation import DeviceStory, Explanation
 from nnhal_pages.charts.arena import arena_charts
-from nnhal_pages.document import document
+from nnhal_pages.document import document, figure_list, scrolling
 from nnhal_pages.document import style as page_style
 from nnhal_pages.explanation.marks import device_mark, legend, operation_link
 from nnhal_pages.explanation.panel import edge_table, operation_panel
@@ -67,11 +67,7 @@ def sums(explanation: Explanation) -> str:
         *_sent(explanation),
         ("Peak memory, bytes", f"{explanation.peak_bytes:,}", memory),
     )
-    cards = (
-        f"<div><dt>{title}</dt><dd class='figure'>{escaped(figure)}</dd><dd class='small'>{escaped(more)}</dd></div>"
-        for title, figure, more in figures
-    )
-    return f"<dl class='sums'>{''.join(cards)}</dl>"
+    return figure_list(figures)
 
 
 def _layout(explanation: Explanation) -> list[tuple[str, str, str]]:
@@ -103,10 +99,9 @@ def _graphs(explanation: Explanation, name: str) -> str:
     return (
         "<p class='note'>Time runs downwards. A solid line passes values in place, a dashed one copies them. Boxes "
         f"lead to what there is to say of them.</p>{legend(explanation)}"
-        f"<div class='scroll' id='{name}-closed' role='region' aria-label='The steps' tabindex='0'>"
-        f"{closed.embedded()}</div>"
-        f"<details class='opened'><summary>Every operation</summary><div class='scroll' role='region' "
-        f"aria-label='The operations' tabindex='0'>{opened.embedded()}</div></details>"
+        f"{scrolling('The steps', closed.embedded(), f'{name}-closed')}"
+        f"<details class='opened'><summary>Every operation</summary>{scrolling('The operations', opened.embedded())}"
+        "</details>"
     )
 
 
@@ -184,10 +179,7 @@ def _arenas(explanation: Explanation, name: str) -> str:
     drawings = arena_charts(explanation.arena_values, devices, f"{name}-arena")
     if not drawings:
         return "<p class='note'>None: no value lies in an arena.</p>"
-    return "".join(
-        f"<div class='scroll' role='region' aria-label='Arena {number}' tabindex='0'>{drawing.embedded()}</div>"
-        for number, drawing in enumerate(drawings)
-    )
+    return "".join(scrolling(f"Arena {number}", drawing.embedded()) for number, drawing in enumerate(drawings))
 
 
 def _panels(explanation: Explanation, name: str) -> str:

@@ -29,7 +29,7 @@ def main() -> int:
     keep_freed_memory()
     supervision = Supervision(arguments.supervisor)
     try:
-        with FrontWorkerProcess(Descriptor(arguments.framework), supervision.exit):
+        with FrontWorkerProcess(Descriptor(arguments.framework), supervision.give_up):
             supervision.ready()
             return supervision.wait()
     except (OSError, ValueError, NnhalError) as error:

@@ -9,6 +9,7 @@ from types import TracebackType
 
 from nnhal.descriptor import Descriptor
 from nnhal.link.channel import channel_from
+from nnhal_hosting.listener_watch import asks_grpc
 from nnhal_hosting.logs import configure_logs
 from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget
 from nnhal_service.allocator import FreedMemory
@@ -144,15 +145,19 @@ class FrontWorkerProcess:
                 self._loop,
                 tls_of(settings),
             )
+            watch = self._loop.listener_watch()
             if settings.allow_grpc:
                 address = listener_of(settings, settings.grpc_host, settings.grpc_port).address
-                grpc = grpc_server(settings, backends, [address], start.directory, shares_ports=True)
+                own = f"unix:{start.directory / f'front-{start.column}.sock'}"  # other workers serve the port too
+                grpc = grpc_server(settings, backends, [address, own], start.directory, shares_ports=True)
+                watch.add(f"gRPC of front worker {start.column}", asks_grpc(own))
                 self._health = grpc.health
                 self._fronts.append(grpc)
             if settings.allow_http:
                 listener = listener_of(settings, settings.http_host, settings.http_port)
                 connections = numbers.number(HTTP_CONNECTIONS, start.column)
                 self._fronts.append(http_server(settings, backends, listener, connections))
+            self._fronts.append(watch)
             self._undo = undo.pop_all()
 
     def __enter__(self) -> FrontWorkerProcess:

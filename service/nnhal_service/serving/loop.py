@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from types import TracebackType
@@ -13,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import uvloop
 
+from nnhal_hosting.listener_watch import ListenerWatch
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.run.workers import Workers
 
@@ -22,6 +24,7 @@ _THREADS = 16
 _MOST_WAITING = 4096
 """Runs and preparations that wait for devices at a time; each model has only so many as it has instances."""
 _GRACE_SECONDS = 2.0
+_TURN_SECONDS = 1.0
 _log = get_logger(__name__)
 
 
@@ -78,6 +81,10 @@ class ServingLoop:
         else:
             self.asyncio.call_soon_threadsafe(callback)
 
+    def listener_watch(self) -> ListenerWatch:
+        """A watch of the listeners of servers in the loop: one that is silent has ended."""
+        return ListenerWatch(lambda name: self.call(partial(self.server_ended, name)), self._is_on_time)
+
     def server_ended(self, server: str) -> None:
         """Tell, in the loop, that a server in it has ended by itself."""
         _log.critical("a server has ended by itself; the process ends, to be started again", server=server)
@@ -91,6 +98,13 @@ class ServingLoop:
     def wait_for(self, work: Callable[[], object], context: Context) -> None:
         """Call in a thread, in a context, what may wait for devices, and must not raise."""
         self._waiting.start(partial(context.run, work))
+
+    def _is_on_time(self) -> bool:
+        """Whether the loop gets its turn: a server in it that is silent is to blame only then."""
+        answered = threading.Event()
+        with suppress(RuntimeError):  # the loop has been closed
+            self.call(answered.set)
+        return answered.wait(_TURN_SECONDS)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.asyncio)

@@ -33,6 +33,7 @@ LEAST = {
 """Bytes if no value is computed twice: input, output and rolling rows. A dying input and an output share memory."""
 
 
+@pytest.mark.slow
 @needs_networks
 @pytest.mark.parametrize("name", LEAST)
 def test_a_network_runs_in_the_least_memory_as_planned(name: str) -> None:
@@ -49,6 +50,7 @@ def test_mobilenet_is_nearly_as_fast_in_280_000_bytes_as_without_cascades() -> N
     assert compile_graph(graph, SYSTEM, CompilerOptions(280_000)).cycles <= 1.01 * uncascaded.cycles
 
 
+@pytest.mark.slow
 @needs_networks
 def test_recomputing_goes_below_the_least_memory() -> None:
     model = network("mobilenet_v1_1.0_224")
@@ -58,6 +60,7 @@ def test_recomputing_goes_below_the_least_memory() -> None:
     assert_as_planned(model, schedule)
 
 
+@pytest.mark.slow
 @needs_networks
 @pytest.mark.parametrize("name", ["ds_cnn_kws", "mobilenet_v1_0.25_96"])
 def test_a_budget_buys_what_the_frontier_says(name: str) -> None:
@@ -132,6 +135,7 @@ def test_constants_that_do_not_fit_at_rest_are_refused() -> None:
             ask(graph, small)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_rest", [0, 1])
 def test_no_more_is_spilled_than_the_region_holds(at_rest: int) -> None:
     """The constants may lie in the spill region, too, which leaves less of it."""

@@ -46,6 +46,7 @@ def assert_as_planned(model: ResolvedModel, schedule: Schedule) -> None:
     assert (measured.peak, measured.cycles) == (schedule.peak, schedule.cycles)
 
 
+@pytest.mark.slow
 @_SLOW
 @given(
     random_networks(),

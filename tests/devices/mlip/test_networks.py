@@ -91,6 +91,7 @@ def largest_of_layers(found: FlowPartition, run: RunOfSteps, wanted: Mapping[str
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_layer_is_the_reference_in_fp16(name: str) -> None:
     graph = NETWORKS[name]()
@@ -101,6 +102,7 @@ def test_every_layer_is_the_reference_in_fp16(name: str) -> None:
     assert largest_of_layers(found, run, evaluate(found.graph, inputs)) <= FP16_NETWORK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_layer_is_the_reference_in_calibrated_int8(name: str) -> None:
     graph = NETWORKS[name]()
@@ -111,6 +113,7 @@ def test_every_layer_is_the_reference_in_calibrated_int8(name: str) -> None:
     assert largest_of_layers(found, run, evaluate(found.graph, inputs)) <= INT8_NETWORK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name != "host_between"])
 @pytest.mark.parametrize(("tiles", "ocm"), [(8, OCM_BYTES), (2, SMALL_OCM)])
 def test_layers_of_8_bit_graphs_are_the_integers_that_they_should_be(name: str, tiles: int, ocm: int) -> None:
@@ -129,6 +132,7 @@ def test_layers_of_8_bit_graphs_are_the_integers_that_they_should_be(name: str, 
         assert differences.mean() < 0.002, layer.user_names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name != "resnet18"])
 @pytest.mark.parametrize("quantize", ["fp16", "int8"])
 def test_whole_networks_are_the_reference_on_any_number_of_tiles(name: str, quantize: str) -> None:

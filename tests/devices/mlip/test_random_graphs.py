@@ -73,6 +73,7 @@ def test_outputs_of_random_graphs_are_the_reference(kind: str, seed: int, beyond
         assert distance(run.values[value], wanted[graph.outputs[user]]) <= FP16_NETWORK, user
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "seed"), [SOME[1], SOME[2], SOME[-6], SOME[-4]])
 def test_nothing_that_should_help_makes_a_random_graph_slower(kind: str, seed: int) -> None:
     graph = graph_of(kind, seed)

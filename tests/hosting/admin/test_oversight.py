@@ -25,6 +25,9 @@ class FakeSupervision:
     def exit(self) -> None:
         """End the process."""
 
+    def give_up(self) -> None:
+        """End the process for certain."""
+
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from xml.etree.ElementTree import Element
 
 from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal_pages.charts.heat_map import heat_map, histogram
-from nnhal_pages.charts.window import TimeWindow
+from nnhal_pages.charts.series import TimeWindow
 from tests.support.charts import assert_drawn_well, having, number, texts, titles
 
 END = 1_800_000_000.0

@@ -6,8 +6,7 @@ import pytest
 
 from nnhal_pages.charts.lines import line_chart, sparkline
 from nnhal_pages.charts.measures import BYTES, PER_SECOND
-from nnhal_pages.charts.series import ChartSeries
-from nnhal_pages.charts.window import TimeWindow
+from nnhal_pages.charts.series import ChartSeries, TimeWindow
 from tests.support.charts import assert_drawn_well, having, number, texts, titles
 
 END = 1_800_000_000.0

@@ -17,8 +17,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from nnhal_tools.health.command import main, require_healthy, require_page
-from nnhal_tools.health.rpc import Unhealthy
+from nnhal_hosting.asking import Unhealthy, require_page
+from nnhal_tools.health.command import main, require_healthy
 from tests.support.certificates import authority, signed
 from tests.support.command import nnhal
 from tests.support.processes import device_process

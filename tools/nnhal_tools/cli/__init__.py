@@ -19,6 +19,10 @@ def main() -> None:
         from nnhal_tools.health.command import main as health
 
         sys.exit(health(arguments))
+    if command == "watched":
+        from nnhal_tools.cli.watched import main as watched
+
+        sys.exit(watched(arguments))
     require_extra("tools", "nnhal")
     from nnhal_tools.cli import app
 

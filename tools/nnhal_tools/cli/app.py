@@ -101,6 +101,11 @@ COMMANDS = {
         "Ask processes whether they serve, cheaply, for containers: nnhal health DIR, a socket, or a URL.",
         passes_through=True,
     ),
+    "watched": LazyCommand(
+        "nnhal_tools.cli.processes:watched",
+        "Run 'nnhal COMMAND' as the first process of a container, and end it if it hangs: nnhal watched COMMAND…",
+        passes_through=True,
+    ),
     "secrets": LazyCommand(
         "nnhal_tools.cli.secrets:secrets",
         "Make an admin key, tokens and a certificate for a testbed where there are none, and print where they are.",

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from nnhal_tools.cli.programs import become
+from nnhal_tools.cli.watched import main as watch
 from nnhal_tools.health.command import main as check_health
 
 
@@ -33,6 +34,11 @@ def dashboard(context: typer.Context) -> None:
 def health(context: typer.Context) -> None:
     """Ask processes whether they serve, cheaply, for containers: nnhal health DIR, a socket, or a URL."""
     raise typer.Exit(check_health(context.args))
+
+
+def watched(context: typer.Context) -> None:
+    """Run 'nnhal COMMAND' as the first process of a container, and end it if it hangs: nnhal watched COMMAND…"""
+    raise typer.Exit(watch(context.args))
 
 
 def up(
@@ -58,15 +64,20 @@ def up(
         bool, typer.Option("--allow-recording", help="Let 'nnhal record' record what is asked of the devices.")
     ] = False,
     no_dashboard: Annotated[bool, typer.Option("--no-dashboard", help="Start no dashboard.")] = False,
+    hang_secs: Annotated[
+        float,
+        typer.Option(help="A process that gives no sign of life for so many seconds is killed; 0 for none.", min=0),
+    ] = 60.0,
     supervisor: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start devices, a framework and a dashboard, watch over them, and stop them all on SIGINT or SIGTERM.
 
-    A process that dies is started again. The framework is reached at DIRECTORY/framework, the supervisor itself, for
+    A process that dies or hangs is started again. The framework is reached at DIRECTORY/framework, the supervisor, for
     'nnhal ps' and the like, at DIRECTORY/supervisor.
     """
+    from nnhal.admin import EXIT_STATUS
     from nnhal_hosting.logs import configure_logs
-    from nnhal_hosting.supervision import Supervision
+    from nnhal_hosting.supervision import Supervision, end_for_certain
     from nnhal_tools.settings import ClientSettings
     from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed, read_topology
     from nnhal_tools.up.control import controlled
@@ -79,21 +90,30 @@ def up(
     misbehaviour = Misbehaviour(allow_faults or faults is not None, faults)
     root = (directory or ClientSettings().directory).resolve()
     configure_logs("supervisor", "warning", as_json=False)
-    testbed = Testbed(chosen, root, _say, misbehaviour, allow_recording)
+    testbed = Testbed(chosen, root, _say, misbehaviour, allow_recording, hang_seconds=hang_secs)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)  # until all serve
     if supervisor is not None:
         threading.Thread(target=_end_with, args=(supervisor,), name="supervisor", daemon=True).start()
+    is_lost = threading.Event()
+
+    def end() -> None:
+        is_lost.set()
+        end_for_certain()
+        os.kill(os.getpid(), signal.SIGTERM)
+
     try:
-        with controlled(testbed):
+        with controlled(testbed, end):
             supervision = Supervision(supervisor)
             supervision.ready()
             _say(f"ready: {testbed.framework}")
             supervision.wait()
             _say("stopping")
+        if is_lost.is_set():
+            raise typer.Exit(EXIT_STATUS)
     except KeyboardInterrupt:
         _say("stopped before all processes served")
-        raise typer.Exit(1) from None
+        raise typer.Exit(EXIT_STATUS if is_lost.is_set() else 1) from None
 
 
 def _say(line: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from nnhal.remote.supervisor import supervisor_endpoint
@@ -22,14 +22,16 @@ _SERVICE = supervisor_pb2.DESCRIPTOR.services_by_name["SupervisorService"].full_
 
 
 @contextmanager
-def controlled(testbed: Testbed) -> Iterator[None]:
+def controlled(testbed: Testbed, end_process: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Run a testbed with its control socket, which serves before the first process does.
 
+    ``end_process`` is called if the socket does not answer any more; the supervisor is then to be started again.
     Raises StartError if a process does not start, and OSError or ValueError for a bad directory.
     """
     commands = ProcessCommands(testbed)
     sessions: Sessions[Ownership] = Sessions(Ownership)
-    server = ServerProcess(supervisor_endpoint(testbed.directory), sessions.opened, SessionLimits(), _CALLS)
+    endpoint = supervisor_endpoint(testbed.directory)
+    server = ServerProcess(endpoint, sessions.opened, SessionLimits(), _CALLS, end_process=end_process)
     servicer = SupervisorServicer(testbed, commands, sessions)
     supervisor_pb2_grpc.add_SupervisorServiceServicer_to_server(servicer, server.rpc)
     server.reflect([_SERVICE])

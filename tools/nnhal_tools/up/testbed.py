@@ -10,7 +10,7 @@ from types import TracebackType
 from nnhal.endpoint import Endpoint
 from nnhal.errors import general_failure, invalid_argument
 from nnhal_hosting.admin_keys import new_admin_key
-from nnhal_hosting.supervision import Child, StartError, stop_all
+from nnhal_hosting.supervision import HANG_SECONDS, Child, StartError, stop_all
 from nnhal_hosting.zygote import Zygote
 from nnhal_tools.up.journal import ProcessJournal
 from nnhal_tools.up.logs import LogTail
@@ -41,11 +41,14 @@ class Testbed:
         misbehaviour: Misbehaviour = NO_MISBEHAVIOUR,
         allow_recording: bool = False,
         zygote: Zygote | None = None,
+        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """``misbehaviour`` is that of the devices, which may be recorded if ``allow_recording``.
 
-        A given ``zygote`` forks the processes, and goes on when the testbed has ended.
+        A given ``zygote`` forks the processes, and goes on when the testbed has ended. A process that gives no sign of
+        life for ``hang_seconds`` is killed and started again; with 0 none is.
         """
+        self._hang_seconds = hang_seconds
         self.directory = directory
         self.admin_key = new_admin_key()
         """What the admin services of the processes ask for."""
@@ -171,7 +174,14 @@ class Testbed:
         self, identity: ProcessIdentity, module: str, words: Callable[[], list[str]], seconds: float = _STARTING_SECONDS
     ) -> WatchedProcess:
         def launch(heard: Callable[[str], None]) -> Child:
-            return Child(module, words(), admin_key=self.admin_key, heard=heard, zygote=self._zygote)
+            return Child(
+                module,
+                words(),
+                admin_key=self.admin_key,
+                heard=heard,
+                zygote=self._zygote,
+                hang_seconds=self._hang_seconds,
+            )
 
         return WatchedProcess(identity, launch, self.journal, self.logs.add, seconds)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nnhal_cascade.command import words
-from nnhal_cascade.command.story import BufferStory, CascadeStory, PartStory, PlanStory
+from nnhal_cascade.command import formatting
+from nnhal_cascade.command.report import BufferReport, CascadePlanReport, CascadeReport, PartReport
 from nnhal_pages.svg import Drawing, element, label, lanes, rounded, title
 from nnhal_pages.text import shortened
 
@@ -21,10 +21,10 @@ _ARC = 12
 """How much farther to the left each edge bows that skips one part more."""
 
 
-def cascade_drawing(story: CascadeStory, plan: PlanStory) -> Drawing:
+def cascade_drawing(report: CascadeReport, plan: CascadePlanReport) -> Drawing:
     """Draw one cascade from its first part to its last, downwards."""
-    buffers = {each.name: each for each in story.buffers_of(plan.plan) if each.kind != "weights"}
-    lane = lanes(story.tensors)
+    buffers = {each.name: each for each in report.buffers_of(plan.plan) if each.kind != "weights"}
+    lane = lanes(report.tensors)
     entry = plan.parts[0].inputs[0]
     sources = {entry: -1} | {part.output: position for position, part in enumerate(plan.parts)}
     parts = [_buffer(-1, buffers.get(entry), lane[entry])]
@@ -33,7 +33,7 @@ def cascade_drawing(story: CascadeStory, plan: PlanStory) -> Drawing:
         parts.append(_buffer(position, buffers.get(part.output), lane[part.output]))
         parts += _arrows(position, part, sources)
     height = _y(len(plan.parts)) + 4
-    summary = f"The cascade of parts {words.numbers(plan)}: {', '.join(part.name for part in plan.parts)}"
+    summary = f"The cascade of parts {formatting.numbers(plan)}: {', '.join(part.name for part in plan.parts)}"
     return Drawing(_WIDTH, height, summary, "".join(parts))
 
 
@@ -42,20 +42,20 @@ def _y(position: int) -> int:
     return _TOP + _GAP + position * (_BOX + _GAP)
 
 
-def _part(position: int, part: PartStory, plan: PlanStory, sources: dict[str, int]) -> str:
+def _part(position: int, part: PartReport, plan: CascadePlanReport, sources: dict[str, int]) -> str:
     y = _y(position)
-    outside = [shortened(words.brief(name), _NAME // 2) for name in part.inputs if name not in sources]
+    outside = [shortened(formatting.brief(name), _NAME // 2) for name in part.inputs if name not in sources]
     weights = f"weights {part.weights}, {part.weight_bytes:,} bytes" if part.weight_bytes else "no weights"
     lines = [
         label(_LEFT + 12, y + 19, f"{part.part}  {part.operation}", "strong"),
-        label(_LEFT + 12, y + 34, words.cut(part, plan), "muted"),
+        label(_LEFT + 12, y + 34, formatting.cut(part, plan), "muted"),
         label(_LEFT + 12, y + 48, weights + (f"; reads {', '.join(outside)} too" if outside else ""), "muted"),
     ]
     box = element("rect", class_="box", x=_LEFT, y=y, width=_RIGHT - _LEFT, height=_BOX, rx=6)
     return element("g", title(part.name) + box + "".join(lines))
 
 
-def _buffer(position: int, buffer: BufferStory | None, colour: str) -> str:
+def _buffer(position: int, buffer: BufferReport | None, colour: str) -> str:
     """What lies below the box of a part: as many bars as the buffer has rows."""
     if buffer is None:
         return ""
@@ -76,15 +76,15 @@ def _buffer(position: int, buffer: BufferStory | None, colour: str) -> str:
         )
         for slot in range(drawn)
     )
-    held, size = words.extent(buffer), f"{buffer.bytes:,} bytes"
+    held, size = formatting.extent(buffer), f"{buffer.bytes:,} bytes"
     texts = [held, size] if "," in held else [f"{held}, {size}"]
-    lines = label(x + 50, y + 11, shortened(words.brief(buffer.name), _NAME))
+    lines = label(x + 50, y + 11, shortened(formatting.brief(buffer.name), _NAME))
     lines += "".join(label(x + 50, y + 26 + 14 * number, text, "muted") for number, text in enumerate(texts))
-    told = f"{buffer.name}, {words.shape(buffer.shape)}, at {buffer.address:#x}"
+    told = f"{buffer.name}, {formatting.shape(buffer.shape)}, at {buffer.address:#x}"
     return element("g", title(told) + bars + lines, class_=colour)
 
 
-def _arrows(position: int, part: PartStory, sources: dict[str, int]) -> Iterator[str]:
+def _arrows(position: int, part: PartReport, sources: dict[str, int]) -> Iterator[str]:
     """Yield an arrow from the part above, and an arc from each that is farther up."""
     for name in dict.fromkeys(part.inputs):
         source = sources.get(name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nnhal_cascade.command import words
-from nnhal_cascade.command.story import BufferStory, CascadeStory
+from nnhal_cascade.command import formatting
+from nnhal_cascade.command.report import BufferReport, CascadeReport
 from nnhal_cascade.schedule.lives import LiveBytes, TensorLife
 from nnhal_cascade.schedule.replay import PlanReplay
 from nnhal_pages.svg import Drawing, Scale, element, label, lanes, rounded, title, width_of
@@ -28,37 +28,38 @@ _HATCHING = element(
 )
 
 
-def memory_drawing(story: CascadeStory, replays: Sequence[PlanReplay], lives: Sequence[TensorLife]) -> Drawing:
+def memory_drawing(report: CascadeReport, replays: Sequence[PlanReplay], lives: Sequence[TensorLife]) -> Drawing:
     """Draw addresses upwards and cycles to the right; each row of a tensor is a bar from its birth to its death."""
-    top = max(story.planned.peak, story.budget if story.budget <= 1.5 * story.planned.peak else 0)
+    top = max(report.planned.peak, report.budget if report.budget <= 1.5 * report.planned.peak else 0)
     across = Scale(0, max(replays[-1].end, 1), _LEFT, _RIGHT)
     up = Scale(0, max(top, 1) * 1.02 / 1024, _BOTTOM, _TOP)
-    lane = lanes(dict.fromkeys((*story.tensors, *(life.name for life in lives))))
-    weights = [each for each in story.buffers if each.kind == "weights" and each.region == story.system.working]
+    lane = lanes(dict.fromkeys((*report.tensors, *(life.name for life in lives))))
+    weights = [each for each in report.buffers if each.kind == "weights" and each.region == report.system.working]
     parts = [
         element("defs", _HATCHING),
-        *_columns(story, replays, across),
-        _axes(story, across, up),
+        *_columns(report, replays, across),
+        _axes(report, across, up),
         *(_life(life, lane[life.name], replays, across, up) for life in lives),
         *(_weights(each, replays, across, up) for each in weights),
         *_names(lives, across, up),
-        _limit(story.planned.peak, f"peak {words.kibibytes(story.planned.peak)}", up, "axis", "muted"),
+        _limit(report.planned.peak, f"peak {formatting.kibibytes(report.planned.peak)}", up, "axis", "muted"),
     ]
-    if story.budget < up.high * 1024 and story.budget - story.planned.peak > top * _LINE:
-        parts.append(_limit(story.budget, f"budget {words.kibibytes(story.budget)}", up, "limit", "limit-label"))
-    summary = f"The {story.system.working} of {story.model} over time, with a peak of {words.size(story.planned.peak)}"
+    if report.budget < up.high * 1024 and report.budget - report.planned.peak > top * _LINE:
+        parts.append(_limit(report.budget, f"budget {formatting.kibibytes(report.budget)}", up, "limit", "limit-label"))
+    peak = formatting.size(report.planned.peak)
+    summary = f"The {report.system.working} of {report.model} over time, with a peak of {peak}"
     return Drawing(_WIDTH, _HEIGHT, summary, "".join(parts))
 
 
-def _columns(story: CascadeStory, replays: Sequence[PlanReplay], across: Scale) -> Iterator[str]:
+def _columns(report: CascadeReport, replays: Sequence[PlanReplay], across: Scale) -> Iterator[str]:
     """Yield a ground for each cascade, with its number, and a line at the end of every plan."""
-    for plan, ran in zip(story.plans, replays, strict=True):
+    for plan, ran in zip(report.plans, replays, strict=True):
         start, end = across(ran.start), across(ran.end)
         if len(plan.parts) > 1:
-            text = f"cascade of {words.numbers(plan)}"
+            text = f"cascade of {formatting.numbers(plan)}"
             yield element(
                 "rect",
-                title(f"{text}: {words.short(plan.cycles)} cycles, {words.size(plan.memory)}"),
+                title(f"{text}: {formatting.short(plan.cycles)} cycles, {formatting.size(plan.memory)}"),
                 class_="column",
                 x=start,
                 width=end - start,
@@ -70,9 +71,9 @@ def _columns(story: CascadeStory, replays: Sequence[PlanReplay], across: Scale) 
         yield element("line", class_="grid", x1=end, x2=end, y1=_TOP - 24, y2=_BOTTOM)
 
 
-def _axes(story: CascadeStory, across: Scale, up: Scale) -> str:
+def _axes(report: CascadeReport, across: Scale, up: Scale) -> str:
     parts = []
-    unit, name = words.unit(int(across.high))
+    unit, name = formatting.unit(int(across.high))
     cycles = Scale(0, across.high / unit, across.start, across.end)
     for value in cycles.ticks(8):
         parts.append(label(cycles(value), _BOTTOM + 18, f"{value:g}", "muted middle"))
@@ -82,7 +83,7 @@ def _axes(story: CascadeStory, across: Scale, up: Scale) -> str:
         parts.append(label(_LEFT - 8, up(value) + 4, f"{value:g}", "muted end"))
     parts.append(element("line", class_="axis", x1=_LEFT, x2=_RIGHT, y1=_BOTTOM, y2=_BOTTOM))
     parts.append(label((_LEFT + _RIGHT) / 2, _BOTTOM + 42, f"Cycles ({name})", "middle"))
-    parts.append(label(8, _TOP - 28, f"Address in {story.system.working} (KiB)"))
+    parts.append(label(8, _TOP - 28, f"Address in {report.system.working} (KiB)"))
     return "".join(parts)
 
 
@@ -91,7 +92,7 @@ def _life(life: TensorLife, lane: str, replays: Sequence[PlanReplay], across: Sc
     start, end = replays[buffer.first].start, replays[buffer.last].end
     box = _bar(LiveBytes(buffer.address, buffer.bytes, start, end), across, up)
     path = "".join(_bar(piece, across, up) for piece in life.pieces)
-    told = f"{life.name}: {words.size(buffer.bytes)} at {buffer.address:#x}"
+    told = f"{life.name}: {formatting.size(buffer.bytes)} at {buffer.address:#x}"
     return element(
         "g",
         title(told) + element("path", class_="allocated", d=box) + element("path", class_="alive", d=path),
@@ -99,9 +100,9 @@ def _life(life: TensorLife, lane: str, replays: Sequence[PlanReplay], across: Sc
     )
 
 
-def _weights(buffer: BufferStory, replays: Sequence[PlanReplay], across: Scale, up: Scale) -> str:
+def _weights(buffer: BufferReport, replays: Sequence[PlanReplay], across: Scale, up: Scale) -> str:
     bar = LiveBytes(buffer.address, buffer.bytes, replays[buffer.first].start, replays[buffer.last].end)
-    told = f"weights of {buffer.name}: {words.size(buffer.bytes)} at {buffer.address:#x}"
+    told = f"weights of {buffer.name}: {formatting.size(buffer.bytes)} at {buffer.address:#x}"
     return element("path", title(told), class_="weights", fill="url(#hatching)", d=_bar(bar, across, up))
 
 
@@ -120,8 +121,8 @@ def _names(lives: Sequence[TensorLife], across: Scale, up: Scale) -> Iterator[st
         piece = max(there, key=lambda each: each.end - each.start, default=None)
         if piece is not None and life.buffer.bytes > up.high * 1024 * _LINE:
             start, end = across(piece.start), across(piece.end)
-            text = shortened(words.brief(life.name), min(_NAME, int((end - start) / width_of("m"))))
-            if text == words.brief(life.name) or len(text) >= _LEAST_NAME:
+            text = shortened(formatting.brief(life.name), min(_NAME, int((end - start) / width_of("m"))))
+            if text == formatting.brief(life.name) or len(text) >= _LEAST_NAME:
                 yield label((start + end) / 2, up(address / 1024) + 4, text, "middle over")
 
 

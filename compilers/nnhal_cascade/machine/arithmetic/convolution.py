@@ -1,4 +1,4 @@
-"""CONV_2D: a matrix product of the elements under each window, a row of a matrix, with the filters."""
+"""CONV_2D, TRANSPOSE_CONV_2D and FULLY_CONNECTED as matrix products, and what a window sees of a part of an axis."""
 
 from __future__ import annotations
 

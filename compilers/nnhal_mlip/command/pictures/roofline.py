@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal_mlip.command.layer_words import layer_title
+from nnhal_mlip.command.layer_names import layer_title
 from nnhal_mlip.simulator.roofline import ProgramRoofline, RooflinePoint
 from nnhal_pages.charts.frame import Frame, across_axis, up_axis
 from nnhal_pages.charts.measures import LogScale

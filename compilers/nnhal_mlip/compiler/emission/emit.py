@@ -1,4 +1,4 @@
-"""From a plan to a program."""
+"""From a plan to a program, with what it says about its layers."""
 
 from __future__ import annotations
 

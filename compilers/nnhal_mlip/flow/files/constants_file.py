@@ -1,4 +1,4 @@
-"""The constants file of a subgraph: its constants by name, with their values in base64."""
+"""The constants file of a subgraph: its constants by name, with their values in base64, and how they are collected."""
 
 from __future__ import annotations
 

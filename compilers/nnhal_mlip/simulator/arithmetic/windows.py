@@ -1,4 +1,4 @@
-"""Windows that slide over images of [batch, height, width, channels]."""
+"""Windows that slide over images of [batch, height, width, channels], and pools of what they see."""
 
 from __future__ import annotations
 

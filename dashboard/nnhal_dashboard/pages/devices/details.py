@@ -16,8 +16,7 @@ from nnhal_dashboard.pages.devices.commands import commands_for, supervision_of
 from nnhal_dashboard.pages.devices.performance import performance_rows
 from nnhal_pages.charts.lines import line_chart
 from nnhal_pages.charts.measures import BYTES_PER_SECOND, COUNT, PER_SECOND, SHARE, Measure
-from nnhal_pages.charts.series import ChartSeries
-from nnhal_pages.charts.window import TimeWindow
+from nnhal_pages.charts.series import ChartSeries, TimeWindow
 
 _MINUTES = 15
 _REDRAWN_SECONDS = 5

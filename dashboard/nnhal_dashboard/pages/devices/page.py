@@ -19,8 +19,7 @@ from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_pages.charts.lines import sparkline
 from nnhal_pages.charts.measures import SHARE
-from nnhal_pages.charts.series import ChartSeries
-from nnhal_pages.charts.window import TimeWindow
+from nnhal_pages.charts.series import ChartSeries, TimeWindow
 
 _SECONDS = 300
 """The time that a small picture shows."""

@@ -21,8 +21,7 @@ from nnhal_pages.charts.measures import (
     SHARE,
     Measure,
 )
-from nnhal_pages.charts.series import ChartSeries
-from nnhal_pages.charts.window import TimeWindow
+from nnhal_pages.charts.series import ChartSeries, TimeWindow
 
 _QUANTILE_SECONDS = 10
 """Quantiles are of the requests of so many seconds: those of one second would be of few."""

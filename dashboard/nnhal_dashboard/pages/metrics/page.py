@@ -16,7 +16,7 @@ from nnhal_dashboard.pages.metrics import downloads
 from nnhal_dashboard.pages.metrics.charts import CHARTS, ShownChart, durations_chart
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
-from nnhal_pages.charts.window import TimeWindow
+from nnhal_pages.charts.series import TimeWindow
 
 WINDOWS = {"1": 60, "5": 300, "15": 900}
 """The times that can be shown, in seconds, by their minutes."""

@@ -72,8 +72,11 @@ class LaunchServer:
         except ProtocolError:
             raise
         except Exception as error:
-            told = told_error(error, "a call on a launch channel failed", client=self._client.session.title)
-            return _encode_error(told), [], None
+            # Nothing here may refer to the error, whose frames refer to the descriptors.
+            return _encode_error(self._told(error)), [], None
+
+    def _told(self, error: Exception) -> HalError:
+        return told_error(error, "a call on a launch channel failed", client=self._client.session.title)
 
     def _launch(self, launch: wire.Launch, fences: list[Fence]) -> tuple[list[Descriptor], Work | None]:
         execution = self._client.execution(launch.execution)

@@ -199,10 +199,12 @@ class Stage(Runner):
             if not result.output_sufficient_size:
                 general_failure("an output did not fit its memory")
         except Exception as error:
-            told = told_error(error, "a run of a stage failed")
-            return error_answer(told.status, f"{self._name}: {told.message}")
+            return self._failed(told_error(error, "a run of a stage failed"))
         execution.last_run_ns = now_ns() - begun_ns
         return answer_of(result, staging) if execution.measures else None
+
+    def _failed(self, error: HalError) -> burst_pb2.BurstAnswer:
+        return error_answer(error.status, f"{self._name}: {error.message}")
 
     def _is_wanted(self) -> bool:
         return not self._is_over

@@ -21,6 +21,7 @@ from nnhal.types import Ashmem
 from nnhal.v1 import memory_pb2, model_pb2
 from nnhal.v1 import wire_pb2 as wire
 from nnhal_devices.host.wire.limits import SessionBudget, WireLimits, exhausted
+from nnhal_devices.remembered import Remembered
 from nnhal_devices.wire import CHUNK_BYTES
 
 _KEPT_PACKS = 4
@@ -160,8 +161,7 @@ class ConstantPacks:
         self._kept = kept
         self._uploads = uploads
         self._budget = budget
-        self._lock = threading.Lock()
-        self._packs: OrderedDict[bytes, Ashmem] = OrderedDict()
+        self._packs: Remembered[Ashmem] = Remembered(_KEPT_PACKS)
 
     def model(self, packed: wire.PackedModel) -> model_pb2.Model:
         """Return the model with its pool, as the device takes it.
@@ -179,22 +179,14 @@ class ConstantPacks:
 
     def close(self) -> None:
         """Forget the packs."""
-        with self._lock:
-            self._packs.clear()
+        self._packs = Remembered(0)
 
     def _pack(self, packed: wire.PackedModel) -> Ashmem:
         key = b"".join(b"%b%d,%d;" % (each.digest, each.offset, each.length) for each in packed.constants)
-        with self._lock:
-            found = self._packs.get(key)
-            if found is not None and found.size == packed.pool_bytes:
-                self._packs.move_to_end(key)
-                return found
-        pack = self._packed(packed)
-        with self._lock:
-            self._packs[key] = pack
-            while len(self._packs) > _KEPT_PACKS:
-                self._packs.popitem(last=False)
-        return pack
+        found = self._packs.get(key)
+        if found is not None and found.size == packed.pool_bytes:
+            return found
+        return self._packs.add(key, self._packed(packed))
 
     def _packed(self, packed: wire.PackedModel) -> Ashmem:
         contents: list[tuple[int, Bytes]] = []

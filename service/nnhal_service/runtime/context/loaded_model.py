@@ -270,7 +270,8 @@ class LoadedModel:
         plan = self.prepared
         self._leave_direct_runs(self._plans)
         if self._replanned is not None:
-            self._replanned(() if plan is self.original else plan.choice.left_out)
+            left_out = self._plans.left_out if plan is self.original else plan.choice.left_out
+            self._replanned([self._plans.in_words(device) for device in left_out])
 
     def _leave_direct_runs(self, plans: ActivePlan) -> None:
         """End the direct runs of those contexts that follow ``plans`` by another plan than the current one."""

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 
-from nnhal.errors import NnhalError
+from nnhal.errors import NnhalError, TransportError
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
@@ -18,6 +18,8 @@ _LOOK_SECONDS = 0.05
 """Between two checks for missing devices."""
 _LONGEST_PAUSE_SECONDS = 5.0
 """The longest pause before a device that came back but could not be used is tried again; pauses double."""
+_MOST_DEATHS = 4
+"""A device that dies so often, one time after another, while it prepares the model again, is done without."""
 _LEAST_BYTES = 256 << 10
 """What a substitute counts at least: a model without constants takes memory on its devices too."""
 _log = get_logger(__name__)
@@ -49,6 +51,9 @@ class ActivePlan:
         self._closed = False
         self._look_at = 0.0
         self._pause = _LOOK_SECONDS
+        self._deaths: Counter[str] = Counter()
+        self.left_out: frozenset[str] = frozenset()
+        """Devices that the model does without, since preparing it has killed them again and again."""
         self.miss({device for device in original.devices if original.planner.is_withdrawn(device)})
 
     def insure(self, substitutes: Substitutes) -> None:
@@ -105,7 +110,7 @@ class ActivePlan:
         if now < self._look_at and not again:
             return
         self._look_at = now + self._pause
-        back = {device for device in self.missing if self.original.planner.is_there(device)}
+        back = set(filter(self.original.planner.is_there, self.missing - self.left_out))
         if back:
             with self._lock:
                 self.missing -= back
@@ -219,6 +224,7 @@ class ActivePlan:
             if is_replaced:
                 self._changed()
                 continue
+            left_out = self.left_out
             plan, without = self._plan_without(missing)
             died = frozenset() if plan is None else plan.gone
             with self._lock:
@@ -236,7 +242,7 @@ class ActivePlan:
                     unwanted, self.current, self._answered = self.current, plan, without
                     is_taken = unwanted is not plan
                 is_unused = unwanted is not None and self._is_unused(unwanted)
-            if is_taken:
+            if is_taken or left_out != self.left_out:
                 self._changed()
             if unwanted is not None and is_unused:
                 unwanted.release()
@@ -251,7 +257,7 @@ class ActivePlan:
             return self._replanned(missing)
         try:
             for number in range(len(original.parts)):
-                original.parts.living(number)
+                self._prepare_again(number)
         except NnhalError as error:
             _log.info("a device is back but cannot be used yet", reason=str(error))
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
@@ -259,7 +265,28 @@ class ActivePlan:
         if self.current is not original:
             _log.info("the model runs by its original plan again")
         self._pause = _LOOK_SECONDS
+        self._deaths.clear()
         return original, missing - original.devices
+
+    def _prepare_again(self, number: int) -> None:
+        """Have a step's part prepared again if its device has died, and count if it dies of that. Raises NnhalError."""
+        name = self.original.parts[number].member.name
+        was_there = self.original.planner.is_there(name)
+        try:
+            self.original.parts.living(number)
+        except TransportError:
+            if was_there:
+                self._deaths[name] += 1
+            if self._deaths[name] >= _MOST_DEATHS:
+                self.left_out |= {name}
+                _log.warning("the model does without a device, which preparing it kills each time", device=name)
+            raise
+
+    def in_words(self, device: str) -> str:
+        """A device that the model does without, with the reason if there is another than that it is gone."""
+        if device not in self.left_out:
+            return device
+        return f"{device}, which has died {_MOST_DEATHS} times in a row while it prepared the model"
 
     def _replanned(self, missing: frozenset[str]) -> tuple[PreparedPlan | None, frozenset[str]]:
         """A new plan without these devices; None if there is none."""

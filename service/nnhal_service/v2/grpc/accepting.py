@@ -61,8 +61,9 @@ def new_server(options: Sequence[tuple[str, int]], untaken: UntakenAnswers) -> g
         server = grpc.aio.server(options=options)
     finally:
         cygrpc.AioServer = original
-    core: Any = server
-    core._server.untaken = untaken
+    if _HAS_REGISTERED_METHODS:
+        core: Any = server
+        core._server.untaken = untaken
     return server
 
 

@@ -94,7 +94,7 @@ def test_the_frontier_goes_from_most_memory_to_least_and_never_gets_faster(netwo
 def test_a_budget_below_the_least_is_refused_with_the_least(network: Network, with_frontier: bool) -> None:
     with pytest.raises(MisfitError, match=r"does not fit 300 bytes .* of sram: the least is [\d,]+ bytes") as caught:
         compile_network(network, request(300), with_frontier)
-    least = caught.value.story.least
+    least = caught.value.report.least
     assert compile_network(network, request(least), False).schedule.peak == least
     with pytest.raises(MisfitError):
         compile_network(network, request(least - 1), False)
@@ -103,7 +103,7 @@ def test_a_budget_below_the_least_is_refused_with_the_least(network: Network, wi
 def test_a_misfit_says_what_recomputing_would_reach(network: Network) -> None:
     with pytest.raises(MisfitError) as caught:
         compile_network(network, request(300), False)
-    story = caught.value.story
+    story = caught.value.report
     assert story.least_with_recompute <= story.least
     assert ("--recompute reaches" in str(caught.value)) == (story.least_with_recompute < story.least)
 

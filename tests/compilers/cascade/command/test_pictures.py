@@ -11,7 +11,7 @@ from nnhal_cascade.command.pictures import drawings
 from nnhal_cascade.command.pictures.cascades import cascade_drawing
 from nnhal_cascade.command.pictures.frontier import frontier_drawing
 from nnhal_cascade.command.pictures.memory import memory_drawing
-from nnhal_cascade.command.story import CascadeStory
+from nnhal_cascade.command.report import CascadeReport
 from nnhal_cascade.schedule.lives import lives
 from nnhal_pages.svg import Drawing
 from tests.support.cascades import PEAK, replays, schedule, story
@@ -30,7 +30,7 @@ def texts(picture: Element) -> list[str]:
     return [each.text or "" for each in picture.iter("text")]
 
 
-def memory(told: CascadeStory) -> Element:
+def memory(told: CascadeReport) -> Element:
     return parsed(memory_drawing(told, replays(), lives(schedule(), replays())))
 
 

@@ -9,7 +9,7 @@ import pytest
 from nnhal_mlip.command.compiling import CompilationRequest, CompilationResult, compile_model, target_options
 from nnhal_mlip.command.folder import CompiledFolder
 from nnhal_mlip.command.plan_file import read_plan
-from nnhal_mlip.command.tables import show_compilation
+from nnhal_mlip.command.rendering import show_compilation
 from nnhal_mlip.compiler.errors import MisfitOfTilesError
 from nnhal_mlip.flow.files.subgraph_files import read_files
 from nnhal_mlip.timing.profile import read_profile

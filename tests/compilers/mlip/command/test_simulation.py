@@ -11,10 +11,10 @@ from nnhal.arrays import Array
 from nnhal_mlip.command.compiling import CompilationRequest, compile_model, target_options
 from nnhal_mlip.command.folder import CompiledFolder, open_folder
 from nnhal_mlip.command.plan_file import PlanFileError
+from nnhal_mlip.command.rendering import show_simulation
 from nnhal_mlip.command.samples import write_arrays
 from nnhal_mlip.command.sharing import SharingChoices
 from nnhal_mlip.command.simulation import network_trace, simulate
-from nnhal_mlip.command.tables import show_simulation
 from nnhal_mlip.program.errors import BinaryError
 from nnhal_mlip.timing.profile import read_profile
 from tests.support.consoles import printed

@@ -36,6 +36,7 @@ def networks() -> dict[str, GraphInFiles]:
     return {name: GraphInFiles(make()) for name, make in NETWORKS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tiles", "quantize"), [(1, "fp16"), (2, "int8"), (4, "fp16"), (8, "int8")])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_networks_compute_what_the_reference_does(
@@ -46,6 +47,7 @@ def test_networks_compute_what_the_reference_does(
         given.check(given.compile(number, quantize=quantize, num_tiles=tiles), quantize, number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("network", "tiles", "size"), LITTLE_MEMORY)
 def test_networks_run_in_little_memory(networks: dict[str, GraphInFiles], network: str, tiles: int, size: int) -> None:
     given = networks[network]
@@ -56,6 +58,7 @@ def test_networks_run_in_little_memory(networks: dict[str, GraphInFiles], networ
         assert all(held.stop <= size for held in compiled.memory)
 
 
+@pytest.mark.slow
 def test_what_does_not_stay_in_the_tiles_passes_through_ddr(networks: dict[str, GraphInFiles]) -> None:
     given = networks["ResNet-18"]
     compiled = given.compile(num_tiles=1, ocm_size=65536)
@@ -64,6 +67,7 @@ def test_what_does_not_stay_in_the_tiles_passes_through_ddr(networks: dict[str, 
     assert compiled.program.scratch_bytes > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "size"),
     [
@@ -85,6 +89,7 @@ def test_more_tiles_and_int8_are_never_slower(networks: dict[str, GraphInFiles],
     assert all(fast <= slow for fast, slow in zip(cycles["int8"], cycles["fp16"], strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["SSD heads", "Inception", "MLP"])
 @pytest.mark.parametrize("quantize", ["fp16", "int8"])
 def test_pinned_weights_are_loaded_once_and_never_slower(
@@ -100,6 +105,7 @@ def test_pinned_weights_are_loaded_once_and_never_slower(
         assert all(one.start >= pinned.program.ocm_scratch_floor for one in pinned.memory if not one.pinned)
 
 
+@pytest.mark.slow
 def test_two_compilations_give_the_same_bytes(networks: dict[str, GraphInFiles]) -> None:
     again = GraphInFiles(NETWORKS["Inception"]())
     for quantize in ("fp16", "int8"):
@@ -111,6 +117,7 @@ def test_the_binary_holds_the_program(networks: dict[str, GraphInFiles]) -> None
     assert read_binary(compiled.binary).program == compiled.program
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_says_what_would_do() -> None:
     g = GraphOf()
     given = GraphInFiles(g.build(g.conv(g.input(1, 64, 20, 600), 64, 3, name="wide")))
@@ -124,6 +131,7 @@ def test_what_does_not_fit_says_what_would_do() -> None:
         given.compile(num_tiles=1, ocm_size=(pages - 1) * 16384)
 
 
+@pytest.mark.slow
 def test_weights_that_cannot_be_pinned_are_refused() -> None:
     g = GraphOf()
     given = GraphInFiles(g.build(g.dense(g.dense(g.input(1, 1024), 1024), 1024)))

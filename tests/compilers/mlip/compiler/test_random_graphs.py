@@ -15,6 +15,7 @@ from tests.support.random_flow_graphs import random_flow_graph
 SIZES = (OCM_BYTES, 8192, 3072)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_random_subgraphs_compute_what_the_reference_does(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -75,6 +75,7 @@ def test_names_of_any_length_and_script_are_kept() -> None:
     assert binary.metadata.inputs[0].name.decode() == "データ" + "デー"
 
 
+@pytest.mark.slow
 def test_damage_at_any_byte_is_refused() -> None:
     data = small_binary()
     for place in (*range(METADATA_BYTES), *range(METADATA_BYTES, len(data), 11)):

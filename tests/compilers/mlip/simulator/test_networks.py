@@ -58,6 +58,7 @@ def run(graph: FlowGraph, options: Mapping[str, object]) -> NetworkRun:
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantize", ["fp16", "int8"])
 @pytest.mark.parametrize("tiles", [1, 8])
 @pytest.mark.parametrize("network", [inception_block, ssd_head, mlp, lambda: resnet18(32, 10)])

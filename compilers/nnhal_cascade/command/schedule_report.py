@@ -1,19 +1,19 @@
-"""From schedules to what is told of them."""
+"""From schedules to their report."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from nnhal_cascade.command.story import (
-    BufferStory,
-    CascadeStory,
+from nnhal_cascade.command.report import (
+    BufferReport,
+    CascadePlanReport,
+    CascadeReport,
     FrontierPoint,
-    PartStory,
-    PlanStory,
-    RegionStory,
+    PartReport,
+    RegionReport,
     RunFigures,
-    SystemStory,
+    SystemReport,
 )
 from nnhal_cascade.geometry.box import Interval
 from nnhal_cascade.graph.cascader_graph import Part, tensor_names
@@ -23,15 +23,15 @@ from nnhal_cascade.schedule.replay import PlanReplay
 from nnhal_cascade.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
 
 
-def tell(
+def schedule_report(
     model: str,
     budget: int,
     schedule: Schedule,
     replays: Sequence[PlanReplay],
     frontier: Sequence[Schedule] = (),
     measured: RunFigures | None = None,
-) -> CascadeStory:
-    """Tell all of a schedule.
+) -> CascadeReport:
+    """Return the report of a schedule.
 
     Args:
         model: The name of the model's file.
@@ -50,9 +50,9 @@ def tell(
         sum((each.read for each in replays), Counter()),
         sum((each.written for each in replays), Counter()),
     )
-    return CascadeStory(
+    return CascadeReport(
         model,
-        system_story(schedule.system),
+        system_report(schedule.system),
         True,
         budget,
         planned,
@@ -84,10 +84,10 @@ def _sorted(amounts: dict[str, int]) -> dict[str, int]:
     return {name: amounts[name] for name in sorted(amounts) if amounts[name]}
 
 
-def system_story(system: System) -> SystemStory:
-    """Tell of an accelerator with its memories."""
+def system_report(system: System) -> SystemReport:
+    """Return what a report says of an accelerator with its memories."""
     regions = tuple(
-        RegionStory(
+        RegionReport(
             each.name,
             each.size,
             each.bandwidth,
@@ -98,14 +98,14 @@ def system_story(system: System) -> SystemStory:
         )
         for each in system.regions
     )
-    return SystemStory(system.name, system.accelerator.name, system.clock_hz, system.working.name, regions)
+    return SystemReport(system.name, system.accelerator.name, system.clock_hz, system.working.name, regions)
 
 
-def _plan(schedule: Schedule, number: int, ran: PlanReplay, buffers: Sequence[BufferStory]) -> PlanStory:
+def _plan(schedule: Schedule, number: int, ran: PlanReplay, buffers: Sequence[BufferReport]) -> CascadePlanReport:
     plan, working = schedule.proposal.plans[number], schedule.system.working.name
     largest = max((tile.shape for tile in plan.tiles), key=lambda shape: shape.elements)
     alive = (each for each in buffers if each.region == working and each.first <= number <= each.last)
-    return PlanStory(
+    return CascadePlanReport(
         number,
         tuple(_part(schedule, plan, position, ran) for position in range(len(plan.parts))),
         plan.along.name.lower(),
@@ -121,12 +121,12 @@ def _plan(schedule: Schedule, number: int, ran: PlanReplay, buffers: Sequence[Bu
     )
 
 
-def _part(schedule: Schedule, plan: Plan, position: int, ran: PlanReplay) -> PartStory:
+def _part(schedule: Schedule, plan: Plan, position: int, ran: PlanReplay) -> PartReport:
     graph = schedule.graph
     part, names = graph.parts[plan.parts[position]], tensor_names(graph)
     stripes = [each for each in ran.stripes if each.run.part == part.index]
     output = graph.tensors[part.output]
-    return PartStory(
+    return PartReport(
         part.index,
         part.name,
         part.operation,
@@ -147,16 +147,16 @@ def _weight_bytes(schedule: Schedule, part: Part) -> int:
     return part.constants.bytes_of(Interval(0, channels)) if part.constants else 0
 
 
-def _buffers(schedule: Schedule) -> tuple[BufferStory, ...]:
+def _buffers(schedule: Schedule) -> tuple[BufferReport, ...]:
     found = [_tensor_buffer(schedule, each) for each in schedule.tensors]
     found += [_constants_buffer(schedule, each) for each in schedule.constants]
     return tuple(sorted(found, key=lambda each: (each.region, each.first, each.address)))
 
 
-def _tensor_buffer(schedule: Schedule, buffer: TensorBuffer) -> BufferStory:
+def _tensor_buffer(schedule: Schedule, buffer: TensorBuffer) -> BufferReport:
     tensor = schedule.graph.tensors[buffer.tensor]
     kind = "whole" if buffer.extents == tensor.shape else "rolling"
-    return BufferStory(
+    return BufferReport(
         tensor_names(schedule.graph)[tensor.index],
         kind,
         buffer.region,
@@ -169,8 +169,8 @@ def _tensor_buffer(schedule: Schedule, buffer: TensorBuffer) -> BufferStory:
     )
 
 
-def _constants_buffer(schedule: Schedule, buffer: ConstantsBuffer) -> BufferStory:
-    return BufferStory(
+def _constants_buffer(schedule: Schedule, buffer: ConstantsBuffer) -> BufferReport:
+    return BufferReport(
         schedule.graph.parts[buffer.part].name,
         "weights",
         buffer.region,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnhal_mlip.command.layer_words import layer_kind
+from nnhal_mlip.command.layer_names import layer_kind
 from nnhal_mlip.command.model_file import FlowModel
 from nnhal_mlip.command.sharing import SharingChoices, rule
 from nnhal_mlip.flow.flow_partition import FlowPartition, FlowSubgraph
@@ -14,7 +14,7 @@ from nnhal_mlip.flow.partition.cutting import steps
 
 
 @dataclass(frozen=True, slots=True)
-class KernelStory:
+class KernelReport:
     """A layer of the accelerator."""
 
     layer: str
@@ -31,17 +31,17 @@ class KernelStory:
 
 
 @dataclass(frozen=True, slots=True)
-class SubgraphStory:
+class SubgraphReport:
     """A subgraph, which becomes one binary."""
 
     symbol: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    kernels: tuple[KernelStory, ...]
+    kernels: tuple[KernelReport, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class HostStory:
+class HostReport:
     """An operator that stays on the host, and why."""
 
     name: str
@@ -67,7 +67,7 @@ class HostStory:
 
 
 @dataclass(frozen=True, slots=True)
-class ReversionStory:
+class ReversionReport:
     """A subgraph that went back to the host."""
 
     nodes: tuple[str, ...]
@@ -76,17 +76,17 @@ class ReversionStory:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStory:
+class PartitionReport:
     """A partition of a user's model."""
 
     model: str
     public: bool
     rule: str
     """Which subgraphs go back to the host."""
-    subgraphs: tuple[SubgraphStory, ...]
-    host: tuple[HostStory, ...]
+    subgraphs: tuple[SubgraphReport, ...]
+    host: tuple[HostReport, ...]
     """In order."""
-    reversions: tuple[ReversionStory, ...]
+    reversions: tuple[ReversionReport, ...]
     steps: tuple[str, ...]
     """The order in which subgraphs and operators of the host are computed."""
 
@@ -96,17 +96,17 @@ class PartitionStory:
         return sum(len(subgraph.kernels) for subgraph in self.subgraphs)
 
 
-def tell_partition(model: FlowModel, found: FlowPartition, choices: SharingChoices) -> PartitionStory:
+def partition_report(model: FlowModel, found: FlowPartition, choices: SharingChoices) -> PartitionReport:
     """Return what there is to say of a partition."""
     names = _user_names(found)
-    return PartitionStory(
+    return PartitionReport(
         model=model.name,
         public=choices.public,
         rule=rule(choices),
         subgraphs=tuple(_subgraph(found, subgraph) for subgraph in found.subgraphs),
         host=tuple(_host(model, found, node) for node in found.host),
         reversions=tuple(
-            ReversionStory(tuple(dict.fromkeys(names.get(node, node) for node in each.nodes)), each.reason)
+            ReversionReport(tuple(dict.fromkeys(names.get(node, node) for node in each.nodes)), each.reason)
             for each in found.reversions
         ),
         steps=tuple(step.symbol if isinstance(step, FlowSubgraph) else step.name for step in steps(found)),
@@ -118,9 +118,9 @@ def _user_names(found: FlowPartition) -> dict[str, str]:
     return {node.output: node.name for node in found.graph.nodes}
 
 
-def _subgraph(found: FlowPartition, subgraph: FlowSubgraph) -> SubgraphStory:
+def _subgraph(found: FlowPartition, subgraph: FlowSubgraph) -> SubgraphReport:
     kernels = tuple(
-        KernelStory(
+        KernelReport(
             layer=layer_kind(kernel),
             composite=kernel.composite,
             operators=tuple(node.operator for node in kernel.nodes),
@@ -131,14 +131,14 @@ def _subgraph(found: FlowPartition, subgraph: FlowSubgraph) -> SubgraphStory:
         )
         for kernel in subgraph.kernels
     )
-    return SubgraphStory(subgraph.symbol, subgraph.inputs, subgraph.outputs, kernels)
+    return SubgraphReport(subgraph.symbol, subgraph.inputs, subgraph.outputs, kernels)
 
 
-def _host(model: FlowModel, found: FlowPartition, node: FlowNode) -> HostStory:
+def _host(model: FlowModel, found: FlowPartition, node: FlowNode) -> HostReport:
     objection = found.objections[node.output]
     refusal = None if node.operator in set(Operator) or not node.sources else model.refusals.get(node.sources[0].number)
     why = refusal or objection
-    return HostStory(
+    return HostReport(
         name=node.name,
         added=not node.sources,
         kind=node.sources[0].kind if node.sources else "",

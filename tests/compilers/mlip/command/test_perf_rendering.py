@@ -5,9 +5,8 @@ import re
 import pytest
 
 from nnhal_mlip.command.folder import CompiledFolder
-from nnhal_mlip.command.page import page_style, perf_page
-from nnhal_mlip.command.perf_story import tell_perf
-from nnhal_mlip.command.tables import show_perf
+from nnhal_mlip.command.network_perf import network_perf
+from nnhal_mlip.command.perf_rendering import page_style, perf_page, show_perf
 from nnhal_pages.svg import drawing_style
 from tests.support.consoles import printed
 from tests.support.html import Page, parsed
@@ -19,7 +18,7 @@ def written(folder: CompiledFolder, name: str = "digits.onnx") -> str:
     plan = folder.plan.model_copy(update={"model_name": name})
     simulators = folder.simulators()
     maps = {subgraph.symbol: folder.memory(subgraph) for subgraph in plan.subgraphs}
-    return perf_page(tell_perf(plan, simulators), simulators, maps, plan.profile)
+    return perf_page(network_perf(plan, simulators), simulators, maps, plan.profile)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +75,7 @@ def test_every_class_of_a_picture_has_a_rule(document: Page) -> None:
 
 
 def test_the_tables_say_what_binds_and_what_is_least(compiled_digits: CompiledFolder) -> None:
-    perf = tell_perf(compiled_digits.plan, compiled_digits.simulators())
+    perf = network_perf(compiled_digits.plan, compiled_digits.simulators())
     assert perf.least <= perf.cycles
     text = printed(lambda console: show_perf(perf, console))
     assert "conv2 + relu2" in text and "bound by" in text

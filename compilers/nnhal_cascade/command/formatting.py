@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal_cascade.command.story import BufferStory, CascadeStory, FrontierPoint, PartStory, PlanStory
+from nnhal_cascade.command.report import BufferReport, CascadePlanReport, CascadeReport, FrontierPoint, PartReport
 
 
 def kibibytes(count: int) -> str:
@@ -49,7 +49,7 @@ def amounts(bytes_of: dict[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in bytes_of.items()) or "none"
 
 
-def numbers(plan: PlanStory) -> str:
+def numbers(plan: CascadePlanReport) -> str:
     """The parts of a plan: ``3``, or ``0-7``."""
     return span((plan.parts[0].part, plan.parts[-1].part))
 
@@ -66,14 +66,14 @@ def cascades(point: FrontierPoint) -> str:
     return f"{found}; {point.tiles} tiles" if point.tiles > 1 else found
 
 
-def stripes(part: PartStory, plan: PlanStory) -> str:
+def stripes(part: PartReport, plan: CascadePlanReport) -> str:
     """How a part is cut: ``whole``, ``112 of 1 row``, or ``7 tiles`` if these are not cut further."""
     if part.runs == plan.tiles:
         return "whole" if plan.tiles == 1 else f"{plan.tiles} tiles"
     return f"{part.runs} of {_elements(part.stripe, plan.along)}"
 
 
-def cut(part: PartStory, plan: PlanStory) -> str:
+def cut(part: PartReport, plan: CascadePlanReport) -> str:
     """How a part is cut, as a phrase: ``in one piece``, or ``in 112 stripes of 1 row``."""
     if part.runs == plan.tiles:
         return "in one piece" if plan.tiles == 1 else f"in {plan.tiles} tiles"
@@ -84,7 +84,7 @@ def _elements(count: int, axis: str) -> str:
     return f"{count} {axis if count != 1 else axis.removesuffix('s')}"
 
 
-def extent(buffer: BufferStory) -> str:
+def extent(buffer: BufferReport) -> str:
     """What of its tensor a buffer holds: ``whole``, or ``3 of 112 rows``."""
     if buffer.kind != "rolling":
         return buffer.kind
@@ -102,7 +102,7 @@ def shape(extents: Sequence[int]) -> str:
     return " x ".join(map(str, extents))
 
 
-def plan_name(plan: PlanStory) -> str:
+def plan_name(plan: CascadePlanReport) -> str:
     """A plan with its parts, its tiles and its direction."""
     if len(plan.parts) == 1 and plan.tiles == 1:
         return numbers(plan)
@@ -111,14 +111,14 @@ def plan_name(plan: PlanStory) -> str:
     return kind + tiles
 
 
-def cost(plan: PlanStory) -> str:
+def cost(plan: CascadePlanReport) -> str:
     """What a plan takes: its memory, its cycles, and how many of them it waits."""
     waiting = f", {plan.waiting:,} of them waiting for copies" if plan.waiting else ""
     direction = ", from the last stripe to the first" if plan.reversed else ""
     return f"{size(plan.memory)}, {plan.cycles:,} cycles{waiting}{direction}"
 
 
-def place(plan: PlanStory) -> str:
+def place(plan: CascadePlanReport) -> str:
     """A plan in a sentence: ``the cascade of 0-7``, or ``part 3 (CONV_2D a)``."""
     if len(plan.parts) > 1:
         return f"the {plan_name(plan)}"
@@ -127,15 +127,15 @@ def place(plan: PlanStory) -> str:
     return f"part {part.part} ({part.operation} {part.output}){tiles}"
 
 
-def fit(story: CascadeStory) -> str:
+def fit(report: CascadeReport) -> str:
     """Whether the peak fits the budget."""
-    return f"fits {size(story.budget)}, {story.budget - story.planned.peak:,} to spare"
+    return f"fits {size(report.budget)}, {report.budget - report.planned.peak:,} to spare"
 
 
-def made_of(story: CascadeStory) -> str:
+def made_of(report: CascadeReport) -> str:
     """What lies in the working memory at the peak. Tensors may share bytes, so these can add up to more."""
-    plan = story.peak_plan
-    buffers = sorted(story.buffers_of(plan.plan), key=lambda each: each.bytes, reverse=True)
+    plan = report.peak_plan
+    buffers = sorted(report.buffers_of(plan.plan), key=lambda each: each.bytes, reverse=True)
     rolling = [each for each in buffers if each.kind == "rolling"]
     weights = [each for each in buffers if each.kind == "weights"]
     found = [f"{each.name} {each.bytes:,}" for each in buffers if each.kind == "whole"]
@@ -148,14 +148,14 @@ def made_of(story: CascadeStory) -> str:
     return f"in {place(plan)}: {', '.join(found)}"
 
 
-def _kinds(rolling: list[BufferStory], weights: list[BufferStory]) -> list[tuple[str, list[BufferStory]]]:
+def _kinds(rolling: list[BufferReport], weights: list[BufferReport]) -> list[tuple[str, list[BufferReport]]]:
     pairs = [("rolling buffers", rolling), ("buffers of weights", weights)]
     return [(kind.replace("buffers", "buffer", 1) if len(some) == 1 else kind, some) for kind, some in pairs if some]
 
 
-def agreement(story: CascadeStory) -> str:
+def agreement(report: CascadeReport) -> str:
     """What the device measured, and whether that is what was planned."""
-    planned, measured = story.planned, story.measured
+    planned, measured = report.planned, report.measured
     if measured is None:
         return "did not run"
     same = (planned.peak, planned.cycles) == (measured.peak, measured.cycles)

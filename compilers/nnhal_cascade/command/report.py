@@ -1,4 +1,4 @@
-"""What is told of a compiled network: the object that ``nnhal cascade --json`` prints."""
+"""The report of a compiled network: the object that ``nnhal cascade --json`` prints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RunFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionStory:
+class RegionReport:
     """A memory of the system."""
 
     name: str
@@ -42,7 +42,7 @@ class RegionStory:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemStory:
+class SystemReport:
     """The accelerator with its memories."""
 
     name: str
@@ -50,11 +50,11 @@ class SystemStory:
     clock_hz: int
     working: str
     """The region whose bytes the budget counts."""
-    regions: tuple[RegionStory, ...]
+    regions: tuple[RegionReport, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class BufferStory:
+class BufferReport:
     """Bytes of a region that are used from one plan to another."""
 
     name: str
@@ -75,7 +75,7 @@ class BufferStory:
 
 
 @dataclass(frozen=True, slots=True)
-class PartStory:
+class PartReport:
     """Operations that run as one."""
 
     part: int
@@ -101,11 +101,11 @@ class PartStory:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanStory:
+class CascadePlanReport:
     """Parts that run together: a cascade if there is more than one."""
 
     plan: int
-    parts: tuple[PartStory, ...]
+    parts: tuple[PartReport, ...]
     along: str
     """The axis of its stripes: ``rows``, ``columns`` or ``channels``."""
     tiles: int
@@ -139,15 +139,15 @@ class FrontierPoint:
     tiles: int
     """Tiles of the cascade that has most; 1 if nothing is computed twice."""
     chosen: bool
-    """Whether this is the schedule that is told."""
+    """Whether this is the schedule of the report."""
 
 
 @dataclass(frozen=True, slots=True)
-class MisfitStory:
+class MisfitReport:
     """A network for which there is too little memory."""
 
     model: str
-    system: SystemStory
+    system: SystemReport
     fits: bool
     """False."""
     budget: int
@@ -161,13 +161,13 @@ class MisfitStory:
 
 
 @dataclass(frozen=True, slots=True)
-class CascadeStory:
+class CascadeReport:
     """A compiled network."""
 
     model: str
-    system: SystemStory
+    system: SystemReport
     fits: bool
-    """True: what does not fit is a MisfitStory."""
+    """True: what does not fit is a MisfitReport."""
     budget: int
     """Bytes of the working memory."""
     planned: RunFigures
@@ -175,19 +175,19 @@ class CascadeStory:
     """By the device, if it ran."""
     spilled: dict[str, int]
     """Bytes of tensors that do not lie in the working memory, by region."""
-    plans: tuple[PlanStory, ...]
-    buffers: tuple[BufferStory, ...]
+    plans: tuple[CascadePlanReport, ...]
+    buffers: tuple[BufferReport, ...]
     """By address."""
     frontier: tuple[FrontierPoint, ...]
     """From most memory to least; empty if it was not asked for."""
 
     @property
-    def cascades(self) -> tuple[PlanStory, ...]:
+    def cascades(self) -> tuple[CascadePlanReport, ...]:
         """The plans of more than one part."""
         return tuple(plan for plan in self.plans if len(plan.parts) > 1)
 
     @property
-    def peak_plan(self) -> PlanStory:
+    def peak_plan(self) -> CascadePlanReport:
         """The plan that needs the most memory; the first of several."""
         return max(self.plans, key=lambda plan: plan.memory)
 
@@ -200,7 +200,7 @@ class CascadeStory:
                 found.update(dict.fromkeys((*part.inputs, part.output)))
         return tuple(found)
 
-    def buffers_of(self, plan: int) -> tuple[BufferStory, ...]:
+    def buffers_of(self, plan: int) -> tuple[BufferReport, ...]:
         """The buffers of the working memory that a plan finds or makes."""
         return tuple(
             each for each in self.buffers if each.first <= plan <= each.last and each.region == self.system.working

@@ -3,22 +3,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnhal_mlip.command.model_file import read_flow_model
-from nnhal_mlip.command.partition_story import PartitionStory, tell_partition
+from nnhal_mlip.command.partition_report import PartitionReport, partition_report
+from nnhal_mlip.command.rendering import show_partition
 from nnhal_mlip.command.sharing import SharingChoices
-from nnhal_mlip.command.tables import show_partition
 from tests.support.consoles import printed
 from tests.support.mlip_flows import shared
 from tests.support.mlip_onnx import OnnxNetwork
 from tests.support.mlip_tflite import write_tflite
 
 
-def told(path: Path, choices: SharingChoices | None = None) -> PartitionStory:
+def told(path: Path, choices: SharingChoices | None = None) -> PartitionReport:
     model = read_flow_model(path)
     choices = choices or SharingChoices()
-    return tell_partition(model, shared(model, choices), choices)
+    return partition_report(model, shared(model, choices), choices)
 
 
-def text(story: PartitionStory, explain: bool) -> str:
+def text(story: PartitionReport, explain: bool) -> str:
     return printed(lambda console: show_partition(story, explain, console))
 
 

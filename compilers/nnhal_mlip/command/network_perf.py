@@ -43,7 +43,7 @@ class NetworkPerf:
     binaries: tuple[BinaryPerf, ...]
 
 
-def tell_perf(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> NetworkPerf:
+def network_perf(plan: MlipPlan, simulators: Mapping[str, Simulator]) -> NetworkPerf:
     """Return what there is to say of the binaries of a plan."""
     profile = plan.timing
     binaries = []
