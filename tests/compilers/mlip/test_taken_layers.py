@@ -41,7 +41,7 @@ def test_random_graphs(seed: int, options: FlowOptions) -> None:
 
 
 @pytest.mark.parametrize("axes", [(2, 0, 1, 3), (0, 3, 2, 1), (3, 1, 0, 2)])
-def test_transpositions(axes: tuple[int, ...]) -> None:
+def test_transpositions_of_any_axes_are_taken(axes: tuple[int, ...]) -> None:
     g = GraphOf("NHWC")
     assert not check_on_simulator(g.build(g.transpose(g.input(2, 5, 7, 3), *axes)), ALL).host
 

@@ -61,7 +61,9 @@ def run(
 @pytest.mark.parametrize("element_type", [np.uint8, np.int8])
 @pytest.mark.parametrize("scales", [0.02, [0.01, 0.02, 0.03, 0.01, 0.005, 0.02]])
 @pytest.mark.parametrize("bias", [True, False])
-def test_convolution(element_type: type[np.generic], scales: Any, bias: bool) -> None:
+def test_a_convolution_of_integers_agrees_with_onnxruntime(
+    element_type: type[np.generic], scales: Any, bias: bool
+) -> None:
     weights = {
         "w": integers((6, 4, 3, 3), np.int8) // 2,  # without VNNI, ONNX Runtime adds pairs of products in 16 bits
         "ws": np.array(scales, np.float32),

@@ -63,7 +63,9 @@ _FILTERS = pytest.mark.parametrize(
 @_FILTERS
 @pytest.mark.parametrize("channels_first", [False, True])
 @pytest.mark.parametrize("activation", [0, 3])
-def test_convolution(code: OperandType, filter_code: OperandType, channels_first: bool, activation: int) -> None:
+def test_a_convolution_agrees_with_the_reference(
+    code: OperandType, filter_code: OperandType, channels_first: bool, activation: int
+) -> None:
     parameters = [_SAME, 2, 1, activation, channels_first, 1, 2]
     model = _model(OperationType.CONV_2D, code, filter_code, (5, 3, 2, 4), 5, parameters, channels_first)
     images = random(code, _IMAGES)
@@ -96,7 +98,9 @@ def test_convolution_in_groups(code: OperandType, filter_code: OperandType) -> N
 
 @_FILTERS
 @pytest.mark.parametrize("paddings", [[0, 0, 0, 0], [1, 0, 1, 2]])
-def test_transposed_convolution(code: OperandType, filter_code: OperandType, paddings: list[int]) -> None:
+def test_a_transposed_convolution_agrees_with_the_reference(
+    code: OperandType, filter_code: OperandType, paddings: list[int]
+) -> None:
     model = _model(OperationType.TRANSPOSE_CONV_2D, code, filter_code, (5, 3, 4, 4), 5, [*paddings, 2, 3, 1, False])
     assert_agrees(model, random(code, _IMAGES))
 

@@ -65,7 +65,7 @@ def test_one_constant_slope_for_all_is_a_leaky_relu(code: OperandType, slope: fl
     assert "PRelu" not in nodes
 
 
-def test_powers() -> None:
+def test_powers_agree_with_the_reference() -> None:
     recipe = Recipe()
     base, exponent = recipe.input(F32, (2, 3)), recipe.constant(F32, [2, 0.5, 3])
     model = recipe.build(recipe.operation(OperationType.POW, [base, exponent], like(F32)))
@@ -103,7 +103,7 @@ def test_a_mask_selects(code: OperandType) -> None:
 
 @pytest.mark.parametrize("code", [F32, F16, Q8A, Q8AS])
 @pytest.mark.parametrize("operation", [OperationType.RELU, OperationType.RELU1, OperationType.RELU6])
-def test_clamping(operation: OperationType, code: OperandType) -> None:
+def test_clamping_agrees_with_the_reference(operation: OperationType, code: OperandType) -> None:
     assert_single_agrees(operation, code, [(2, 200)])
 
 
@@ -130,12 +130,12 @@ def test_negation_of_truth() -> None:
 
 
 @pytest.mark.parametrize("code", [F32, F16, Q8A, Q8AS])
-def test_hard_swish(code: OperandType) -> None:
+def test_hard_swish_agrees_with_the_reference(code: OperandType) -> None:
     assert_single_agrees(OperationType.HARD_SWISH, code, [(2, 200)])
 
 
 @pytest.mark.parametrize("code", [F32, F16])
-def test_elu(code: OperandType) -> None:
+def test_elu_agrees_with_the_reference(code: OperandType) -> None:
     assert_single_agrees(OperationType.ELU, code, [(2, 20)], [0.75])
 
 

@@ -57,5 +57,5 @@ def test_certainty_is_the_largest_value_and_does_not_wrap_around(code: OperandTy
     np.testing.assert_array_equal(result, values)
 
 
-def test_logarithms() -> None:
+def test_logarithms_of_a_softmax_agree_with_the_reference() -> None:
     assert_single_agrees(OperationType.LOG_SOFTMAX, F32, [(2, 3, 7)], [2.0, 1])

@@ -37,7 +37,7 @@ def test_comparisons_broadcast(op_type: str, opset: int, expected: str, element_
 @pytest.mark.parametrize(
     ("op_type", "expected"), [("And", "LOGICAL_AND"), ("Or", "LOGICAL_OR"), ("Xor", "NOT_EQUAL"), ("Equal", "EQUAL")]
 )
-def test_logic(op_type: str, expected: str) -> None:
+def test_logic_becomes_the_operation_of_its_name(op_type: str, expected: str) -> None:
     model = onnx_model([make_node(op_type, ["a", "b"], ["y"])], {"a": [2, 1], "b": [2]}, ["y"], element_type=np.bool_)
     assert operations(check(model, {"a": MASK, "b": np.array([True, False])})) == [expected]
 

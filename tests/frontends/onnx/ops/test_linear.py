@@ -24,7 +24,7 @@ FULLY = ["FULLY_CONNECTED"]
         (13, {}, random(4, 3), random(3, 1), [*FULLY, "ADD"]),
     ],
 )
-def test_gemm(
+def test_gemm_becomes_what_its_attributes_take(
     opset: int, attributes: dict[str, Any], weights: Any, added: np.ndarray[Any, Any] | None, expected: list[str]
 ) -> None:
     inputs, constants = ["x", "w"], {"w": weights}

@@ -24,13 +24,13 @@ CONSTANTS = {"s": random(6, seed=1), "b": random(6, seed=2)}
         (["N", 6, 12], ["RESHAPE", "INSTANCE_NORMALIZATION", "RESHAPE", "MUL", "ADD"]),
     ],
 )
-def test_instance_normalization(shape: list[Any], expected: list[str]) -> None:
+def test_instance_normalization_of_any_rank_is_imported(shape: list[Any], expected: list[str]) -> None:
     node = make_node("InstanceNormalization", ["x", "s", "b"], ["y"], epsilon=1e-3)
     values = {"x": X["x"].reshape(2, 6, 12) if len(shape) == 3 else X["x"]}
     assert operations(check(onnx_model([node], {"x": shape}, ["y"], CONSTANTS), values, tolerance=5e-5)) == expected
 
 
-def test_group_normalization() -> None:
+def test_group_normalization_becomes_an_instance_normalization() -> None:
     node = make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=3)
     model = onnx_model([node], {"x": ["N", 6, 3, 4]}, ["y"], CONSTANTS, 21)
     model.graph.output[0].CopyFrom(
@@ -42,7 +42,7 @@ def test_group_normalization() -> None:
 
 @pytest.mark.parametrize("axis", [-1, 2, 1])
 @pytest.mark.parametrize("bias", [True, False])
-def test_layer_normalization(axis: int, bias: bool) -> None:
+def test_layer_normalization_becomes_an_instance_normalization(axis: int, bias: bool) -> None:
     constants = {"s": random(*X["x"].shape[axis:], seed=1), "b": random(*X["x"].shape[axis:], seed=2)}
     node = make_node("LayerNormalization", ["x", "s", "b"] if bias else ["x", "s"], ["y"], axis=axis)
     model = onnx_model([node], {"x": ["N", 6, 3, 4]}, ["y"], constants, 17)

@@ -23,7 +23,7 @@ from tests.support.onnx_models import check, onnx_model, operations, random
         (["N", 1], [1, 4], ["TILE"]),
     ],
 )
-def test_expand(shape: list[Any], target: list[int], expected: list[str]) -> None:
+def test_expand_becomes_what_its_shapes_take(shape: list[Any], target: list[int], expected: list[str]) -> None:
     model = onnx_model([make_node("Expand", ["x", "s"], ["y"])], {"x": shape}, ["y"], {"s": np.array(target)}, 13)
     fixed = [length if isinstance(length, int) else 2 for length in shape]
     assert operations(check(model, {"x": random(*fixed)})) == expected
@@ -37,7 +37,7 @@ def test_truths_are_expanded_by_logic() -> None:
 
 
 @pytest.mark.parametrize("element_type", [np.float32, np.float16, np.int32, np.uint8])
-def test_tile(element_type: type[np.generic]) -> None:
+def test_tile_is_one_operation(element_type: type[np.generic]) -> None:
     node = make_node("Tile", ["x", "r"], ["y"])
     model = onnx_model([node], {"x": ["N", 3]}, ["y"], {"r": np.array([2, 3])}, element_type=element_type)
     assert operations(check(model, {"x": np.arange(6).reshape(2, 3).astype(element_type)})) == ["TILE"]

@@ -60,7 +60,7 @@ def test_concat_counts_axes_from_the_end() -> None:
 
 
 @pytest.mark.parametrize("attributes", [{"perm": [0, 2, 3, 1]}, {}])
-def test_transpose(attributes: dict[str, Any]) -> None:
+def test_transpose_is_one_operation(attributes: dict[str, Any]) -> None:
     model = onnx_model([make_node("Transpose", ["x"], ["y"], **attributes)], {"x": [1, 4, 3, 1]}, ["y"])
     assert operations(check(model, X)) == ["TRANSPOSE"]
 
@@ -69,7 +69,7 @@ def test_transpose(attributes: dict[str, Any]) -> None:
     ("mode", "value", "expected"),
     [("constant", 0.0, "PAD"), ("constant", 1.5, "PAD_V2"), ("reflect", 0.0, "MIRROR_PAD")],
 )
-def test_pad(mode: str, value: float, expected: str) -> None:
+def test_pad_becomes_the_operation_of_its_mode(mode: str, value: float, expected: str) -> None:
     constants = {"p": np.array([0, 0, 1, 0, 0, 0, 2, 0]), "v": np.float32(value)}
     model = onnx_model([make_node("Pad", ["x", "p", "v"], ["y"], mode=mode)], {"x": [1, 4, 3, 1]}, ["y"], constants)
     assert operations(check(model, X)) == [expected]

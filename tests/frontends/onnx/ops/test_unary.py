@@ -64,6 +64,6 @@ def test_what_is_not_a_number(op_type: str, attributes: dict[str, Any]) -> None:
     check(onnx_model([make_node(op_type, ["x"], ["y"], **attributes)], {"x": [6]}, ["y"]), SPECIAL)
 
 
-def test_not() -> None:
+def test_not_becomes_logical_not() -> None:
     model = onnx_model([make_node("Not", ["x"], ["y"])], {"x": [2]}, ["y"], element_type=np.bool_)
     assert operations(check(model, {"x": np.array([True, False])})) == ["LOGICAL_NOT"]

@@ -117,7 +117,7 @@ def test_an_rnn_in_both_directions(merge: bool) -> None:
 
 
 @pytest.mark.parametrize("bias", [[random(4)], [None]])
-def test_an_svdf(bias: list[Given]) -> None:
+def test_an_svdf_is_imported_as_it_is(bias: list[Given]) -> None:
     inputs = [floats(BATCH, SIZE), small(8, SIZE), small(8, 6), *bias, state(BATCH, 48)]
     assert one("SVDF", inputs, floats(BATCH, 4), ("SVDFOptions", {**RELU, "Rank": 2})).check() == ["SVDF"]
 

@@ -79,7 +79,7 @@ def test_indices_for_each_of_a_batch_are_refused() -> None:
     assert one("GATHER", [floats(2, 3), numbers([[1], [0]])], floats(2, 1), options).refusal() == "1 batch axes"
 
 
-def test_lookups() -> None:
+def test_lookups_are_imported_as_they_are() -> None:
     embedding = one("EMBEDDING_LOOKUP", [int32(3), random(5, 4)], floats(3, 4), values={0: [4, 0, 2]})
     assert embedding.check() == ["EMBEDDING_LOOKUP"]
     keys, hits = numbers([1, 5, 9]), Spec([3], np.uint8)
