@@ -24,7 +24,7 @@ def write_argument(argument: Argument, result: Array) -> None:
         argument.data[: result.nbytes] = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
 
 
-class BoundArrays:
+class BoundArrayWorkload:
     """A workload that computes with arrays, bound to memory."""
 
     def __init__(

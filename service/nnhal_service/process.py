@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -14,6 +14,7 @@ from nnhal.v1 import framework_pb2, framework_pb2_grpc
 from nnhal_hosting.admin.oversight import NO_OVERSIGHT, Oversight
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.server import ServerProcess
+from nnhal_service.access import ClientRates
 from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.native.session import Intake, NativeSession, NativeSessions
 from nnhal_service.operating.events import FrameworkEvents
@@ -48,15 +49,7 @@ class FrameworkProcess:
         """
         intake = Intake()
         rates = rates_of(settings)
-        sessions = NativeSessions(
-            partial(
-                NativeSession,
-                rates=rates,
-                has_tokens=settings.tokens is not None,
-                max_models=settings.max_models,
-                intake=intake,
-            )
-        )
+        sessions = _sessions(settings, rates, intake)
         limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
         events = FrameworkEvents()
         records = ServingMonitor(events.note)
@@ -67,17 +60,8 @@ class FrameworkProcess:
         endpoint.create()
         self._model_server: ModelServer | None = None
         if settings.model_repository:
-            # Importing the fronts takes a third of a start, and a framework without a repository needs none.
-            from nnhal_service.model_server import ModelServer
-            from nnhal_service.observability import NativeClients
-
-            clients = NativeClients(
-                lambda: len(sessions.all()),
-                lambda: [model for session in sessions.all() for model in session.own_models],
-                records.client_models.usage,
-            )
-            self._model_server = ModelServer(
-                endpoint.directory, fleet, settings, clients, records, passed, rates, oversight.give_up
+            self._model_server = _made_model_server(
+                endpoint, fleet, settings, sessions, records, passed, rates, oversight.give_up
             )
         self._native = ServerProcess(
             endpoint,
@@ -122,3 +106,37 @@ class FrameworkProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._undo.close()
+
+
+def _sessions(settings: ServiceSettings, rates: ClientRates | None, intake: Intake) -> NativeSessions:
+    return NativeSessions(
+        partial(
+            NativeSession,
+            rates=rates,
+            has_tokens=settings.tokens is not None,
+            max_models=settings.max_models,
+            intake=intake,
+        )
+    )
+
+
+def _made_model_server(
+    endpoint: Endpoint,
+    fleet: Fleet,
+    settings: ServiceSettings,
+    sessions: NativeSessions,
+    records: ServingMonitor,
+    passed: Mapping[str, socket.socket],
+    rates: ClientRates | None,
+    end_process: Callable[[], None],
+) -> ModelServer:
+    """Import it, which takes a third of a start, and make it: a framework without a repository needs none."""
+    from nnhal_service.model_server import ModelServer
+    from nnhal_service.observability import NativeClients
+
+    clients = NativeClients(
+        lambda: len(sessions.all()),
+        lambda: [model for session in sessions.all() for model in session.own_models],
+        records.client_models.usage,
+    )
+    return ModelServer(endpoint.directory, fleet, settings, clients, records, passed, rates, end_process)

@@ -10,7 +10,7 @@ from nnhal.extensions.tflite import EXTENSION as TFLITE
 from nnhal.resolved import ResolvedModel
 from nnhal.support import Support
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
-from nnhal_devices.arguments import BoundArrays, read_argument
+from nnhal_devices.arguments import BoundArrayWorkload, read_argument
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_ref.extension import element_type
 from nnhal_devices.cpu_ref.interpreter import Interpreter
@@ -54,10 +54,10 @@ class ReferenceWorkload:
         self._model = model
         self._interpreter = Interpreter(model)
 
-    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrays:
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrayWorkload:
         main = self._model.model.main
         arrays = [
             read_argument(argument, element_type(self._model.model, main.operands[index].type))
             for argument, index in zip(inputs, main.input_indexes, strict=True)
         ]
-        return BoundArrays(lambda control: (self._interpreter.run(0, arrays, control), None), outputs)
+        return BoundArrayWorkload(lambda control: (self._interpreter.run(0, arrays, control), None), outputs)

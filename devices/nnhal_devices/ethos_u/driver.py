@@ -26,7 +26,7 @@ from nnhal_cascade.machine.machine import Machine
 from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_cascade.stream.emit import emit
 from nnhal_cascade.support import operation_limits, supported_operations
-from nnhal_devices.arguments import BoundArrays, read_argument
+from nnhal_devices.arguments import BoundArrayWorkload, read_argument
 from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
 from nnhal_devices.ethos_u.figures import schedule_figures
@@ -121,14 +121,14 @@ class CascadedWorkload:
     def figures(self) -> WorkloadFigures:
         return schedule_figures(self._schedule, self._budget)
 
-    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrays:
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrayWorkload:
         main = self._machine.model.model.main
         elements = [ELEMENT_TYPES[main.operands[index].type] for index in main.input_indexes]
         given = [read_argument(*each) for each in zip(inputs, elements, strict=True)]
         for position, (operand, values) in enumerate(zip(main.input_indexes, given, strict=True)):
             if values is None and operand in self._machine.graph.tensor_of:
                 invalid_argument(f"input {position} is omitted, but an operation reads it")
-        return BoundArrays(lambda control: self._run(given, control), outputs)
+        return BoundArrayWorkload(lambda control: self._run(given, control), outputs)
 
     def _run(self, inputs: Sequence[Array | None], control: Control) -> tuple[Sequence[Array], int]:
         """Run the commands. The time is that of the cycles that the machine has counted."""

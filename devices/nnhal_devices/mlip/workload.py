@@ -9,7 +9,7 @@ from nnhal.arrays import Array
 from nnhal.errors import HalError, invalid_argument
 from nnhal.types import ErrorStatus, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES
-from nnhal_devices.arguments import BoundArrays, read_argument
+from nnhal_devices.arguments import BoundArrayWorkload, read_argument
 from nnhal_devices.driver import Argument, Control
 from nnhal_devices.figures import WorkloadFigures
 from nnhal_devices.mlip.figures import network_figures
@@ -44,7 +44,7 @@ class SimulatedWorkload:
         """What runs the binaries, in order."""
         return self._loaded.simulators
 
-    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrays:
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrayWorkload:
         main = self._loaded.main
         operands = [main.operands[index] for index in main.input_indexes]
         given = [
@@ -57,7 +57,7 @@ class SimulatedWorkload:
         for port, values in enumerate(given):
             if values is None and ValuePlace(FED, port) in read:
                 invalid_argument(f"input {port} is omitted, but an operation reads it")
-        return BoundArrays(lambda control: self._run(given, control), outputs)
+        return BoundArrayWorkload(lambda control: self._run(given, control), outputs)
 
     def figures(self) -> WorkloadFigures:
         memory = [step.memory for step in self._loaded.made.compiled.steps]

@@ -73,7 +73,7 @@ class FrontWorkers:
         self._metrics = metrics
         self._tracer = tracer
         self._backends = backends
-        self._run_desk = runs
+        self._framework_runs = runs
         self._memory = memory
         self._next_reclaim = 0.0
         self._runs = Workers(_MOST_RUNS, "front-run")
@@ -188,7 +188,7 @@ class FrontWorkers:
         served[FrameworkModels] = ServedInterface(served_worker, self._runs)
         traces = WorkerTraces(self._tracer)
         served[FrameworkTraces] = ServedInterface(traces, self._runs)
-        served[FrameworkRuns] = ServedInterface(self._run_desk, self._runs)
+        served[FrameworkRuns] = ServedInterface(self._framework_runs, self._runs)
 
         def gone() -> None:
             with self._lock:

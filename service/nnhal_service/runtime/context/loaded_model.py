@@ -336,13 +336,7 @@ def load_model(
     fleet does not know.
     """
     if cache is not None:
-        cache = cache.of_content(content)
-        if shapes:
-            cache = cache.of_variant(str(sorted(shapes.items())))
-        if states:
-            cache = cache.of_variant(str([(pair.input, pair.output) for pair in states]))
-        if signature is not None:
-            cache = cache.of_variant(f"signature {signature}")
+        cache = _cache_of(cache, content, shapes, states, signature)
     read = partial(
         import_model, content, format, limits=limits, states=states, tensors_only=tensors_only, signature=signature
     )
@@ -374,6 +368,22 @@ def load_model(
         with suppress(HalError, PlacementError):
             return prepared(whole, cache and cache.of_variant("as one"))
         raise
+
+
+def _cache_of(
+    cache: CacheDirectory,
+    content: ModelContent,
+    shapes: Mapping[str, Dimensions] | None,
+    states: Sequence[StatePair],
+    signature: str | None,
+) -> CacheDirectory:
+    """The part of a cache for a model's content, as it is to be imported."""
+    cache = cache.of_content(content)
+    if shapes:
+        cache = cache.of_variant(str(sorted(shapes.items())))
+    if states:
+        cache = cache.of_variant(str([(pair.input, pair.output) for pair in states]))
+    return cache if signature is None else cache.of_variant(f"signature {signature}")
 
 
 def _pins_by_number(options: Options) -> bool:

@@ -24,7 +24,7 @@ from nnhal_service.serving.instances.bindable_model import OUTPUT, AwaitedAnswer
 from nnhal_service.serving.instances.in_place import NO_PLACES, Places
 from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.serving.requests.client_memory import PlacedTensor, TensorData
+from nnhal_service.serving.requests.client_memory import Place, PlacedTensor, TensorData
 from nnhal_service.serving.requests.planned_run import PlannedRun
 
 Shapes = tuple[Dimensions, ...]
@@ -111,30 +111,13 @@ class Instance:
         """Whether it must not run again: a device has lost memory of a client, or may still write to its own."""
         self._outputs = tuple(outputs)
         self._reported: dict[str, Dimensions] = {}
-        sizes = {
-            **{t.name: max(1, t.bytes_of(shape)) for t, shape in zip(inputs, shapes, strict=True)},
-            **{OUTPUT + t.name: t.byte_size or room[t.name] for t in outputs},
-        }
-        placed = {
-            **{t.name: place for t, place in zip(inputs, places.inputs, strict=False) if place is not None},
-            **{OUTPUT + t.name: place for t, place in zip(outputs, places.outputs, strict=False) if place is not None},
-        }
+        placed = _placed(inputs, outputs, places)
+        sizes = _sizes(inputs, outputs, shapes, room)
         own = {name: byte_size for name, byte_size in sizes.items() if name not in placed}
-        locations, size = lay_out(own, model.alignment)
-        pools: list[Memory] = [place.as_memory() for place in placed.values()]
-        for index, (name, place) in enumerate(placed.items()):
-            locations[name] = DataLocation(index, 0, place.byte_size)
-        if own:
-            self.counted_bytes = memory.take(size)
-            pool, allocated = _allocated(size, model.memory_kind, partial(memory.give_back, self.counted_bytes))
-            self._uncount = memory.until_unmapped(pool, self.counted_bytes)
-            for name in own:
-                locations[name] = replace(locations[name], pool_index=len(pools))
-            pools.append(allocated)
-            self._pool = pool
+        locations, pools = self._allocate(model, own, placed, memory)
         self._offsets = [locations[OUTPUT + t.name].offset for t in outputs]
         self.inputs = [
-            None if t.name in placed else t.view(pool, locations[t.name].offset, shape)
+            None if t.name in placed else t.view(self._pool, locations[t.name].offset, shape)
             for t, shape in zip(inputs, shapes, strict=True)
         ]
         self.filled_bytes = sum(view.nbytes for view in self.inputs if view is not None)
@@ -143,7 +126,7 @@ class Instance:
         """Watches for the answers of its runs; only the loop uses it."""
         self._placed = [placed.get(OUTPUT + t.name) for t in outputs]
         self._fixed: list[Array | None] = [
-            None if t.is_open or place is not None else t.view(pool, offset, t.dimensions)
+            None if t.is_open or place is not None else t.view(self._pool, offset, t.dimensions)
             for t, offset, place in zip(outputs, self._offsets, self._placed, strict=True)
         ]
         self._seen: list[Array | None] = [None] * len(self._fixed)
@@ -157,6 +140,27 @@ class Instance:
             measure,
             priority,
         )
+
+    def _allocate(
+        self, model: BindableModel, own: Mapping[str, int], placed: Mapping[str, Place], memory: InstanceMemory
+    ) -> tuple[dict[str, DataLocation], list[Memory]]:
+        """Return where all tensors lie, and in which pools: one for each of memory of clients, and one of its ``own``.
+
+        Raises as ``__init__`` does.
+        """
+        locations, size = lay_out(own, model.alignment)
+        pools: list[Memory] = [place.as_memory() for place in placed.values()]
+        for index, (name, place) in enumerate(placed.items()):
+            locations[name] = DataLocation(index, 0, place.byte_size)
+        if own:
+            self.counted_bytes = memory.take(size)
+            undo = partial(memory.give_back, self.counted_bytes)
+            self._pool, allocated = _allocated(size, model.memory_kind, undo)
+            self._uncount = memory.until_unmapped(self._pool, self.counted_bytes)
+            for name in own:
+                locations[name] = replace(locations[name], pool_index=len(pools))
+            pools.append(allocated)
+        return locations, pools
 
     def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> RunReport:
         """Run it once.
@@ -230,3 +234,21 @@ def _allocated(size: int, kind: str, failed: Callable[[], None]) -> tuple[Mapped
     if not isinstance(pool, MappedPool):
         raise TypeError(f"{kind} is mapped")
     return pool, memory
+
+
+def _placed(inputs: Sequence[Tensor], outputs: Sequence[Tensor], places: Places) -> dict[str, Place]:
+    """The places in memory of clients, of inputs by name, and of outputs by OUTPUT and name."""
+    return {
+        **{t.name: place for t, place in zip(inputs, places.inputs, strict=False) if place is not None},
+        **{OUTPUT + t.name: place for t, place in zip(outputs, places.outputs, strict=False) if place is not None},
+    }
+
+
+def _sizes(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], shapes: Shapes, room: Mapping[str, int]
+) -> dict[str, int]:
+    """The bytes of inputs by name, and of outputs by OUTPUT and name."""
+    return {
+        **{t.name: max(1, t.bytes_of(shape)) for t, shape in zip(inputs, shapes, strict=True)},
+        **{OUTPUT + t.name: t.byte_size or room[t.name] for t in outputs},
+    }

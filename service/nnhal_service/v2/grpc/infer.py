@@ -15,7 +15,9 @@ import numpy as np
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
 from nnhal.types import NO_DEADLINE
 from nnhal_hosting.access import AccessRole
+from nnhal_hosting.own_memory import OwnBytes
 from nnhal_service.access import FREE_COPIES, Charge, Guard, RequestMemoryBudget
+from nnhal_service.access.budget import LARGE_BYTES
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP, bytes_of
@@ -82,6 +84,7 @@ class InferCalls:
         self._budget = budget
         self._loop = loop
         self._guard = guard
+        self._own_bytes = OwnBytes()
 
     async def infer(self, data: bytes, context: Context) -> bytes:
         """ModelInfer."""
@@ -101,6 +104,14 @@ class InferCalls:
 
     async def stream_infer(self, requests: object, context: Context) -> None:
         """ModelStreamInfer: each request is read and runs when the one before it has been answered."""
+        before = self._own_bytes()
+        try:
+            await self._serve_stream(context)
+        finally:
+            if self._own_bytes() - before > LARGE_BYTES:  # of a message that has not come whole nothing was charged
+                self._budget.large_ended()
+
+    async def _serve_stream(self, context: Context) -> None:
         by_status = metadata_value(context, _STATUS_HEADER) == "true"
         traceparent = metadata_value(context, TRACEPARENT)
         is_first = True

@@ -1,0 +1,137 @@
+"""The commands of README.md and docs/commands.md, each once as it stands there; measurements are cut short."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import NnhalError
+from nnhal.remote import RemoteDevice
+from tests.support.command import command
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", ROOT / "docs/commands.md")
+_COMMAND = re.compile(r"^    ((?:nnhal|python -m benchmarks\.\S+)(?: \S+)*)", re.MULTILINE)
+_SECONDS = 120.0
+"""A command that has not ended, or does not serve, after this has failed."""
+SHORT = {
+    "nnhal stress": "--seconds 2",
+    "nnhal bench hop": "--rounds 10 --large-rounds 1",
+    "nnhal bench modes": "--rounds 10 --large-rounds 3",
+    "nnhal bench network": "--rounds 3",
+    "nnhal bench fallback": "--rounds 3 --sizes 4",
+    "python -m benchmarks.serve": "-p 60 -s 1000",
+    "nnhal up": "any_ports.toml --dashboard-port 0",
+}
+"""Further options of some commands: for fewer rounds, and for ports that no other process has."""
+SERVING = ("nnhal up", "nnhal device")
+ASKING = ("nnhal ps", "nnhal health")
+"""Commands that ask processes which run."""
+ANY_PORTS = """
+[[device]]
+driver = "cpu_acc"
+[[device]]
+driver = "cpu_ref"
+[framework]
+http_port = 0
+grpc_port = 0
+metrics_port = 0
+"""
+pytestmark = pytest.mark.slow
+
+
+def documented() -> list[str]:
+    """Return the commands of all pages, each once, without their remarks."""
+    found = (match for page in PAGES for match in _COMMAND.findall(page.read_text()))
+    return list(dict.fromkeys(each.split(" #")[0].rstrip() for each in found))
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with what the commands read; what one of them writes is there for the next."""
+    directory = tmp_path_factory.mktemp("w")
+    for name in ("examples", "tools", "benchmarks"):
+        (directory / name).symlink_to(ROOT / name)
+    (directory / "models/digits/1").mkdir(parents=True)
+    shutil.copy(ROOT / "tools/nnhal_tools/demo/data/digits.onnx", directory / "models/digits/1/model.onnx")
+    (directory / "any_ports.toml").write_text(ANY_PORTS)
+    return directory
+
+
+@contextmanager
+def started(line: str, workspace: Path, directory: Path) -> Iterator[subprocess.Popen[str]]:
+    """Start a command; directories for sockets are below ``directory``. It is killed when the context ends."""
+    more = next((options for name, options in SHORT.items() if line.startswith(name)), "")
+    program, *words = shlex.split(re.sub(r"/(?:run|tmp)/(?=nnhal|npu)", f"{directory}/", f"{line} {more}"))
+    process = subprocess.Popen(
+        command(words) if program == "nnhal" else [sys.executable, *words],
+        cwd=workspace,
+        env={
+            **os.environ,
+            "NNHAL_DIRECTORY": str(directory / "nnhal"),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_until_it_serves(line: str, process: subprocess.Popen[str], directory: Path) -> None:
+    """Wait until what a command has started answers."""
+    if line.startswith("nnhal device"):
+        wait_until(lambda: _answers(Endpoint(directory / "npu")), f"{line!r} serves", _SECONDS)
+        return
+    assert process.stdout is not None
+    said = ""
+    while "ready:" not in said:  # the last thing that it prints before it waits
+        text = process.stdout.readline()
+        assert text, said
+        said += text
+
+
+def _answers(endpoint: Endpoint) -> bool:
+    with suppress(NnhalError):
+        RemoteDevice(endpoint).close()
+        return True
+    return False
+
+
+@pytest.mark.parametrize("line", documented(), ids=str)
+def test_a_documented_command_works(line: str, workspace: Path, short_path: Path) -> None:
+    if line.startswith(ASKING):
+        with started("nnhal up", workspace, short_path) as testbed:
+            wait_until_it_serves("nnhal up", testbed, short_path)
+            with started(line, workspace, short_path) as process:
+                said, _ = process.communicate(timeout=_SECONDS)
+    else:
+        with started(line, workspace, short_path) as process:
+            if line.startswith(SERVING):
+                wait_until_it_serves(line, process, short_path)
+                process.terminate()
+            said, _ = process.communicate(timeout=_SECONDS)
+    assert process.returncode == 0, said
+
+
+def test_the_pages_have_commands() -> None:
+    found = documented()
+    assert len(found) > 15 and all(any(line.startswith(each) for line in found) for each in (*SHORT, *SERVING, *ASKING))
