@@ -75,7 +75,7 @@ class ClientProcesses:
         self._by_process: dict[int, _Link] = {}
         self._orphans: set[_Link] = set()
         self._unseen: set[_Link] = set()  # the client has ended, and it is unknown who holds the link
-        self._freight = InflightWatch()
+        self._inflight = InflightWatch()
         self._look_at = self._sweep_at = 0.0
         self._closing = False
         self._epoll = select.epoll()
@@ -167,7 +167,7 @@ class ClientProcesses:
                 self._look()
                 self._look_at = time.monotonic() + _LOOK_SECONDS
             if self._unseen and time.monotonic() >= self._sweep_at:
-                self._freight.drop_stuck()
+                self._inflight.drop_stuck()
                 self._sweep_at = time.monotonic() + _SWEEP_SECONDS
 
     def _seconds_to_wait(self) -> float | None:

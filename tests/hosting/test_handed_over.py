@@ -87,7 +87,7 @@ def named_end_of_pair() -> int:
     return theirs.detach()
 
 
-def with_freight() -> int:
+def with_descriptors() -> int:
     ours, theirs = socket.socketpair()
     socket.send_fds(ours, [b"x"], [0])
     ours.close()
@@ -108,7 +108,7 @@ def named_socket(path: Path) -> int:
         pytest.param(connected, "connected to one, as links are", id="a connection"),
         pytest.param(accepted, "with an address", id="an accepted connection"),
         pytest.param(named_end_of_pair, "with an address", id="an end of a pair with a name"),
-        pytest.param(with_freight, "in which other descriptors wait", id="an end with descriptors in it"),
+        pytest.param(with_descriptors, "in which other descriptors wait", id="an end with descriptors in it"),
         pytest.param(lambda: socket.socket(socket.AF_UNIX).detach(), "not connected", id="an unconnected socket"),
         pytest.param(lambda: socket.socket().detach(), "an address|not connected", id="an unconnected socket of TCP"),
         pytest.param(

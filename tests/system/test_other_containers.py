@@ -134,7 +134,7 @@ def admin(contained: ContainedDevice) -> Iterator[ProcessAdmin]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not has_peer_pidfd(), reason="the kernel gives no descriptor of a process in another container")
-@pytest.mark.parametrize("way", ["as_later_freight", "as_nested_freight", "as_crosswise_freight"])
+@pytest.mark.parametrize("way", ["as_later_carried", "as_nested_carried", "as_crosswise_carried"])
 def test_a_link_that_waits_in_a_socket_of_the_device_ends_with_its_client(
     contained: ContainedDevice, admin: ProcessAdmin, way: str
 ) -> None:
