@@ -153,7 +153,8 @@ class FollowedPlan:
         """Bind the plan in force after a run has failed, and return whether the run may succeed if it is tried again.
 
         The CPU makes up for any other device that dies in a run; for the CPU itself only a plan without it can. If
-        there is none, its return is waited for, ``until`` an instant of ``time.monotonic`` at most.
+        there is none, its return is waited for, ``until`` an instant of ``time.monotonic`` at most. A run that was lost
+        with it is tried again once it is back, though the plan's steps on it are not prepared again yet.
         """
         failed, plans = self.bound.prepared, self.plans
         is_lost = isinstance(error, TransportError)
@@ -169,10 +170,8 @@ class FollowedPlan:
                 return True
             if time.monotonic() > until:
                 return False
-            if not failed.gone:  # all are back
+            if not failed.gone or failed.planner.is_there(failed.parts.fallback_device):  # all are back, or the CPU is
                 return is_lost
-            if failed.planner.is_there(failed.parts.fallback_device):
-                return False
             _never.wait(_LOOK_SECONDS)
             plans.look(again=True)
 
