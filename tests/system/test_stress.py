@@ -34,7 +34,7 @@ def run(device: str, seconds: int, report: Path) -> tuple[int, str, dict[str, An
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("driver", "seconds"), [("cpu_ref", 8), ("cpu_acc", 5), ("ethos_u", 5), ("mlip", 5)])
+@pytest.mark.parametrize(("driver", "seconds"), [("cpu_ref", 15), ("cpu_acc", 8), ("ethos_u", 8), ("mlip", 8)])
 def test_devices_answer_as_the_contract_says_whatever_happens(driver: str, seconds: int, tmp_path: Path) -> None:
     status, said, report = run(driver, seconds, tmp_path / "report.json")
     assert (status, report["violations"], report["leftovers"]) == (0, [], []), said
