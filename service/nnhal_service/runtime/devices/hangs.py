@@ -37,7 +37,7 @@ WAITED_SECONDS = 0.3
 _LOOK_SECONDS = 0.2
 _TICK_SECONDS = 0.1
 _LONGEST_TICK_SECONDS = 0.15
-"""What counts of a tick: if this process itself was late, the machine is busy or was asleep."""
+"""The most that counts of a tick: if this process itself was late, the machine is busy or was asleep."""
 _OVERDUE_LIMITS = 6
 """How many times as long as it may be silent a device may take to end a run that should have ended. By default these
 are 12 seconds: the watchdog of a device of nnhal, which ends its process after 10, comes first.
@@ -213,18 +213,22 @@ def killed(remote: RemoteDevice) -> bool:
 
     No other process can be hit: the id is the device's as long as its link has not ended.
     """
+
+    def has_ended() -> bool:
+        return remote.gone and not remote.is_asleep  # one that was given up is gone, and asleep until its link ends
+
     try:
         process = os.pidfd_open(remote.pid)
     except (OSError, ValueError):
-        return remote.gone
+        return has_ended()
     try:
-        if remote.gone and not remote.is_asleep:
+        if has_ended():
             return True
         signal.pidfd_send_signal(process, signal.SIGKILL)
         poll = select.poll()
         poll.register(process, select.POLLIN)
         return bool(poll.poll(_END_SECONDS * 1000))
     except OSError:
-        return remote.gone
+        return has_ended()
     finally:
         os.close(process)
