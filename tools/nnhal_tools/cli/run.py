@@ -25,6 +25,7 @@ from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, 
 from nnhal_tools.explain import ledger_parts
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.input_files import read_inputs
+from nnhal_tools.paint import unwritten_outputs
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DEFAULT_TOPOLOGY, read_topology
 
@@ -53,6 +54,12 @@ def run(
     trace: Annotated[
         Path | None, typer.Option("--trace", help="Write the run's timeline to FILE, for Perfetto or chrome://tracing.")
     ] = None,
+    paint_outputs: Annotated[
+        bool,
+        typer.Option(
+            "--paint-outputs", help="Run it twice more, and say which outputs were not written: exit status 1."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run one inference: start devices and a framework, load MODEL, run it, show or save what comes out."""
@@ -75,12 +82,18 @@ def run(
             timeline = Trace()
             add_run(timeline, report, loaded.placements, model.stem)
             timeline.write(trace)
+        left = unwritten_outputs(loaded, arrays) if paint_outputs else {}
         if as_json:
-            print(json.dumps(_as_dict(loaded, outputs, report)))
+            found = {"unwritten": {name: found._asdict() for name, found in left.items()}} if paint_outputs else {}
+            print(json.dumps({**_as_dict(loaded, outputs, report), **found}))
         else:
             _show(loaded, outputs, report, output)
             if ledger:
                 show_parts(ledger_parts(report.ledger), output_console())
+            for name, found in left.items():
+                output_console().print(f"{name}: {found}", markup=False, soft_wrap=True)
+    if left:
+        raise typer.Exit(1)
 
 
 def _inferred(model: Model, arrays: Mapping[str, Array]) -> tuple[dict[str, Value], RunReport]:
