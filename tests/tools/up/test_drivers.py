@@ -10,7 +10,7 @@ import pytest
 
 from nnhal_devices.registry import driver_names
 from nnhal_tools.up import TopologyError
-from nnhal_tools.up.drivers import topology_of_drivers
+from nnhal_tools.up.drivers import listed_topology
 from tests.support.faulty_drivers import write_faulty_driver
 
 
@@ -21,7 +21,7 @@ def test_listed_drivers_become_devices_in_their_order_without_any_process(monkey
     monkeypatch.setattr(subprocess, "run", start)
     names = [name for name in driver_names() if name != "remote"]
     for order in (names, names[::-1]):
-        assert [entry.title for entry in topology_of_drivers(" , ".join(order)).device] == order
+        assert [entry.title for entry in listed_topology(" , ".join(order)).device] == order
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ def test_listed_drivers_become_devices_in_their_order_without_any_process(monkey
 )
 def test_a_list_that_makes_no_devices_is_refused(listed: str, told: str) -> None:
     with pytest.raises(TopologyError, match=told):
-        topology_of_drivers(listed)
+        listed_topology(listed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["nope", "a/b", "../cpu_ref", "faults", "CPU_REF"])
 def test_a_driver_that_there_is_not_is_named_with_those_that_there_are(name: str) -> None:
     with pytest.raises(TopologyError) as refused:
-        topology_of_drivers(f"cpu_acc,{name}")
+        listed_topology(f"cpu_acc,{name}")
     assert str(refused.value) == f"no driver is called {name!r}; there are {', '.join(driver_names())}"
 
 
@@ -50,6 +50,6 @@ def test_a_driver_that_there_is_not_is_named_with_those_that_there_are(name: str
 def test_drivers_of_files_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_faulty_driver(tmp_path, "Acme")
     monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
-    assert [entry.driver for entry in topology_of_drivers("Acme,cpu_ref").device] == ["Acme", "cpu_ref"]
+    assert [entry.driver for entry in listed_topology("Acme,cpu_ref").device] == ["Acme", "cpu_ref"]
     with pytest.raises(TopologyError, match=r"no driver is called 'Acne'; there are Acme, cpu_acc, "):
-        topology_of_drivers("Acne")
+        listed_topology("Acne")
