@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 _Serializer = Callable[[Any], bytes] | None
 _Deserializer = Callable[[bytes], Any] | None
+M = TypeVar("M")
 _ConnectivityCallback = Callable[[grpc.ChannelConnectivity], None]
 
 
@@ -22,6 +24,15 @@ class RpcChannel(grpc.Channel):
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
+        self._names: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
+
+    def name_of(self, method: object) -> str:
+        """The name of one of its methods, as in "nnhal.v1.AdminService.GetProcess"; empty for another object."""
+        return self._names.get(method, "")
+
+    def _named(self, path: str, method: M) -> M:
+        self._names[method] = path.removeprefix("/").replace("/", ".")
+        return method
 
     def unary_unary(
         self,
@@ -31,7 +42,7 @@ class RpcChannel(grpc.Channel):
         _registered_method: bool | None = False,
     ) -> grpc.UnaryUnaryMultiCallable[Any, Any]:
         """Return a method that takes one message and returns one."""
-        return self._channel.unary_unary(method, request_serializer, response_deserializer)
+        return self._named(method, self._channel.unary_unary(method, request_serializer, response_deserializer))
 
     def unary_stream(
         self,
@@ -41,7 +52,7 @@ class RpcChannel(grpc.Channel):
         _registered_method: bool | None = False,
     ) -> grpc.UnaryStreamMultiCallable[Any, Any]:
         """Return a method that takes one message and returns a stream."""
-        return self._channel.unary_stream(method, request_serializer, response_deserializer)
+        return self._named(method, self._channel.unary_stream(method, request_serializer, response_deserializer))
 
     def stream_unary(
         self,
@@ -51,7 +62,7 @@ class RpcChannel(grpc.Channel):
         _registered_method: bool | None = False,
     ) -> grpc.StreamUnaryMultiCallable[Any, Any]:
         """Return a method that takes a stream and returns one message."""
-        return self._channel.stream_unary(method, request_serializer, response_deserializer)
+        return self._named(method, self._channel.stream_unary(method, request_serializer, response_deserializer))
 
     def stream_stream(
         self,
@@ -61,7 +72,7 @@ class RpcChannel(grpc.Channel):
         _registered_method: bool | None = False,
     ) -> grpc.StreamStreamMultiCallable[Any, Any]:
         """Return a method that takes a stream and returns one."""
-        return self._channel.stream_stream(method, request_serializer, response_deserializer)
+        return self._named(method, self._channel.stream_stream(method, request_serializer, response_deserializer))
 
     def subscribe(self, callback: _ConnectivityCallback, try_to_connect: bool = False) -> None:
         """Report changes of the channel's connectivity to ``callback``."""

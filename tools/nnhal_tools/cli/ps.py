@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnhal.errors import NnhalError
+from nnhal.errors import NnhalError, NotServedError
 from nnhal.v1 import admin_pb2, supervisor_pb2
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, print_rows
 from nnhal_tools.operate.holdings import HOLDINGS, MODEL_COLUMNS, Holding, model_rows
@@ -99,6 +99,7 @@ def _entry_as_dict(entry: CensusEntry) -> dict[str, Any]:
         "kind": entry.kind,
         "supervised": None if entry.supervised is None else plain(entry.supervised),
         "problem": entry.problem or None,
+        "tells_nothing": entry.tells_nothing,
         **(_NOTHING if process is None else {name: plain(process)[name] for name in _NOTHING}),
         "session_count": None if process is None else len(process.sessions),
         "execution_count": None if process is None else len(process.executions),
@@ -137,7 +138,7 @@ def _state(entry: CensusEntry) -> str:
     if entry.supervised is not None:
         return state_name(entry.supervised.state)
     if entry.process is None:
-        return "silent"
+        return "running" if entry.tells_nothing else "silent"
     return "draining" if entry.process.draining else "running"
 
 
@@ -176,6 +177,8 @@ class CensusEntry:
     """What it says itself; None if it does not answer, or has nothing to say."""
     problem: str = ""
     """Why it does not answer."""
+    tells_nothing: bool = False
+    """Whether it answers that it has no AdminService, and so is not silent."""
 
 
 def take_census(operator: OperatorSession) -> list[CensusEntry]:
@@ -201,4 +204,5 @@ def _asked(operator: OperatorSession, process: Reachable) -> CensusEntry:
         with operator.admin(process) as admin:
             return CensusEntry(process.name, process.kind, supervised, admin.process())
     except NnhalError as error:
-        return CensusEntry(process.name, process.kind, supervised, None, str(error))
+        is_no_service = isinstance(error, NotServedError)
+        return CensusEntry(process.name, process.kind, supervised, None, str(error), is_no_service)
