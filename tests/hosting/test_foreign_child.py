@@ -47,12 +47,14 @@ def test_a_program_serves_when_it_says_so_or_its_device_answers(short_path: Path
 
 
 def test_a_program_finds_its_directory_name_and_descriptor_in_its_words_and_its_environment(short_path: Path) -> None:
-    script = 'echo "$@"; echo $NNHAL_ENDPOINT $NNHAL_NAME $NNHAL_SUPERVISOR; exec cat <&$NNHAL_SUPERVISOR'
+    script = 'echo "$@"; echo $NNHAL_ENDPOINT $NNHAL_NAME $NNHAL_SUPERVISOR; read key <&$NNHAL_SUPERVISOR; echo $key'
     words = ["bash", "-c", script, "me", "--at={endpoint}", "{name}", "{supervisor}", "{other}"]
     child = ForeignChild(words, "npu", Endpoint(short_path / "npu"), "the-key-of-a-testbed")
-    child.stop()  # closes the descriptor, upon which cat ends too
-    first, second, *_ = child.said().splitlines()
+    child.process.wait()
+    child.stop()
+    first, second, key = child.said().splitlines()
     place, name, number = second.split()
+    assert key == "the-key-of-a-testbed"
     assert (place, name) == (str(short_path / "npu"), "npu") and int(number) > 2
     assert first == f"--at={place} npu {number} {{other}}"
 
@@ -62,7 +64,7 @@ def test_a_program_that_cannot_be_run_or_ends_is_told_with_its_words(short_path:
     with pytest.raises(FileNotFoundError, match="no such program, or it may not be executed: '/nowhere/npu'"):
         ForeignChild(["/nowhere/npu"], "npu", endpoint)
     child = ForeignChild(["sh", "-c", "echo no accelerator is there; exit 3"], "npu", endpoint)
-    with pytest.raises(StartError, match="ended with status 3: no accelerator is there$"):
+    with pytest.raises(StartError, match=r"ended with status 3: no accelerator is there$"):
         child.wait_until_ready()
 
 

@@ -5,6 +5,7 @@ It keeps to the protocol of supervision as docs/operating.md has it; with ``--pl
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -40,7 +41,8 @@ def _obey(supervisor: int, ended: threading.Event) -> None:
     while not key.endswith(b"\n"):
         key += os.read(supervisor, 300)
     os.write(supervisor, b"RW")
-    os.read(supervisor, 1)
+    with contextlib.suppress(ConnectionResetError):  # the end of a supervisor that has not read everything
+        os.read(supervisor, 1)
     ended.set()
 
 
