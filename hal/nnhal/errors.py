@@ -4,7 +4,7 @@ NnhalError
 ├── HalError            a device's own answer: an ErrorStatus with a message
 └── TransportError      the call did not reach the device, or the answer did not come back
     ├── DeadObjectError the process on the other side is gone
-    └── NotServedError  the process on the other side does not serve the method
+    └── MissingMethodError  the process does not serve the method
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class DeadObjectError(TransportError):
     """The process on the other side is gone."""
 
 
-class NotServedError(TransportError):
-    """The process on the other side does not serve the method, or none of its service. The message names it."""
+class MissingMethodError(TransportError):
+    """The process on the other side does not serve the method, as devices may that have no optional services."""
 
 
 def invalid_argument(message: str) -> NoReturn:

@@ -89,9 +89,9 @@ def test_foreign_devices_are_listed_with_their_processes_and_whether_they_tell_m
     assert [found[name]["supervised"]["runs_already"] for name in ("spoken", "plain", "npu")] == [False, False, True]
     assert found["npu"]["supervised"]["pid"] == bed.npu.pid
     assert found["npu"]["supervised"]["directory"] == str(bed.npu.endpoint.directory)
-    told = "does not serve nnhal.v1.AdminService.GetProcess (UNIMPLEMENTED: Method not found!)"
+    told = "nnhal.v1.AdminService/GetProcess: UNIMPLEMENTED"
     for name in ("spoken", "plain", "npu"):
-        assert found[name]["tells_nothing"] is True and found[name]["problem"].endswith(told)
+        assert found[name]["problem"].startswith("no admin service: ") and told in found[name]["problem"]
     absent = found["absent"]["supervised"]
     assert absent["state"] == "waiting"
     assert absent["waits_for"].startswith("what starts it: no link at ")
@@ -147,14 +147,14 @@ def test_errors_name_the_service_that_a_foreign_device_has_not(bed: Bed, tmp_pat
     faults = tmp_path / "faults.toml"
     faults.write_text('[[fault]]\nname = "slow"\nwhat = "delay"\nseconds = 1\n')
     for service, words in (
-        ("FaultService.ListFaults", ("faults", "list", "--device", "npu")),
-        ("AdminService.SetLogLevel", ("logs", "npu", "--set-level", "debug")),
-        ("AdminService.EndSession", ("kill", "--session", "npu/s1")),
+        ("FaultService/ListFaults", ("faults", "list", "--device", "npu")),
+        ("AdminService/SetLogLevel", ("logs", "npu", "--set-level", "debug")),
+        ("AdminService/EndSession", ("kill", "--session", "npu/s1")),
     ):
-        assert f"does not serve nnhal.v1.{service} (UNIMPLEMENTED" in bed.refused(*words)
+        assert f"nnhal.v1.{service}: UNIMPLEMENTED" in bed.refused(*words)
     done = nnhal("record", "--device", str(bed.npu.endpoint.directory), "-o", str(tmp_path / "x"), "--seconds", "1")
     assert done.returncode == 1
-    assert "does not serve nnhal.v1.DeviceRecordingService.StartDeviceRecording (UNIMPLEMENTED" in done.stderr
+    assert "nnhal.v1.DeviceRecordingService/StartDeviceRecording: UNIMPLEMENTED" in done.stderr
 
 
 @pytest.fixture(scope="module")

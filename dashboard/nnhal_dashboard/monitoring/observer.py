@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from nnhal.errors import NnhalError, NotServedError
+from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
 from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin
 from nnhal.v1 import admin_pb2, framework_admin_pb2
@@ -109,7 +109,7 @@ class ProcessObserver:
             answers = self._connect()
         admin = self._admin
         if isinstance(admin, DeviceAdmin):
-            with suppress(NotServedError):  # a device may tell operators nothing, and is used all the same
+            with suppress(MissingMethodError):  # a device may tell operators nothing, and is used all the same
                 answers = replace(answers, device=admin.device())
         elif isinstance(admin, FrameworkAdmin):
             framework = admin.framework(self._last_event)
@@ -119,7 +119,7 @@ class ProcessObserver:
                 self._last_run = max([self._last_run, *(run.number for run in runs.finished)])
             answers = replace(answers, framework=framework, runs=runs)
         if whole and admin is not None:
-            with suppress(NotServedError):
+            with suppress(MissingMethodError):
                 answers = replace(answers, process=admin.process())
         return answers
 
@@ -138,6 +138,6 @@ class ProcessObserver:
             remote.close()
         admin = self._admin = DeviceAdmin(endpoint, self._key, CLIENT_NAME, _PATIENCE_SECONDS)
         answers = Answers(identity=identity, description=description)
-        with suppress(NotServedError):
+        with suppress(MissingMethodError):
             answers = replace(answers, limits=admin.device(with_limits=True).limits)
         return answers

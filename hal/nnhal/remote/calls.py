@@ -20,7 +20,7 @@ from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, 
 from nnhal.link import Channel, Link
 from nnhal.link.channel import channel_from
 from nnhal.link.client import ANSWER_SECONDS
-from nnhal.remote.rpc_channel import RpcChannel
+from nnhal.remote.rpc_channel import RpcChannel, name_of
 from nnhal.remote.watch import Watch
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class _Answers(Protocol[S]):
     def cancel(self) -> object: ...
 
 
-def open_rpc(endpoint: Endpoint) -> RpcChannel:
+def open_rpc(endpoint: Endpoint) -> grpc.Channel:
     """Open a gRPC channel to a process. It connects with the first call."""
     return RpcChannel(grpc.insecure_channel(endpoint.address, options=_OPTIONS))
 
@@ -104,7 +104,7 @@ class Calls:
         """Make a unary call of this session.
 
         Raises HalError if the process answered with one, DeadObjectError if the process or the session is gone,
-        NotServedError if the process does not know the method, and TransportError in all other cases, also if the call
+        MissingMethodError if it does not serve the method, and TransportError in all other cases, also if the call
         takes longer than ``timeout`` seconds.
         """
         try:
@@ -238,7 +238,7 @@ class Calls:
     def _failure(self, error: grpc.RpcError | ValueError, method: object) -> NnhalError:
         if isinstance(error, ValueError):  # gRPC raises it for a closed channel
             return DeadObjectError(f"{self.place}: the session has been closed")
-        failure = error_from_rpc(error, self.place, self.rpc.name_of(method))
+        failure = error_from_rpc(error, self.place, name_of(method))
         if self.hung_up and not isinstance(failure, DeadObjectError):
             # gRPC has connected again, and the process that answers does not know this session.
             return DeadObjectError(f"{self.place}: the session has ended: {failure}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnhal.errors import NnhalError, NotServedError
+from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.v1 import admin_pb2, supervisor_pb2
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, print_rows
 from nnhal_tools.operate.holdings import HOLDINGS, MODEL_COLUMNS, Holding, model_rows
@@ -99,7 +99,6 @@ def _entry_as_dict(entry: CensusEntry) -> dict[str, Any]:
         "kind": entry.kind,
         "supervised": None if entry.supervised is None else plain(entry.supervised),
         "problem": entry.problem or None,
-        "tells_nothing": entry.tells_nothing,
         **(_NOTHING if process is None else {name: plain(process)[name] for name in _NOTHING}),
         "session_count": None if process is None else len(process.sessions),
         "execution_count": None if process is None else len(process.executions),
@@ -138,7 +137,7 @@ def _state(entry: CensusEntry) -> str:
     if entry.supervised is not None:
         return state_name(entry.supervised.state)
     if entry.process is None:
-        return "running" if entry.tells_nothing else "silent"
+        return "no admin service" if entry.is_there else "silent"
     return "draining" if entry.process.draining else "running"
 
 
@@ -176,9 +175,9 @@ class CensusEntry:
     process: admin_pb2.GetProcessResponse | None
     """What it says itself; None if it does not answer, or has nothing to say."""
     problem: str = ""
-    """Why it does not answer."""
-    tells_nothing: bool = False
-    """Whether it answers that it has no AdminService, and so is not silent."""
+    """Why it does not answer, or has nothing to say."""
+    is_there: bool = False
+    """Whether it answers although it has nothing to say."""
 
 
 def take_census(operator: OperatorSession) -> list[CensusEntry]:
@@ -203,6 +202,7 @@ def _asked(operator: OperatorSession, process: Reachable) -> CensusEntry:
     try:
         with operator.admin(process) as admin:
             return CensusEntry(process.name, process.kind, supervised, admin.process())
+    except MissingMethodError as error:
+        return CensusEntry(process.name, process.kind, supervised, None, f"no admin service: {error}", is_there=True)
     except NnhalError as error:
-        is_no_service = isinstance(error, NotServedError)
-        return CensusEntry(process.name, process.kind, supervised, None, str(error), is_no_service)
+        return CensusEntry(process.name, process.kind, supervised, None, str(error))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nnhal.endpoint import Endpoint
-from nnhal.errors import HalError, NnhalError, NotServedError, general_failure
+from nnhal.errors import HalError, MissingMethodError, NnhalError, general_failure
 from nnhal.remote.admin import FrameworkAdmin, ProcessAdmin
 from nnhal.v1 import supervisor_pb2 as wire
 
@@ -39,7 +39,7 @@ class Drains:
         try:
             with _reached(name), ProcessAdmin(device, self._key, _CLIENT_NAME, _PATIENCE_SECONDS) as admin:
                 process = admin.process()
-        except NotServedError:  # it tells nobody what it executes; models without a step on it give it nothing
+        except MissingMethodError:  # it tells nobody what it executes; models without a step on it give it nothing
             return wire.DrainProcessResponse(models=models)
         theirs = {session.id for session in process.sessions if session.pid == pid}
         executions = sum(execution.session in theirs for execution in process.executions)
@@ -85,7 +85,7 @@ def _reached(name: str) -> Iterator[None]:
     """Say who could not be asked."""
     try:
         yield
-    except NotServedError:
+    except MissingMethodError:
         raise
     except HalError as error:
         raise HalError(error.status, f"{name} refuses: {error.message}") from error
