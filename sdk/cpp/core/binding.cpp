@@ -1,9 +1,9 @@
 // Runs of a binding: directly on the devices, or through the framework.
 #include <algorithm>
 
-#include "nnhal/framework.h"
+#include "nnhal/client/framework.h"
 
-namespace nnhal {
+namespace nnhal::client {
 
 Status Binding::run(RunReport* report, std::int64_t deadline_ns, const Patience& patience) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -55,4 +55,4 @@ Status Binding::run_through_framework(RunReport* report, std::int64_t deadline_n
   return decode_run_answer(answer->bytes, channel_->place(), report);
 }
 
-}  // namespace nnhal
+}  // namespace nnhal::client

@@ -1,4 +1,4 @@
-#include "nnhal/channel.h"
+#include "nnhal/client/channel.h"
 
 #include <sys/socket.h>
 
@@ -6,7 +6,7 @@
 
 #include "nnhal/datagram.h"
 
-namespace nnhal {
+namespace nnhal::client {
 namespace {
 
 // Of all calls and answers (see Numbered in link.proto).
@@ -22,8 +22,7 @@ Result<Channel::Answer> Channel::exchange(Message call, const std::vector<int>& 
   const std::string& bytes = call.encoded();
   const Status sent = send_datagram(socket_.get(), bytes.data(), bytes.size(), descriptors.data(), descriptors.size());
   if (sent.code() == Code::kInvalidArgument) return sent.in(place_);  // a call that is too long: nothing has gone out
-  // A process that has ended the channel may have said why before that.
-  if (!sent.ok() && sent.code() != Code::kDeviceUnavailable) return end(sent);
+  if (!sent.ok()) return end(sent);
   if (Status status = wait_readable(socket_.get(), patience); !status.ok()) return end(status);
   room_.resize(kMaxDatagramBytes);
   Result<Datagram> received = receive_datagram(socket_.get(), room_.data(), room_.size());
@@ -35,7 +34,7 @@ Result<Channel::Answer> Channel::exchange(Message call, const std::vector<int>& 
     case Datagram::Kind::kTooLong:
     case Datagram::Kind::kTooMany:
       return end({Code::kGeneralFailure, "an answer that is too long, or has too many descriptors"});
-    default: return end({Code::kDeviceUnavailable, "the other side has closed it"});
+    default: return end({Code::kDeviceUnavailable, "the other side has closed the socket"});
   }
   Answer answer{room_.substr(0, received->size), std::move(received->descriptors)};
   if (!is_numbered_) return answer;
@@ -47,7 +46,10 @@ Result<Channel::Answer> Channel::exchange(Message call, const std::vector<int>& 
               "an answer with number " + std::to_string(number) + ", expected " + std::to_string(last_number_)});
 }
 
-void Channel::end_sending() { ::shutdown(socket_.get(), SHUT_WR); }
+void Channel::end_sending() {
+  has_ended_ = true;
+  ::shutdown(socket_.get(), SHUT_WR);
+}
 
 bool Channel::has_ended() const { return has_ended_ || has_hung_up(socket_.get()); }
 
@@ -66,4 +68,4 @@ Status Channel::require_silence() {
   return {};  // whether it has ended, sending says
 }
 
-}  // namespace nnhal
+}  // namespace nnhal::client

@@ -1,6 +1,6 @@
-#include "nnhal/device.h"
+#include "nnhal/client/device.h"
 
-namespace nnhal {
+namespace nnhal::client {
 namespace {
 
 // The last event of a preparation; the one before says that it has begun.
@@ -180,4 +180,4 @@ Result<std::int64_t> Device::call_for(const std::string& method, const Message& 
   return found;
 }
 
-}  // namespace nnhal
+}  // namespace nnhal::client

@@ -1,6 +1,6 @@
-#include "nnhal/framework.h"
+#include "nnhal/client/framework.h"
 
-namespace nnhal {
+namespace nnhal::client {
 namespace {
 
 Message encode(const BoundTensor& tensor) {
@@ -148,4 +148,4 @@ Status Framework::release(std::int64_t launched) {
   return rpc_.call("FrameworkService/ReleaseLaunchedRun", Message().integer(1, launched)).status();
 }
 
-}  // namespace nnhal
+}  // namespace nnhal::client

@@ -135,7 +135,7 @@ class BlockReader {
         const auto [name, value] = entry(integer(7));
         headers.emplace_back(name, value);
       } else if ((first & 0xe0) == 0x20) {  // the size of the dynamic table
-        if (integer(5) != 0) fault_ = "a table that was not asked for";
+        if (integer(5) != 0) fail("a table that was not asked for");
       } else {
         const std::uint64_t index = integer(first & 0x40 ? 6 : 4);
         std::string name = index ? std::string(entry(index).first) : text();
@@ -149,7 +149,7 @@ class BlockReader {
  private:
   std::pair<std::string_view, std::string_view> entry(std::uint64_t index) {
     if (index >= 1 && index <= std::size(kStaticTable)) return kStaticTable[index - 1];
-    fault_ = "a reference to a table that is empty";
+    fail("a reference to a table that is empty");
     return {};
   }
   std::uint64_t integer(int bits) {
@@ -161,7 +161,7 @@ class BlockReader {
       value += static_cast<std::uint64_t>(next & 0x7f) << shift;
       if (next < 0x80) return value;
     }
-    fault_ = "a number that is too large";
+    fail("a number that is too large");
     return 0;
   }
   std::string text() {
@@ -169,24 +169,29 @@ class BlockReader {
     const bool is_coded = !rest_.empty() && static_cast<unsigned char>(rest_[0]) & 0x80;
     const std::uint64_t size = integer(7);
     if (size > rest_.size()) {
-      fault_ = "a text that ends too early";
+      fail("a text that ends too early");
       return "";
     }
     const std::string_view raw = rest_.substr(0, size);
     rest_.remove_prefix(size);
     if (!is_coded) return std::string(raw);
     std::string decoded;
-    if (!kHuffmanCode.decode(raw, decoded)) fault_ = "a text that is not in Huffman's code";
+    if (!kHuffmanCode.decode(raw, decoded)) fail("a text that is not in Huffman's code");
     return decoded;
   }
   unsigned char octet() {
     if (rest_.empty()) {
-      fault_ = "an end that is too early";
+      fail("an end that is too early");
       return 0;
     }
     const auto value = static_cast<unsigned char>(rest_[0]);
     rest_.remove_prefix(1);
     return value;
+  }
+
+  // The first fault is the cause of the others.
+  void fail(const char* fault) {
+    if (!fault_) fault_ = fault;
   }
 
   std::string_view rest_;

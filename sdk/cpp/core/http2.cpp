@@ -1,11 +1,11 @@
-#include "nnhal/http2.h"
+#include "nnhal/client/http2.h"
 
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 
-namespace nnhal {
+namespace nnhal::client {
 namespace {
 
 enum Type { kData, kHeaders, kPriority, kReset, kSettings, kPush, kPing, kGoAway, kWindow, kContinuation };
@@ -106,15 +106,16 @@ Status Http2Connection::run(const Headers& headers, std::string_view body, const
   return {};
 }
 
+// A process that has gone may have answered before: receiving goes on to the end, which says so.
 Status Http2Connection::write(std::string_view bytes, const Patience& patience) {
-  while (!bytes.empty()) {
+  while (!bytes.empty() && !cannot_write_) {
     const ssize_t sent = ::send(connection_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
       if (Status status = wait_writable(connection_.get(), patience); !status.ok()) return status.in(place_);
     } else if (errno == EPIPE || errno == ECONNRESET) {
-      return {Code::kDeviceUnavailable, place_ + " has closed the connection"};
+      cannot_write_ = is_going_ = true;
     } else if (errno != EINTR) {
       return Status::of_errno(place_, errno);
     }
@@ -169,11 +170,16 @@ Status Http2Connection::send_body(std::string_view body, const Patience& patienc
 
 Status Http2Connection::receive(const Patience& patience) {
   char room[kMaxFrameBytes + kHeadBytes];
-  for (;;) {
+  for (bool was_reset = false;;) {
     const ssize_t size = ::recv(connection_.get(), room, sizeof room, MSG_DONTWAIT);
     if (size > 0) {
       received_.append(room, static_cast<std::size_t>(size));
       return handle_frames(patience);
+    }
+    // The kernel reports a reset once, before what still waits to be read.
+    if (size < 0 && errno == ECONNRESET && !was_reset) {
+      was_reset = true;
+      continue;
     }
     if (size == 0 || errno == ECONNRESET) return {Code::kDeviceUnavailable, place_ + " has closed the connection"};
     if (errno == EAGAIN) {
@@ -295,4 +301,4 @@ Status Http2Connection::handle_data(int flags, std::uint32_t stream, std::string
   return send_frame(kWindow, 0, 0, increment, patience);
 }
 
-}  // namespace nnhal
+}  // namespace nnhal::client

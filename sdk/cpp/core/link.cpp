@@ -1,4 +1,4 @@
-#include "nnhal/link.h"
+#include "nnhal/client/link.h"
 
 #include <sys/socket.h>
 
@@ -7,7 +7,7 @@
 #include "nnhal/datagram.h"
 #include "nnhal/unix_socket.h"
 
-namespace nnhal {
+namespace nnhal::client {
 namespace {
 
 constexpr std::uint64_t kProtocolVersion = 1;
@@ -125,4 +125,4 @@ Result<std::string> Link::exchange(const Message& request, int expected, const s
   return Status(Code::kGeneralFailure, path_ + ": a reply that does not belong to the request");
 }
 
-}  // namespace nnhal
+}  // namespace nnhal::client

@@ -1,8 +1,8 @@
-#include "nnhal/messages.h"
+#include "nnhal/client/messages.h"
 
 #include "nnhal/protobuf.h"
 
-namespace nnhal {
+namespace nnhal::client {
 namespace {
 
 Status malformed(const std::string& place, const char* what) {
@@ -192,4 +192,4 @@ Result<std::vector<OutputReport>> decode_known_outputs(std::string_view encoded,
   return decode_repeated<OutputReport>(encoded, 4, place, "report of an output");
 }
 
-}  // namespace nnhal
+}  // namespace nnhal::client

@@ -1,6 +1,6 @@
-#include "nnhal/model.h"
+#include "nnhal/client/model.h"
 
-namespace nnhal {
+namespace nnhal::client {
 namespace {
 
 Message message_of(const Operand& operand) {
@@ -79,4 +79,4 @@ Message message_of(const Location& location) {
   return Message().integer(1, location.pool).integer(2, location.offset).integer(3, location.length);
 }
 
-}  // namespace nnhal
+}  // namespace nnhal::client

@@ -1,4 +1,4 @@
-#include "nnhal/rpc.h"
+#include "nnhal/client/rpc.h"
 
 #include <sys/socket.h>
 
@@ -6,7 +6,7 @@
 
 #include "nnhal/unix_socket.h"
 
-namespace nnhal {
+namespace nnhal::client {
 namespace {
 
 // More are not kept: they would only hold descriptors of the process.
@@ -158,4 +158,4 @@ Result<std::unique_ptr<Http2Connection>> Rpc::connection(const Patience& patienc
   return std::make_unique<Http2Connection>(std::move(*connected), path_);
 }
 
-}  // namespace nnhal
+}  // namespace nnhal::client

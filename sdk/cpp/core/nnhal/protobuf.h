@@ -1,6 +1,6 @@
 // The wire form of protobuf messages: a writer that appends fields, and a cursor that reads them without copying.
 //
-// Numbers of fields are those of proto/nnhal/v1. messages.h and model.h have the messages themselves.
+// Numbers of fields are those of proto/nnhal/v1. client/messages.h and client/model.h have the messages themselves.
 #ifndef NNHAL_PROTOBUF_H_
 #define NNHAL_PROTOBUF_H_
 

@@ -1,6 +1,6 @@
 // A session with a device process, and the ways of executing on it: calls, bursts, run channels and launches.
-#ifndef NNHAL_DEVICE_H_
-#define NNHAL_DEVICE_H_
+#ifndef NNHAL_CLIENT_DEVICE_H_
+#define NNHAL_CLIENT_DEVICE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -9,16 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "../fence.h"
+#include "../status.h"
+#include "../waiting.h"
 #include "channel.h"
-#include "fence.h"
 #include "link.h"
 #include "messages.h"
 #include "model.h"
 #include "rpc.h"
-#include "status.h"
-#include "waiting.h"
 
-namespace nnhal {
+namespace nnhal::client {
 
 // Executions over a burst's channel, or over a run channel. It runs one at a time, and refuses a second one. When it
 // goes, the burst is released on the device.
@@ -103,6 +103,6 @@ class Device {
   Rpc rpc_;
 };
 
-}  // namespace nnhal
+}  // namespace nnhal::client
 
-#endif  // NNHAL_DEVICE_H_
+#endif  // NNHAL_CLIENT_DEVICE_H_

@@ -1,17 +1,17 @@
 // The client's side of HTTP/2 (RFC 9113) as far as gRPC needs it: one connection, one stream at a time.
-#ifndef NNHAL_HTTP2_H_
-#define NNHAL_HTTP2_H_
+#ifndef NNHAL_CLIENT_HTTP2_H_
+#define NNHAL_CLIENT_HTTP2_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "fd.h"
-#include "hpack.h"
-#include "status.h"
-#include "waiting.h"
+#include "../fd.h"
+#include "../hpack.h"
+#include "../status.h"
+#include "../waiting.h"
 
-namespace nnhal {
+namespace nnhal::client {
 
 // A header's value; the last one if there are several, empty if there is none.
 std::string header_of(const Headers& headers, std::string_view name);
@@ -57,7 +57,8 @@ class Http2Connection {
   std::string place_;
   std::string received_;  // bytes that are not a whole frame yet
   bool has_begun_ = false;
-  bool is_going_ = false;  // the process takes no further requests
+  bool is_going_ = false;      // the process takes no further requests
+  bool cannot_write_ = false;  // it has closed its side
   bool was_not_processed_ = false;
   std::uint32_t stream_ = 0;                                                  // the request's; 1, 3, 5 and so on
   std::int64_t initial_window_ = 65535, window_ = 65535, stream_window_ = 0;  // bytes that may be sent
@@ -68,6 +69,6 @@ class Http2Connection {
   Answer answer_;
 };
 
-}  // namespace nnhal
+}  // namespace nnhal::client
 
-#endif  // NNHAL_HTTP2_H_
+#endif  // NNHAL_CLIENT_HTTP2_H_

@@ -1,18 +1,18 @@
 // What processes answer, decoded: each struct holds what a client needs of its message in proto/nnhal/v1.
 //
 // `place` names the process in the statuses. A status that the answer holds is the process's own (Status::is_answer).
-#ifndef NNHAL_MESSAGES_H_
-#define NNHAL_MESSAGES_H_
+#ifndef NNHAL_CLIENT_MESSAGES_H_
+#define NNHAL_CLIENT_MESSAGES_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "clock.h"
-#include "status.h"
+#include "../clock.h"
+#include "../status.h"
 
-namespace nnhal {
+namespace nnhal::client {
 
 // What is known of one output after an execution.
 struct OutputShape {
@@ -87,6 +87,6 @@ Result<std::vector<DeviceInfo>> decode_devices(std::string_view encoded, const s
 // Of the answer to Bind: outputs whose dimensions follow from those of the inputs.
 Result<std::vector<OutputReport>> decode_known_outputs(std::string_view encoded, const std::string& place);
 
-}  // namespace nnhal
+}  // namespace nnhal::client
 
-#endif  // NNHAL_MESSAGES_H_
+#endif  // NNHAL_CLIENT_MESSAGES_H_

@@ -1,6 +1,6 @@
 // The link: a session with a process, and the way of descriptors to and from it (docs/link.md).
-#ifndef NNHAL_LINK_H_
-#define NNHAL_LINK_H_
+#ifndef NNHAL_CLIENT_LINK_H_
+#define NNHAL_CLIENT_LINK_H_
 
 #include <sys/types.h>
 
@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "fd.h"
-#include "protobuf.h"
-#include "status.h"
-#include "waiting.h"
+#include "../fd.h"
+#include "../protobuf.h"
+#include "../status.h"
+#include "../waiting.h"
 
-namespace nnhal {
+namespace nnhal::client {
 
 // An open link is a session: whatever is made in it is released when it closes. Safe to use from several threads.
 class Link {
@@ -62,6 +62,6 @@ class Link {
   bool numbers_answers_ = false;
 };
 
-}  // namespace nnhal
+}  // namespace nnhal::client
 
-#endif  // NNHAL_LINK_H_
+#endif  // NNHAL_CLIENT_LINK_H_

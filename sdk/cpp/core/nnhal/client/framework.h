@@ -1,6 +1,6 @@
 // A session with the framework: models that it splits over devices, and runs of them.
-#ifndef NNHAL_FRAMEWORK_H_
-#define NNHAL_FRAMEWORK_H_
+#ifndef NNHAL_CLIENT_FRAMEWORK_H_
+#define NNHAL_CLIENT_FRAMEWORK_H_
 
 #include <atomic>
 #include <cstdint>
@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
+#include "../fence.h"
+#include "../status.h"
+#include "../waiting.h"
 #include "channel.h"
-#include "fence.h"
 #include "link.h"
 #include "messages.h"
 #include "model.h"
 #include "rpc.h"
-#include "status.h"
-#include "waiting.h"
 
-namespace nnhal {
+namespace nnhal::client {
 
 // Where an input or output of a loaded model lies.
 struct BoundTensor {
@@ -115,6 +115,6 @@ class Framework {
   Rpc rpc_;
 };
 
-}  // namespace nnhal
+}  // namespace nnhal::client
 
-#endif  // NNHAL_FRAMEWORK_H_
+#endif  // NNHAL_CLIENT_FRAMEWORK_H_

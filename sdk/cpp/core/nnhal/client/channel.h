@@ -1,6 +1,6 @@
 // A channel: one call out and one answer in, over and over (docs/link.md).
-#ifndef NNHAL_CHANNEL_H_
-#define NNHAL_CHANNEL_H_
+#ifndef NNHAL_CLIENT_CHANNEL_H_
+#define NNHAL_CLIENT_CHANNEL_H_
 
 #include <atomic>
 #include <cstdint>
@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "fd.h"
-#include "protobuf.h"
-#include "status.h"
-#include "waiting.h"
+#include "../fd.h"
+#include "../protobuf.h"
+#include "../status.h"
+#include "../waiting.h"
 
-namespace nnhal {
+namespace nnhal::client {
 
 // One call at a time; a second thread waits. An answer that cannot be that of its call ends the channel, since every
 // later call would take the answer of the one before it: nothing may be there to be read before a call is sent, and if
@@ -54,6 +54,6 @@ class Channel {
   std::string room_;
 };
 
-}  // namespace nnhal
+}  // namespace nnhal::client
 
-#endif  // NNHAL_CHANNEL_H_
+#endif  // NNHAL_CLIENT_CHANNEL_H_

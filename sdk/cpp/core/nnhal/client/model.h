@@ -3,16 +3,16 @@
 //
 // The structs hold what their messages hold, with the HAL's numbers; docs/operations.md says which operands each
 // operation has. The process validates them: a fault of a model comes back as INVALID_ARGUMENT with its place.
-#ifndef NNHAL_MODEL_H_
-#define NNHAL_MODEL_H_
+#ifndef NNHAL_CLIENT_MODEL_H_
+#define NNHAL_CLIENT_MODEL_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "protobuf.h"
+#include "../protobuf.h"
 
-namespace nnhal {
+namespace nnhal::client {
 
 enum class LifeTime {
   kTemporary = 0,
@@ -92,6 +92,6 @@ Message buffer(std::int64_t token);
 
 Message message_of(const Location& location);
 
-}  // namespace nnhal
+}  // namespace nnhal::client
 
-#endif  // NNHAL_MODEL_H_
+#endif  // NNHAL_CLIENT_MODEL_H_

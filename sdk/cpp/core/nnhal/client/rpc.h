@@ -1,6 +1,6 @@
 // gRPC calls of one process, over its unix socket. Answers are encoded messages; messages.h decodes them.
-#ifndef NNHAL_RPC_H_
-#define NNHAL_RPC_H_
+#ifndef NNHAL_CLIENT_RPC_H_
+#define NNHAL_CLIENT_RPC_H_
 
 #include <sys/types.h>
 
@@ -10,12 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "../protobuf.h"
+#include "../status.h"
+#include "../waiting.h"
 #include "http2.h"
-#include "protobuf.h"
-#include "status.h"
-#include "waiting.h"
 
-namespace nnhal {
+namespace nnhal::client {
 
 // Safe to use from several threads: each call that is under way has a connection of its own, which later calls use
 // again. A call that waits for an execution therefore keeps no other one waiting.
@@ -42,6 +42,6 @@ class Rpc {
   std::vector<std::unique_ptr<Http2Connection>> idle_;
 };
 
-}  // namespace nnhal
+}  // namespace nnhal::client
 
-#endif  // NNHAL_RPC_H_
+#endif  // NNHAL_CLIENT_RPC_H_
