@@ -112,8 +112,8 @@ def test_it_computes_on_a_device_by_each_way_of_executing(programs: Path, cpu_re
         "before its fence: GENERAL_FAILURE: the launch channel: the fenced execution has not ended",
         _line("launched", 19),
         "too late: MISSED_DEADLINE_PERSISTENT: the burst: the deadline had passed before the work began",
-        "beyond: INVALID_ARGUMENT: PreparedModelService/ExecuteSynchronously: output 0 lies at bytes 96 to 128 of pool 0, "
-        "which has 96",
+        "beyond: INVALID_ARGUMENT: PreparedModelService/ExecuteSynchronously: output 0 lies at bytes 96 to 128 of pool "
+        "0, which has 96",
         "unknown: GENERAL_FAILURE: DeviceService/Nothing is not served: Method not found!",
         f"not put: INVALID_ARGUMENT: {cpu_ref.link}: the link refuses: descriptor 12345 is not offered, or was taken "
         "already, or its owner was released",
