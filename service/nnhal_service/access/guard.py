@@ -1,4 +1,4 @@
-"""The check that every front makes of a call before it serves it."""
+"""The check that every V2 server makes of a call before it serves it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Guard:
         return identity
 
     def allows(self, needed: AccessRole, authorization: str) -> bool:
-        """Whether the caller's token has a role, which may be none that the call itself needs."""
+        """Whether the caller's token has a role. The call itself may need another one."""
         identity = self._identity(authorization)
         return identity is not None and identity.role >= needed
 
