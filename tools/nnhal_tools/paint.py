@@ -23,15 +23,15 @@ PAINTS = (0xA5, 0x5A)
 class Unwritten(NamedTuple):
     """What a device has left of an output."""
 
-    count: int
-    """Bytes."""
+    left: int
+    """Bytes that were not written."""
     size: int
     """Bytes of the output."""
     first: int
     """Offset in the output of the first."""
 
     def __str__(self) -> str:
-        return f"{self.count} of {self.size} bytes were not written, the first at offset {self.first}"
+        return f"{self.left} of {self.size} bytes were not written, the first at offset {self.first}"
 
 
 def paint(view: Array, number: int) -> None:

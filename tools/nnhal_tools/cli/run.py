@@ -83,14 +83,16 @@ def run(
             timeline.write(trace)
         left = unwritten_outputs(loaded, arrays) if paint_outputs else {}
         if as_json:
-            found = {"unwritten": {name: found._asdict() for name, found in left.items()}} if paint_outputs else {}
-            print(json.dumps({**_as_dict(loaded, outputs, report), **found}))
+            found = _as_dict(loaded, outputs, report)
+            if paint_outputs:
+                found["unwritten"] = {name: unwritten._asdict() for name, unwritten in left.items()}
+            print(json.dumps(found))
         else:
             _show(loaded, outputs, report, output)
             if ledger:
                 show_parts(ledger_parts(report.ledger), output_console())
-            for name, found in left.items():
-                output_console().print(f"{name}: {found}", markup=False, soft_wrap=True)
+            for name, unwritten in left.items():
+                output_console().print(f"{name}: {unwritten}", markup=False, soft_wrap=True)
     if left:
         raise typer.Exit(1)
 
