@@ -10,7 +10,7 @@ import pytest
 from nnhal.endpoint import Endpoint
 from tests.sdk.conftest import ROOT
 
-pytestmark = [pytest.mark.sdk, pytest.mark.slow]
+pytestmark = [pytest.mark.sdk, pytest.mark.slow, pytest.mark.timeout(900)]  # the first one builds the SDK
 
 FILES = {
     "absent_fields": "",
