@@ -34,8 +34,8 @@ OF_FRONTS = {
     "nnhal_service.serving",
     "nnhal_service.v2",
 }
-"""What a replica of Ray Serve may import of the framework: it is a front of the protocol, which decodes requests and
-asks the guard as the framework's own fronts do.
+"""What a replica of Ray Serve may import of the framework: it serves the protocol: it decodes requests and
+asks the guard as the framework's own servers do.
 """
 MAY_USE: dict[str, set[str]] = {
     "nnhal": set(),
