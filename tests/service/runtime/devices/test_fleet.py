@@ -122,6 +122,7 @@ def test_a_device_whose_getter_fails_is_not_registered_but_others_are(
     assert warnings_of(logged) == [("d1", "a device is refused")]
 
 
+@pytest.mark.slow
 @pytest.mark.contract("DV-09")
 @pytest.mark.parametrize("getter", ["Device.GetVersionString", "Device.GetNumberOfCacheFilesNeeded"])
 def test_a_device_whose_getter_hangs_is_not_registered_but_others_are(
