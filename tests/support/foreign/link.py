@@ -71,7 +71,7 @@ class Session:
 class LinkServer:
     """Accepts links in a directory."""
 
-    def __init__(self, directory: Path, capabilities: Sequence[wire.LinkCapability] = ()) -> None:
+    def __init__(self, directory: Path, capabilities: Sequence[wire.LinkCapability.ValueType] = ()) -> None:
         """``capabilities`` are those that Welcome names if the client has them as well."""
         self._capabilities = capabilities
         self.sessions: dict[str, Session] = {}

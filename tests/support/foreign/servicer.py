@@ -253,7 +253,9 @@ def _refuse(context: grpc.ServicerContext, message: str) -> NoReturn:
     raise AssertionError
 
 
-def serve(directory: Path, faults: Faults, capabilities: Sequence[link_pb2.LinkCapability] = ()) -> grpc.Server:
+def serve(
+    directory: Path, faults: Faults, capabilities: Sequence[link_pb2.LinkCapability.ValueType] = ()
+) -> grpc.Server:
     """Serve the device in a directory. ``capabilities`` are those that its link names."""
     links = LinkServer(directory, capabilities)
     server = grpc.server(ThreadPoolExecutor(_THREADS), interceptors=[_Answers(faults)])
