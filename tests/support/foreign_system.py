@@ -47,11 +47,15 @@ class ForeignSystem:
 
 @contextmanager
 def foreign_system(
-    reference: Endpoint, names: Sequence[str] = (*WIRED, UNWIRED), numbers: bool = False
+    reference: Endpoint,
+    names: Sequence[str] = (*WIRED, UNWIRED),
+    numbers: bool = False,
+    settings: Sequence[str] = (),
 ) -> Iterator[ForeignSystem]:
     """Run foreign devices and a framework, which falls back to the cpu_ref at ``reference``.
 
-    ``numbers`` says whether the devices' answers carry the numbers of their calls.
+    ``numbers`` says whether the devices' answers carry the numbers of their calls; ``settings`` are further options of
+    the framework.
     """
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
@@ -61,7 +65,7 @@ def foreign_system(
         places = {**{name: directory / name for name in names}, "cpu_ref": reference.directory}
         options = [word for name, place in places.items() for word in ("--device", f"{name}={place}")]
         framework = directory / "framework"
-        child = Child("nnhal_service", ["--endpoint", str(framework), *options], zygote=WARM)
+        child = Child("nnhal_service", ["--endpoint", str(framework), *options, *settings], zygote=WARM)
         stack.callback(child.stop)
         child.wait_until_ready()
         yield ForeignSystem(devices, child, framework, numbers)

@@ -43,7 +43,8 @@ class Runs:
             return request_pb2.ExecutionResult(output_shapes=shapes, timing=_UNKNOWN)
         if self.faults.strikes("dawdles"):
             Event().wait(_MOMENT_SECONDS)
-        execution.run()
+        if not self.faults.strikes("writes nothing"):
+            execution.run()
         return _GOOD
 
     def answer(self, channel: socket.socket, answer: bytes, descriptors: Sequence[int] = ()) -> None:
