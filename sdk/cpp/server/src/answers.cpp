@@ -1,13 +1,21 @@
 #include "answers.h"
 
+#include <cstring>
 #include <new>
 
 #include "log.h"
+#include "nnhal/v1/link.pb.h"
 
 namespace nnhal {
 namespace {
 
 constexpr std::size_t kMostErrorBytes = 2000;
+constexpr char kNumberTag = 15 << 3 | 1;  // field 15 of type fixed64
+constexpr std::size_t kNumberBytes = 9;
+
+bool is_equal(const std::string& known, const char* bytes, std::size_t size) {
+  return known.size() == size && std::memcmp(known.data(), bytes, size) == 0;
+}
 
 void set_timing(std::int64_t on_device_ns, std::int64_t in_driver_ns, v1::Timing& timing) {
   timing.set_time_on_device_ns(on_device_ns);
@@ -92,8 +100,44 @@ Failure told(const std::exception& error, const char* event) {
   return {Code::kGeneralFailure, "the call failed; the log of the process has the reason"};
 }
 
+std::string number_field(std::uint64_t number) {
+  std::string field(1, kNumberTag);
+  for (int shift = 0; shift < 64; shift += 8) field += static_cast<char>(number >> shift);
+  return field;
+}
+
+std::uint64_t number_in(const std::string& field) {
+  std::uint64_t number = 0;
+  for (std::size_t i = kNumberBytes - 1; i > 0; i--) number = number << 8 | static_cast<unsigned char>(field[i]);
+  return number;
+}
+
+void CallNumbers::take(Message& message) {
+  field_.clear();
+  const char* bytes = message.bytes.data();
+  if (is_equal(plain_, bytes, message.size)) return;
+  const std::size_t body = message.size > kNumberBytes ? message.size - kNumberBytes : 0;
+  if (body > 0 && bytes[body] == kNumberTag && is_equal(body_, bytes, body)) {
+    field_.assign(bytes + body, kNumberBytes);
+    message.size = body;
+    return;
+  }
+  v1::Numbered numbered;
+  if (!numbered.ParseFromArray(bytes, static_cast<int>(message.size)) || !numbered.has_number()) {
+    plain_.assign(bytes, message.size);
+    return;
+  }
+  field_ = number_field(numbered.number());
+  // It may stand elsewhere: then the call is parsed with it.
+  if (body > 0 && is_equal(field_, bytes + body, kNumberBytes) &&
+      numbered.ParseFromArray(bytes, static_cast<int>(body))) {
+    body_.assign(bytes, body);
+    message.size = body;
+  }
+}
+
 bool RunCalls::read(const Message& message, std::int64_t& execution, std::int64_t& deadline_ns) {
-  if (message.size != last_.size() || std::memcmp(message.bytes.data(), last_.data(), message.size) != 0) {
+  if (!is_equal(last_, message.bytes.data(), message.size)) {
     if (!call_.ParseFromArray(message.bytes.data(), static_cast<int>(message.size))) {
       throw ProtocolError(text(message.size, " bytes that are no BurstCall"));
     }

@@ -38,6 +38,22 @@ std::string encoded_refusal(const std::string& reason);
 // What a client is told of an exception; one that nobody expected is logged as `event`.
 Failure told(const std::exception& error, const char* event);
 
+// Takes the numbers off the calls of one channel (Numbered in link.proto): what is left of equal calls is equal.
+class CallNumbers {
+ public:
+  // Cuts the number off a call, if that is last. Afterwards `field` is what is to be added to the answer.
+  void take(Message& message);
+  // Empty if the call has no number.
+  const std::string& field() const { return field_; }
+  void forget() { field_.clear(); }
+
+ private:
+  std::string plain_, body_, field_;
+};
+// The field that numbers an answer, and the number in it.
+std::string number_field(std::uint64_t number);
+std::uint64_t number_in(const std::string& field);
+
 // The calls that run executions, as most do.
 class RunCalls {
  public:

@@ -1,6 +1,5 @@
 #include "channels.h"
 
-#include "answers.h"
 #include "launches.h"
 #include "nnhal/v1/execution.pb.h"
 
@@ -15,11 +14,14 @@ class BurstServer {
 
   // Returns false at the end. Throws ProtocolError.
   bool exchange() {
+    numbers_.forget();
     try {
       if (!channel_->receive(message_)) return false;
-      return channel_->send(answer());
+      numbers_.take(message_);
+      answer_.assign(answer()).append(numbers_.field());
+      return channel_->send(answer_);
     } catch (const ProtocolError& error) {
-      channel_->send(encoded_refusal(error.what()));
+      channel_->send(encoded_refusal(error.what()) + numbers_.field());
       throw;
     }
   }
@@ -70,6 +72,8 @@ class BurstServer {
   const std::shared_ptr<Channel> channel_;
   const Wanted is_wanted_ = [this] { return !channel_->closed(); };
   Message message_;
+  std::string answer_;
+  CallNumbers numbers_;
   RunCalls calls_;
   RunResult result_;
 };
@@ -81,8 +85,10 @@ class LaunchServer {
       : session_(std::move(session)), channel_(std::move(channel)) {}
 
   bool exchange() {
+    numbers_.forget();
     try {
       if (!channel_->receive(message_, true)) return false;
+      numbers_.take(message_);
       if (!call_.ParseFromArray(message_.bytes.data(), static_cast<int>(message_.size))) {
         throw ProtocolError(text(message_.size, " bytes that are no LaunchCall"));
       }
@@ -114,7 +120,7 @@ class LaunchServer {
     }
     v1::LaunchAnswer answer;
     *answer.mutable_info() = std::static_pointer_cast<LaunchCallback>(launched)->info();
-    return channel_->send(answer.SerializeAsString());
+    return channel_->send(answer.SerializeAsString() + numbers_.field());
   }
 
   // Answers a launch or a sync, and has it run.
@@ -137,7 +143,7 @@ class LaunchServer {
     v1::LaunchAnswer answer;
     answer.mutable_launch();
     const int number = fence.get();
-    const bool is_there = channel_->send(answer.SerializeAsString(), &number, 1);
+    const bool is_there = channel_->send(answer.SerializeAsString() + numbers_.field(), &number, 1);
     if (launch->is_brief()) {
       launch->run();
     } else {
@@ -155,12 +161,13 @@ class LaunchServer {
     v1::LaunchAnswer answer;
     answer.mutable_refused()->set_status(wire_status(code));
     answer.mutable_refused()->set_message(message.substr(0, 2000));
-    return channel_->send(answer.SerializeAsString());
+    return channel_->send(answer.SerializeAsString() + numbers_.field());
   }
 
   const std::shared_ptr<Session> session_;
   const std::shared_ptr<Channel> channel_;
   Message message_;
+  CallNumbers numbers_;
   v1::LaunchCall call_;
 };
 
@@ -206,48 +213,44 @@ std::uint64_t RunChannel::open(const std::shared_ptr<Execution>& execution, cons
     channel_ = channel;
   }
   if (execution->is_released()) channel->shutdown();
-  struct State {
-    Message message;
-    RunCalls calls;
-    RunResult result;
-    Wanted is_wanted;
-  };
-  const auto state = std::make_shared<State>();
+  const auto state = std::make_shared<Serving>();
   state->is_wanted = [this, channel = channel] { return is_current(channel) && !channel->closed(); };
   const auto self = run_channel_of(*session, handle_);  // stays as long as it is served
   session->serve(channel, "run channel", [self, execution, channel = channel, state] {
-    return self->answer(*execution, channel, state->is_wanted, state->message, state->calls, state->result);
+    return self->answer(*execution, channel, *state);
   });
   return number;
 }
 
-bool RunChannel::answer(Execution& execution, const std::shared_ptr<Channel>& channel, const Wanted& is_wanted,
-                        Message& message, RunCalls& calls, RunResult& result) {
+bool RunChannel::answer(Execution& execution, const std::shared_ptr<Channel>& channel, Serving& serving) {
+  auto& [message, answer, numbers, calls, result, is_wanted] = serving;
+  numbers.forget();
   try {
     if (!channel->receive(message)) return false;
+    numbers.take(message);
     const std::int64_t started_ns = now_ns();
     bool has_failed = false;
-    std::string encoded;
+    answer = plain_answer();
     try {
       const std::int64_t deadline_ns = deadline_of_only(calls, message, handle_);
       // A call that was sent before the channel was closed may still be read after it.
       if (!is_current(channel)) return false;
       execution.run(deadline_ns, &is_wanted, result);
-      if (!result.is_plain()) encoded = encoded_answer(result);
+      if (!result.is_plain()) answer = encoded_answer(result);
     } catch (const ProtocolError&) {
       throw;
     } catch (const std::exception& error) {
       const Failure failure = told(error, "a run on a run channel failed");
-      encoded = encoded_error(failure.code, failure.what());
+      answer = encoded_error(failure.code, failure.what());
       has_failed = true;
     }
     {
       const std::lock_guard<std::mutex> lock(guard_);
       usage_.add(has_failed, now_ns() - started_ns);
     }
-    return channel->send(encoded.empty() ? plain_answer() : encoded);
+    return channel->send(answer.append(numbers.field()));
   } catch (const ProtocolError& error) {
-    channel->send(encoded_refusal(error.what()));
+    channel->send(encoded_refusal(error.what()) + numbers.field());
     throw;
   }
 }

@@ -2,6 +2,7 @@
 #ifndef NNHAL_SERVER_CHANNELS_H_
 #define NNHAL_SERVER_CHANNELS_H_
 
+#include "answers.h"
 #include "runs.h"
 
 namespace nnhal {
@@ -32,8 +33,17 @@ class RunChannel : public Runner {
   RunUsage usage() const;
 
  private:
-  bool answer(Execution& execution, const std::shared_ptr<Channel>& channel, const Wanted& is_wanted, Message& message,
-              class RunCalls& calls, RunResult& result);
+  // What the thread of a channel uses, call after call.
+  struct Serving {
+    Message message;
+    std::string answer;
+    CallNumbers numbers;
+    RunCalls calls;
+    RunResult result;
+    Wanted is_wanted;
+  };
+
+  bool answer(Execution& execution, const std::shared_ptr<Channel>& channel, Serving& serving);
   bool is_current(const std::shared_ptr<Channel>& channel) const;
 
   const std::int64_t handle_;

@@ -65,13 +65,16 @@ v1::Hello greet(const Channel& channel, Message& datagram) {
   return request.hello();
 }
 
-std::string welcome(const Session& session) {
+std::string welcome(const Session& session, const v1::Hello& hello) {
   v1::LinkReply reply;
   v1::Welcome& answer = *reply.mutable_welcome();
   answer.set_session_token(session.token);
   answer.set_max_message_bytes(kMaxDatagramBytes);
   answer.set_max_descriptors_per_message(kMaxDescriptors);
   answer.set_max_descriptors_per_session(kMostDescriptors);
+  for (const int each : hello.capabilities()) {
+    if (each == v1::LINK_CAPABILITY_NUMBERED_ANSWERS) answer.add_capabilities(v1::LINK_CAPABILITY_NUMBERED_ANSWERS);
+  }
   return reply.SerializeAsString();
 }
 
@@ -187,9 +190,10 @@ void LinkServer::accept_links() {
 void LinkServer::serve(std::shared_ptr<Channel> channel, std::shared_ptr<Session> session) {
   Message datagram;
   try {
-    session->client_name = greet(*channel, datagram).client_name().substr(0, kMostNameBytes);
+    const v1::Hello hello = greet(*channel, datagram);
+    session->client_name = hello.client_name().substr(0, kMostNameBytes);
     sessions_.opened(session);
-    if (channel->send(welcome(*session))) {
+    if (channel->send(welcome(*session, hello))) {
       while (!closing_ && answer(*channel, datagram, *session)) {
       }
     }

@@ -144,29 +144,32 @@ void Stage::hear(const Bells& bells, std::size_t index, Rings& rings) {
 }
 
 void Stage::take_call() {
+  numbers_.forget();
   try {
     if (!calls_->receive(message_)) {
       is_over_ = true;
       return;
     }
+    numbers_.take(message_);
     std::int64_t deadline_ns = kNoTime;
     try {
       deadline_ns = deadline_of_only(run_calls_, message_, execution_handle_);
     } catch (const Failure& failure) {
-      calls_->send_at_once(encoded_error(failure.code, failure.what()));
+      calls_->send_at_once(encoded_error(failure.code, failure.what()) + numbers_.field());
       return;
     }
     v1::Ring ring;
     ring.set_run(++calls_accepted_);
     ring.set_started_ns(now_ns());
     ring.set_deadline_ns(deadline_ns);
+    if (!numbers_.field().empty()) ring.set_call_number(number_in(numbers_.field()));
     own_ring_ = ring.SerializeAsString();
     for (const auto& bell : start_bells_) is_over_ = is_over_ || !bell->send_at_once(own_ring_);
     run(ring);
     if (ring.steps_size() > 0) own_ring_ = ring.SerializeAsString();
     pass_on();
   } catch (const ProtocolError& error) {
-    calls_->send_at_once(encoded_refusal(error.what()));
+    calls_->send_at_once(encoded_refusal(error.what()) + numbers_.field());
     throw;
   }
 }
@@ -247,6 +250,7 @@ void Stage::answer_if_ended() {
     *answer.mutable_steps() = ring.steps();
     encoded = answer.SerializeAsString();
   }
+  if (ring.has_call_number()) encoded += number_field(ring.call_number());
   is_over_ = is_over_ || !answers_->send_at_once(encoded);
 }
 

@@ -68,6 +68,7 @@ class Stage : public Object, public Runner {
   bool has_ended_ = false;  // the execution, in the run under way
   std::string own_ring_;
   Message message_;
+  CallNumbers numbers_;
   RunCalls run_calls_;
   RunResult result_;
 };
