@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 import time
@@ -30,6 +31,20 @@ def opened_device(device: str, client_name: str) -> Iterator[RemoteDevice]:
     """
     with RenewableDevice(device, client_name) as opened:
         yield opened.remote
+
+
+@contextmanager
+def served_endpoint(device: str) -> Iterator[Endpoint]:
+    """The endpoint of a running device by its directory, or of a process of its own for a driver by its name.
+
+    Raises StartError.
+    """
+    endpoint = Endpoint(Path(device).resolve())
+    if endpoint.directory.is_dir() or os.sep in device:
+        yield endpoint
+        return
+    with _process_of(device, "--log-level", "error") as (_, endpoint):
+        yield endpoint
 
 
 @contextmanager
@@ -98,10 +113,10 @@ class RenewableDevice(Closing):
 
 
 @contextmanager
-def _process_of(driver: str) -> Iterator[tuple[Child, Endpoint]]:
+def _process_of(driver: str, *options: str) -> Iterator[tuple[Child, Endpoint]]:
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         endpoint = Endpoint(Path(directory) / "device")
-        child = Child("nnhal_devices", [driver, "--endpoint", str(endpoint.directory)])
+        child = Child("nnhal_devices", [driver, "--endpoint", str(endpoint.directory), *options])
         try:
             child.wait_until_ready()
             yield child, endpoint

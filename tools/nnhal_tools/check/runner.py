@@ -1,0 +1,95 @@
+"""Making checks of a device, one after another, whatever becomes of it meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import DeadObjectError, HalError, NnhalError
+from nnhal.v1 import device_pb2
+from nnhal_tools.check.check import Check, NotOfferedError
+from nnhal_tools.check.session import Session
+from nnhal_tools.check.subject import Known, Subject
+
+_RETURN_SECONDS = 10.0
+"""How long to wait for a device that has ended or does not answer: what supervises it may start it again."""
+_POLL_SECONDS = 0.1
+
+
+class Verdict(StrEnum):
+    """How a check ended. Not asked: the device did not come back after an earlier check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_OFFERED = "not offered"
+    NOT_ASKED = "not asked"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """How one check ended."""
+
+    check: Check
+    """The check."""
+    verdict: Verdict
+    """How it ended."""
+    seconds: float
+    """How long it took."""
+    words: str = ""
+    """What was got and what was expected, or what follows from what is not offered; empty if it passed."""
+
+
+def run_checks(endpoint: Endpoint, checks: Sequence[Check], seconds: float) -> Iterator[CheckResult]:
+    """Make checks, each answer of which may take ``seconds``.
+
+    If the device ends or falls silent, the check has failed; the next ones are made if it serves again. Raises
+    DeadObjectError or TransportError before the first one if it cannot be asked at all.
+    """
+    require_served(endpoint, seconds)
+    known, gone = Known(), ""
+    for each in checks:
+        if gone:
+            yield CheckResult(each, Verdict.NOT_ASKED, 0.0, gone)
+            continue
+        began = time.monotonic()
+        verdict, words = _ask(each, endpoint, seconds, known)
+        yield CheckResult(each, verdict, time.monotonic() - began, words)
+        if verdict is Verdict.FAILED and not _is_back(endpoint, seconds):
+            gone = f"the device has not served again since {each.id} failed"
+
+
+def _ask(check: Check, endpoint: Endpoint, seconds: float, known: Known) -> tuple[Verdict, str]:
+    try:
+        with Subject(endpoint, seconds, known) as subject:
+            check.ask(subject)
+    except NotOfferedError as error:
+        return Verdict.NOT_OFFERED, str(error)
+    except HalError as error:
+        return Verdict.FAILED, f"got {error}, expected success"
+    except DeadObjectError as error:
+        return Verdict.FAILED, f"the device has ended the session or is gone: {error}"
+    except (NnhalError, OSError, AssertionError, ValueError) as error:
+        return Verdict.FAILED, str(error) or type(error).__name__
+    return Verdict.PASSED, ""
+
+
+def require_served(endpoint: Endpoint, seconds: float) -> None:
+    """Open a session and make a call. Raises DeadObjectError or TransportError if that is not possible."""
+    with Session(endpoint, seconds) as session:
+        session.call(session.device.GetVersionString, device_pb2.GetVersionStringRequest())
+
+
+def _is_back(endpoint: Endpoint, seconds: float) -> bool:
+    """Wait until the device serves."""
+    deadline = time.monotonic() + _RETURN_SECONDS
+    while True:
+        try:
+            require_served(endpoint, seconds)
+            return True
+        except NnhalError:
+            if time.monotonic() > deadline:
+                return False
+        time.sleep(_POLL_SECONDS)
