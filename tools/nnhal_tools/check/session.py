@@ -185,7 +185,7 @@ class RawLink(Datagrams):
         reply, descriptors = self._reply(link_pb2.LinkRequest(take=link_pb2.Take(descriptor_id=number)))
         if reply.WhichOneof("reply") != "take" or len(descriptors) != 1:
             raise CheckFailedError(
-                f"Take of {number}, {what}: got {_words(reply)}, {len(descriptors)} descriptors, expected TakeDone and 1"
+                f"Take of {number}, {what}: got {_words(reply)} with {len(descriptors)}, expected TakeDone and 1"
             )
         return descriptors[0]
 

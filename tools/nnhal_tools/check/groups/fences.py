@@ -151,9 +151,8 @@ def deadlines(device: Subject) -> None:
         return
     assert launched.fence is not None
     require(not settled(launched.fence, device.seconds), "a signal", "a fence in error")
-    require(
-        ErrorStatus(launched.info().error_status) in MISSED, f"status {launched.info().error_status}", "MISSED_DEADLINE"
-    )
+    status = ErrorStatus(launched.info().error_status)
+    require(status in MISSED, status.name, "MISSED_DEADLINE")
 
 
 @check(GROUP, _PAGE)

@@ -59,11 +59,9 @@ def _require_fatal(link: RawLink, message: bytes, descriptors: Sequence[int], wh
 
 def _require_refusal(reply: wire.LinkReply, status: ErrorStatus, what: str) -> None:
     said = reply.refusal
+    is_told = reply.WhichOneof("reply") == "refusal" and bool(said.message)
     require(
-        reply.WhichOneof("reply") == "refusal"
-        and ErrorStatus(said.status) == status
-        and not said.fatal
-        and bool(said.message),
+        is_told and ErrorStatus(said.status) == status and not said.fatal,
         f"{what}: {' '.join(str(reply).split())}",
         f"a Refusal with {status.name} and the reason that is not fatal",
     )
