@@ -26,11 +26,12 @@ BAD = (Verdict.FAILED, Verdict.NOT_ASKED)
 
 
 class Printed:
-    """Prints results as they come, below the names of their groups. What a group does not offer is said at its end."""
+    """Prints results as they come, below the names of their groups. What was not asked or is not offered
+    is said at the end of a group, once for each reason."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._group = console, ""
-        self._not_offered: dict[str, list[str]] = {}
+        self._grouped: dict[tuple[Verdict, str], list[str]] = {}
 
     def show(self, result: CheckResult) -> None:
         """Print one result."""
@@ -39,21 +40,21 @@ class Printed:
             self._end_group()
             self._group = check.group
             self._console.print(Text(check.group, "bold"))
-        if result.verdict is Verdict.NOT_OFFERED:
-            self._not_offered.setdefault(result.words, []).append(check.name)
+        if result.verdict in (Verdict.NOT_OFFERED, Verdict.NOT_ASKED):
+            self._grouped.setdefault((result.verdict, result.words), []).append(check.name)
         elif result.verdict is Verdict.FAILED:
             self._line(result.verdict, f"{check.name}: {check.sentence} {result.words} ({where(check)})")
         else:
-            self._line(result.verdict, f"{check.name}: {result.words or check.sentence}")
+            self._line(result.verdict, f"{check.name}: {check.sentence}")
 
     def _line(self, verdict: Verdict, words: str) -> None:
         line = Text(f"  {verdict.value:<{_WIDTH}}  ", _STYLES[verdict])
         self._console.print(line.append(words, "default"), soft_wrap=True)
 
     def _end_group(self) -> None:
-        for words, names in self._not_offered.items():
-            self._line(Verdict.NOT_OFFERED, f"{', '.join(names)}: {words}")
-        self._not_offered.clear()
+        for (verdict, words), names in self._grouped.items():
+            self._line(verdict, f"{', '.join(names)}: {words}")
+        self._grouped.clear()
 
     def end(self, results: Sequence[CheckResult]) -> None:
         """Print how many checks ended in each way."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from google.protobuf.message import DecodeError
+
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.v1 import device_pb2
@@ -42,7 +44,9 @@ class CheckResult:
     """What was got and what was expected, or what follows from what is not offered; empty if it passed."""
 
 
-def run_checks(endpoint: Endpoint, checks: Sequence[Check], seconds: float) -> Iterator[CheckResult]:
+def run_checks(
+    endpoint: Endpoint, checks: Sequence[Check], seconds: float, back_seconds: float = _RETURN_SECONDS
+) -> Iterator[CheckResult]:
     """Make checks, each answer of which may take ``seconds``.
 
     If the device ends or falls silent, the check has failed; the next ones are made if it serves again. Raises
@@ -57,7 +61,7 @@ def run_checks(endpoint: Endpoint, checks: Sequence[Check], seconds: float) -> I
         began = time.monotonic()
         verdict, words = _ask(each, endpoint, seconds, known)
         yield CheckResult(each, verdict, time.monotonic() - began, words)
-        if verdict is Verdict.FAILED and not _is_back(endpoint, seconds):
+        if verdict is Verdict.FAILED and not _is_back(endpoint, seconds, back_seconds):
             gone = f"the device has not served again since {each.id} failed"
 
 
@@ -71,8 +75,10 @@ def _ask(check: Check, endpoint: Endpoint, seconds: float, known: Known) -> tupl
         return Verdict.FAILED, f"got {error}, expected success"
     except DeadObjectError as error:
         return Verdict.FAILED, f"the device has ended the session or is gone: {error}"
-    except (NnhalError, OSError, AssertionError, ValueError) as error:
-        return Verdict.FAILED, str(error) or type(error).__name__
+    except NnhalError as error:
+        return Verdict.FAILED, str(error)
+    except (LookupError, ValueError, AssertionError, OSError, DecodeError) as error:  # it may answer anything
+        return Verdict.FAILED, f"got an answer that cannot be read ({type(error).__name__}: {error})"
     return Verdict.PASSED, ""
 
 
@@ -82,9 +88,9 @@ def require_served(endpoint: Endpoint, seconds: float) -> None:
         session.call(session.device.GetVersionString, device_pb2.GetVersionStringRequest())
 
 
-def _is_back(endpoint: Endpoint, seconds: float) -> bool:
-    """Wait until the device serves."""
-    deadline = time.monotonic() + _RETURN_SECONDS
+def _is_back(endpoint: Endpoint, seconds: float, back_seconds: float) -> bool:
+    """Wait until the device serves, for so long."""
+    deadline = time.monotonic() + back_seconds
     while True:
         try:
             require_served(endpoint, seconds)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
+import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -41,7 +43,7 @@ from nnhal_tools.check.check import CheckFailedError, MissingMethodError
 
 T = TypeVar("T")
 CLIENT_NAME = "nnhal-check"
-_QUIET_SECONDS = 0.05
+_QUIET_SECONDS = 0.03
 """How long a socket on which nothing may come is watched."""
 
 
@@ -58,6 +60,7 @@ class Datagrams(Closing):
     def __init__(self, connection: socket.socket, seconds: float, what: str) -> None:
         """``what`` names the socket in messages."""
         self._socket, self.what, self.seconds = connection, what, seconds
+        weakref.finalize(self, connection.close)
         connection.settimeout(seconds)
 
     def fileno(self) -> int:
@@ -86,7 +89,14 @@ class Datagrams(Closing):
             except TimeoutError:
                 raise CheckFailedError(f"nothing came on {self.what} for {self.seconds:g} s") from None
             numbers = [number for _, _, data in ancillary for number in array("i", data)]
-            return Datagram(message, [Descriptor(number) for number in numbers]) if message else None
+            descriptors = [Descriptor(number) for number in numbers]
+            if message:
+                return Datagram(message, descriptors)
+            poll = select.poll()
+            poll.register(self._socket, select.POLLRDHUP)
+            if not poll.poll(0):
+                raise CheckFailedError(f"an empty datagram came on {self.what}, which reads like its end")
+            return None
         return None
 
     def answer(self, message: bytes, descriptors: Sequence[int] = ()) -> Datagram:

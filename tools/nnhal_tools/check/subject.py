@@ -31,6 +31,7 @@ from nnhal_tools.check.samples import Sample, Work, samples
 from nnhal_tools.check.session import Datagrams, RawLink, Session
 
 NO_MODEL = "no small model is supported: nothing can be executed"
+_NO_LAUNCHES = "the framework launches on launch channels only"
 _TICK_SECONDS = 0.02
 
 
@@ -203,15 +204,21 @@ class Prepared:
     def launch(
         self, request: Request | request_pb2.Request, wait_for: Sequence[Descriptor] = (), **fields: Any
     ) -> Launched:
-        """Launch a request over gRPC."""
+        """Launch a request over gRPC. Raises NotOfferedError if the device has no such launches."""
+        return self.launch_after(request, [self.session.link.issue(each) for each in wait_for], **fields)
+
+    def launch_after(self, request: Request | request_pb2.Request, numbers: Sequence[int], **fields: Any) -> Launched:
+        """Launch a request that waits for the fences of some ids on the link."""
         message = prepared_pb2.PreparedModelServiceExecuteFencedWithConfigRequest(
             prepared_model=self.handle,
             request=self._encoded(request),
-            wait_for_descriptor_ids=[self.session.link.issue(each) for each in wait_for],
+            wait_for_descriptor_ids=numbers,
             **_split(fields),
         )
-        answer = self.session.call(self.session.prepared_model.ExecuteFencedWithConfig, message).result
-        return Launched(self.session, answer)
+        answer = offered(
+            lambda: self.session.call(self.session.prepared_model.ExecuteFencedWithConfig, message), _NO_LAUNCHES
+        )
+        return Launched(self.session, answer.result)
 
     def burst(self) -> Burst:
         """Configure a burst and take its channel."""
@@ -249,7 +256,8 @@ class Bound:
             wait_for_descriptor_ids=[self.session.link.issue(each) for each in wait_for],
             **fields,
         )
-        return Launched(self.session, self.session.call(self.session.execution.ExecuteFenced, message).result)
+        answer = offered(lambda: self.session.call(self.session.execution.ExecuteFenced, message), _NO_LAUNCHES)
+        return Launched(self.session, answer.result)
 
     def run_channel(self) -> Burst:
         """Open a run channel. Raises NotOfferedError if the device has none."""

@@ -121,11 +121,7 @@ def no_fence(device: Subject) -> None:
     held = device.prepare()
     work = held.work()
     refused(lambda: held.launch(work.request, [_memory()]), INVALID, what="memory")
-    message = prepared_model_pb2.PreparedModelServiceExecuteFencedWithConfigRequest(
-        prepared_model=held.handle, request=held.session.request(work.request), wait_for_descriptor_ids=[10**9]
-    )
-    stub = held.session.prepared_model
-    refused(lambda: held.session.call(stub.ExecuteFencedWithConfig, message), INVALID, what="an unknown id")
+    refused(lambda: held.launch_after(work.request, [10**9]), INVALID, what="an unknown id")
 
 
 @check(GROUP, _PAGE, "FC-05", "RQ-13")
@@ -162,12 +158,8 @@ def dropped(device: Subject) -> None:
     work = held.work()
     signal, pending = create_fence()
     (number,) = held.session.link.put(pending.fileno())
-    message = prepared_model_pb2.PreparedModelServiceExecuteFencedWithConfigRequest(
-        prepared_model=held.handle, request=held.session.request(work.request), wait_for_descriptor_ids=[number]
-    )
     work.fill()
-    answer = held.session.call(held.session.prepared_model.ExecuteFencedWithConfig, message).result
-    launched = Launched(held.session, answer)
+    launched = held.launch_after(work.request, [number])
     held.session.link.drop(number)
     pending.descriptor.close()
     signal.send()

@@ -1,4 +1,4 @@
-"""Limits that a device enforces, and deaths of its clients."""
+"""Limits that a device enforces, deaths of its clients, and what may kill it: these come last."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from nnhal.errors import HalError
 from nnhal.fence import Fence, create_fence
+from nnhal.memory import map_file
 from nnhal.v1 import burst_pb2, device_pb2, execution_pb2, memory_pb2, model_pb2, request_pb2, types_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
-from nnhal_tools.check.check import FULL, INVALID, MissingMethodError, all_refused, check, require
+from nnhal_tools.check.check import (
+    FAILURE,
+    FULL,
+    INVALID,
+    MissingMethodError,
+    NotOfferedError,
+    all_refused,
+    check,
+    require,
+)
+from nnhal_tools.check.groups.pools import unsealed_file
+from nnhal_tools.check.samples import Work
 from nnhal_tools.check.subject import Launched, Subject, settled
 
 GROUP = "limits"
@@ -124,7 +137,9 @@ def killed_clients(device: Subject) -> None:
         work = held.work()
         burst, bound = held.burst(), held.bind(work.request)
         _, pending = create_fence()
-        launched: Launched = held.launch(held.work().request, [pending.descriptor])
+        launched: Launched | None = None
+        with suppress(NotOfferedError):
+            launched = held.launch(held.work().request, [pending.descriptor])
         link, channel = held.session.link.fileno(), burst.channel.fileno()
         call = burst.call_of(bound.handle).SerializeToString().hex()
         victim = subprocess.Popen(
@@ -143,7 +158,7 @@ def killed_clients(device: Subject) -> None:
             assert victim.stdout is not None
             victim.stdout.close()
         require(said == b"runs\n", "no answer on the burst's channel", "one for each call")
-        if launched.fence is not None:
+        if launched is not None and launched.fence is not None:
             require(not settled(launched.fence, device.seconds), "a signal", "fences of the client in error")
         held.session.close()
 
@@ -167,3 +182,20 @@ def many_bursts(device: Subject) -> None:
                 held.session.take_socket(made.channel_descriptor_id, "the burst's channel").close()
 
     device.require_no_growth(4, round_, _BURSTS // 3)
+
+
+@check(GROUP, "messages.md#memory")
+def truncated_file(device: Subject) -> None:
+    """A file that is shortened while an execution is bound to it kills no device."""
+    held = device.prepare()
+    size = Work.bytes_of(held.sample)
+    file = unsealed_file(size)
+    work = held.work(memory=map_file(file, size))
+    bound = held.bind(work.request)
+    work.run(bound.run)
+    os.ftruncate(file.fileno(), 0)
+    try:
+        bound.run()
+    except HalError as error:
+        require(error.status == FAILURE, str(error), "GENERAL_FAILURE or success")
+    device.require_alive()

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from nnhal.descriptor import Descriptor
-from nnhal.errors import HalError
 from nnhal.memory import create_ashmem, create_blob, create_read_only, map_file
 from nnhal.memory.ashmem import create_sealed
 from nnhal.types import (
@@ -35,7 +34,7 @@ _LEAD = 4096 + 128
 """Where a part of a file begins: behind a page, at no multiple of pages."""
 
 
-def _file(size: int) -> Descriptor:
+def unsealed_file(size: int) -> Descriptor:
     """A file on a disk, or in a tmpfs, which may shrink."""
     with tempfile.TemporaryFile() as made:
         made.truncate(size)
@@ -47,7 +46,7 @@ def _kinds(size: int) -> dict[str, Memory]:
     return {
         "ashmem": create_ashmem(size),
         "ashmem that is longer than its size": Ashmem(create_sealed(size + 8192, "nnhal-check"), size),
-        "a part of a file": map_file(_file(_LEAD + size), size, _LEAD),
+        "a part of a file": map_file(unsealed_file(_LEAD + size), size, _LEAD),
         "a part of a sealed file": map_file(create_sealed(_LEAD + size, "nnhal-check"), size, _LEAD),
         "a hardware buffer of format BLOB": create_blob(size),
     }
@@ -89,7 +88,7 @@ def _input_request(sample: Sample, pool: Memory, work: Work) -> Request:
 
 def _read_only_pools(content: bytes) -> dict[str, Memory]:
     """Pools that can only be read."""
-    file, raw = _file(len(content)), np.frombuffer(content, np.uint8)
+    file, raw = unsealed_file(len(content)), np.frombuffer(content, np.uint8)
     os.pwrite(file.fileno(), content, 0)
     read_only = Descriptor(os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDONLY | os.O_CLOEXEC))
     return {
@@ -154,18 +153,18 @@ def _bad_pools(size: int) -> dict[str, Memory]:
     both = mmap.PROT_READ | mmap.PROT_WRITE
     return {
         "a memfd that may shrink as ashmem": Ashmem(_unsealed(size), size),
-        "a file as ashmem": Ashmem(_file(size), size),
+        "a file as ashmem": Ashmem(unsealed_file(size), size),
         "a pipe as ashmem": Ashmem(_pipe(), size),
         "ashmem that is too small": Ashmem(create_sealed(size - 1, "nnhal-check"), size),
         "ashmem of 0 bytes": Ashmem(create_sealed(size, "nnhal-check"), 0),
         "ashmem of -1 bytes": Ashmem(create_sealed(size, "nnhal-check"), -1),
         "ashmem of 2^63 - 1 bytes": Ashmem(create_sealed(size, "nnhal-check"), 2**63 - 1),
         "a pipe as a file": MappableFile(_pipe(), size, both),
-        "a file that is too short": MappableFile(_file(size - 1), size, both),
-        "a file that ends before the part": MappableFile(_file(size), size, both, 1),
-        "a file from byte -1": MappableFile(_file(size), size, both, -1),
-        "0 bytes of a file": MappableFile(_file(size), 0, both),
-        "a file with no protection": MappableFile(_file(size), size, 0),
+        "a file that is too short": MappableFile(unsealed_file(size - 1), size, both),
+        "a file that ends before the part": MappableFile(unsealed_file(size), size, both, 1),
+        "a file from byte -1": MappableFile(unsealed_file(size), size, both, -1),
+        "0 bytes of a file": MappableFile(unsealed_file(size), 0, both),
+        "a file with no protection": MappableFile(unsealed_file(size), size, 0),
         "a BLOB whose memory may shrink": _blob(size, _unsealed(size)),
         "a BLOB whose memory is too small": _blob(size, create_sealed(size - 1, "nnhal-check")),
         "a BLOB of another allocator": _blob(size, i0=7),
@@ -232,22 +231,5 @@ def unwritable_output(device: Subject) -> None:
     work = held.work()
     request = replace(work.request, pools=(Ashmem(read_only, size),))
     refused(lambda: held.execute(request), FAILURE, INVALID, what="ashmem that is open for reading")
-    request = replace(work.request, pools=(map_file(_file(size), size, writable=False),))
+    request = replace(work.request, pools=(map_file(unsealed_file(size), size, writable=False),))
     refused(lambda: held.execute(request), FAILURE, INVALID, what="a file with PROT_READ")
-
-
-@check(GROUP, _PAGE)
-def truncated_file(device: Subject) -> None:
-    """A file that is shortened while an execution is bound to it kills no device."""
-    held = device.prepare()
-    size = Work.bytes_of(held.sample)
-    file = _file(size)
-    work = held.work(memory=map_file(file, size))
-    bound = held.bind(work.request)
-    work.run(bound.run)
-    os.ftruncate(file.fileno(), 0)
-    try:
-        bound.run()
-    except HalError as error:
-        require(error.status == FAILURE, str(error), "GENERAL_FAILURE or success")
-    device.require_alive()
