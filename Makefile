@@ -2,6 +2,8 @@
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
+# With it every test worker and every process that a test starts would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install install-dev demo run check test quick sweep browser testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
 help:  ## List the targets

@@ -260,7 +260,7 @@ class RefusingDriver(Protocol):
     """A driver whose ``prepare`` refuses what it does not support, so that asking it before would compile twice."""
 
     def foreseen_support(self, model: ResolvedModel) -> Sequence[Support] | None:
-        """Answer for each operation of main as far as that takes no compiling; what is supported, may be refused yet.
+        """Answer for each operation of main without compiling: ``prepare`` may still refuse what is supported here.
 
         Returns None if ``supported_operations`` must be asked before this model is prepared.
         """
@@ -285,7 +285,7 @@ class Driver(Protocol):
         ...
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
-        """Compile a model of which every operation is supported. Raises HalError."""
+        """Compile a model whose operations are all supported. Raises HalError."""
         ...
 
 

@@ -37,7 +37,8 @@ HANG_SECONDS = 60.0
 _TICKS = 8
 """How often a supervisor looks in the time after which a process hangs."""
 _LONGEST_TICK = 1.5
-"""How many ticks count of one that took longer: if the supervisor itself was late, the machine is busy or has slept."""
+"""The ticks that a longer one counts as at most: if the supervisor itself was late, the machine is busy or has
+slept."""
 _REFUSED = 2
 """The exit status of a process that refuses its options, or cannot have what they name."""
 _KEY_END = b"\n"

@@ -69,7 +69,8 @@ _STRANGERS = 4
 """Calls without a session that are served at a time: most of them ask for health."""
 _REFUSERS = 2
 _STREAM_SECONDS = 1.0
-"""What a stream begins with is short, and a call without it must not take the place of one."""
+"""Seconds for the first message of a stream: it is short, and a call that never sends it must not take a stream's
+place."""
 
 
 class _Share(NamedTuple):
@@ -96,9 +97,9 @@ class CallAdmission(_Interceptor):
     ) -> None:
         """``token_key`` is the metadata that names a call's session.
 
-        Methods in ``endless`` are streams that end with their clients. Methods of which ``is_aside`` is true are served
-        while a session's other calls wait. ``admit`` is called with a method before its message is received; it may
-        abort the call, or raise HalError.
+        Methods in ``endless`` are streams that end with their clients. Methods for which ``is_aside`` is true are
+        served while a session's other calls wait. ``admit`` is called with a method before its message is received;
+        it may abort the call, or raise HalError.
         """
         self._limits = limits
         self._token_key = token_key

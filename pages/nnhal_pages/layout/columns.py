@@ -10,7 +10,7 @@ from itertools import pairwise
 from nnhal_pages.layout.trunks import Stretch
 
 _MERGED = 2
-"""Links into a node, or out of it, of which one may be straight and the other a bend. More have it between them."""
+"""Links into a node, or out of it: of two, one may be straight and one bent. Of more, the node is in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class Columns:
     """Which column each node and bend belongs to."""
 
     roots: list[int]
-    """The uppermost of the column."""
+    """For each node or bend, the uppermost one of its column."""
     shifts: list[float]
-    """From the middle of the root."""
+    """How far the middle of each node or bend is from that of its root."""
 
 
 def columns_of(orders: Sequence[Sequence[int]], nodes: int, stretches: Sequence[Stretch]) -> Columns:

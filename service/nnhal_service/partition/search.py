@@ -3,7 +3,7 @@
 A plan is built operation by operation: each one either joins the open step or opens one on another device. The cost of
 the rest then depends on which operations are done, on the device of the open step, and for each value that is still to
 be read, on its source, on whether it has left that, and on whether the open step has it. Partial plans that agree in
-these are the same state, of which the cheapest is kept. Level n has the states with n operations done. On a chain there
+these are the same state, and the cheapest one is kept. Level n has the states with n operations done. On a chain there
 is one state for each device and level; on trees and series-parallel graphs the number of states is multiplied by the
 open branches.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnhal.errors import NnhalError
+from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
 from nnhal.types import SLOWEST, Capabilities
 from nnhal.v1 import admin_pb2, framework_admin_pb2
@@ -198,7 +198,7 @@ def device_facts(operator: OperatorSession, process: Reachable) -> DeviceFacts:
         remote = RemoteDevice(process.endpoint, "nnhal-admin", _PATIENCE_SECONDS)
         try:
             identity = remote.identity(_PATIENCE_SECONDS)
-            with suppress(NnhalError):  # a device without a backend says no more than the HAL
+            with suppress(MissingMethodError):  # a device without a backend says no more than the HAL
                 description = remote.describe()
         finally:
             remote.close()

@@ -73,7 +73,7 @@ class _PlayedBuffer:
 
     buffer: RemoteBuffer
     held: tuple[Model, Operand] | None
-    """What lies in it, and of which model; None if no role says so."""
+    """The model and the operand whose value lies in it; None if no role says so."""
     is_known: bool = True
     """Whether it has the values that it had in the recording, or was to have."""
 

@@ -167,7 +167,7 @@ class WatchedProcess:
         return None if restarted is None else restarted.leave()
 
     def describe(self) -> wire.SupervisedProcess:
-        """Say what it is, and how it fares."""
+        """Describe the process and its state."""
         restarted, identity = self._restarted, self.identity
         state = wire.SupervisedProcess.STATE_STOPPED if restarted is None else _STATES[restarted.state]
         described = wire.SupervisedProcess(
