@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nnhal.endpoint import Endpoint
-from nnhal_tools.check import CHECKS, CheckResult, Verdict, run_checks
+from nnhal_tools.check import CHECKS, CheckResult, CheckVerdict, run_checks
 from nnhal_tools.cli.app import app
 from tests.support.far_devices import far_device, near_device
 from tests.support.foreign.faults import FaultName
@@ -32,7 +32,7 @@ def asked(endpoint: Endpoint, *ids: str, seconds: float = SECONDS) -> dict[str, 
     return {result.check.id: result for result in run_checks(endpoint, checks, seconds)}
 
 
-def of_group(results: Sequence[CheckResult], verdict: Verdict) -> dict[str, list[str]]:
+def of_group(results: Sequence[CheckResult], verdict: CheckVerdict) -> dict[str, list[str]]:
     """The names of the checks that ended so, by their group."""
     found: dict[str, list[str]] = {}
     for result in results:
@@ -44,8 +44,8 @@ def of_group(results: Sequence[CheckResult], verdict: Verdict) -> dict[str, list
 def require_passed(endpoint: Endpoint) -> dict[str, list[str]]:
     """Make all checks, of which none may fail, and return what is not offered."""
     results = list(asked(endpoint).values())
-    assert [(result.check.id, result.words) for result in results if result.verdict is Verdict.FAILED] == []
-    return of_group(results, Verdict.NOT_OFFERED)
+    assert [(result.check.id, result.words) for result in results if result.verdict is CheckVerdict.FAILED] == []
+    return of_group(results, CheckVerdict.NOT_OFFERED)
 
 
 def test_cpu_ref_passes(cpu_ref: Endpoint) -> None:
@@ -106,10 +106,10 @@ FAULTS: dict[FaultName, tuple[str, str]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_fails_the_check_that_asks_about_it(foreign: ForeignDevice, fault: FaultName) -> None:
     name, words = FAULTS[fault]
-    assert asked(foreign.endpoint, name)[name].verdict is Verdict.PASSED
+    assert asked(foreign.endpoint, name)[name].verdict is CheckVerdict.PASSED
     foreign.fail(fault)
     (result,) = asked(foreign.endpoint, name, seconds=IMPATIENT_SECONDS).values()
-    assert result.verdict is Verdict.FAILED
+    assert result.verdict is CheckVerdict.FAILED
     assert words in result.words
 
 
@@ -128,14 +128,14 @@ def test_an_answer_that_cannot_be_fails_its_check(
     with foreign_device(short_path) as foreign:
         foreign.change(method, **fields)
         result = asked(foreign.endpoint, name)[name]
-        assert result.verdict is Verdict.FAILED
+        assert result.verdict is CheckVerdict.FAILED
         assert words in result.words
 
 
 def test_what_a_device_does_not_serve_is_not_offered_and_what_follows_is_said(foreign: ForeignDevice) -> None:
     ids = ("buffers.copies", "fences.launch", "caching.restored", "models.plain-preparation")
     results = asked(foreign.endpoint, *ids)
-    assert {result.verdict for result in results.values()} == {Verdict.NOT_OFFERED}
+    assert {result.verdict for result in results.values()} == {CheckVerdict.NOT_OFFERED}
     assert results["buffers.copies"].words == "no Allocate: the framework stages values"
     assert results["fences.launch"].words.endswith(": the framework launches on launch channels only")
     assert results["caching.restored"].words == "no cache files: each load compiles"
@@ -145,10 +145,10 @@ def test_a_device_that_dies_fails_the_check_and_the_next_ones_are_not_asked(shor
     with foreign_device(short_path) as foreign:
         checks = [CHECKS[each] for each in ("getters.version", "getters.type", "getters.version")]
         results = run_checks(foreign.endpoint, checks, IMPATIENT_SECONDS, back_seconds=0)
-        assert next(results).verdict is Verdict.PASSED
+        assert next(results).verdict is CheckVerdict.PASSED
         os.kill(foreign.pid, signal.SIGKILL)
         died, after = results
-        assert (died.verdict, after.verdict) == (Verdict.FAILED, Verdict.NOT_ASKED)
+        assert (died.verdict, after.verdict) == (CheckVerdict.FAILED, CheckVerdict.NOT_ASKED)
         assert after.words == "the device has not served again since getters.type failed"
 
 
@@ -158,9 +158,9 @@ def test_a_device_that_comes_back_is_asked_on(short_path: Path) -> None:
         results = run_checks(foreign.endpoint, checks, SECONDS)
         next(results)
         foreign.kill()
-        assert next(results).verdict is Verdict.FAILED
+        assert next(results).verdict is CheckVerdict.FAILED
         foreign.start()
-        assert next(results).verdict is Verdict.PASSED
+        assert next(results).verdict is CheckVerdict.PASSED
 
 
 def run(*words: str) -> tuple[int, str]:

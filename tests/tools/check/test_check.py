@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal_tools.check import CHECKS, GROUPS, Check
-from nnhal_tools.check.check import INVALID, CheckFailedError, MissingMethodError, NotOfferedError, offered, refused
+from nnhal_tools.check.check import INVALID, CheckFailedError, NotOfferedError, UnservedMethodError, offered, refused
 from nnhal_tools.cli.app import app
 from tests.contract.table import read_table
 
@@ -55,11 +55,11 @@ def test_a_refusal_needs_its_status_and_a_reason() -> None:
 
 def test_what_is_not_served_is_not_offered() -> None:
     def missing() -> None:
-        raise MissingMethodError("Allocate")
+        raise UnservedMethodError("Allocate")
 
     with pytest.raises(NotOfferedError, match="no Allocate: the framework stages values"):
         offered(missing, "the framework stages values")
-    with pytest.raises(MissingMethodError):
+    with pytest.raises(UnservedMethodError):
         refused(missing, INVALID)
 
 

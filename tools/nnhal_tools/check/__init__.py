@@ -3,7 +3,7 @@
 from nnhal_tools.check.check import CHECKS, Check
 from nnhal_tools.check.groups import GROUPS
 from nnhal_tools.check.report import BAD, Printed, show_list, write_junit
-from nnhal_tools.check.runner import CheckResult, Verdict, run_checks
+from nnhal_tools.check.runner import CheckResult, CheckVerdict, run_checks
 
 __all__ = [
     "BAD",
@@ -11,8 +11,8 @@ __all__ = [
     "GROUPS",
     "Check",
     "CheckResult",
+    "CheckVerdict",
     "Printed",
-    "Verdict",
     "run_checks",
     "show_list",
     "write_junit",

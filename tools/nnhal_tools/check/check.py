@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.types import ErrorStatus
 
 if TYPE_CHECKING:
-    from nnhal_tools.check.subject import Subject
+    from nnhal_tools.check.checked_device import CheckedDevice
 
 T = TypeVar("T")
 INVALID, FAILURE = ErrorStatus.INVALID_ARGUMENT, ErrorStatus.GENERAL_FAILURE
@@ -26,8 +26,8 @@ class NotOfferedError(NnhalError):
     """The device does not offer what a check is about, and need not. The message says what follows from that."""
 
 
-class MissingMethodError(TransportError):
-    """The device does not serve a method."""
+class UnservedMethodError(MissingMethodError):
+    """The device does not serve a method, which is named."""
 
     def __init__(self, method: str) -> None:
         super().__init__(f"{method} is not served (gRPC's UNIMPLEMENTED), expected an answer")
@@ -48,7 +48,7 @@ class Check:
     """The rows of the contract that it asks."""
     page: str
     """Where the documentation says so."""
-    ask: Callable[[Subject], object]
+    ask: Callable[[CheckedDevice], object]
     """Ask. Raises CheckFailedError, NotOfferedError, or whatever a call raises that had to succeed."""
 
     @property
@@ -61,10 +61,12 @@ CHECKS: dict[str, Check] = {}
 """All checks by their ids, in the order in which they are made."""
 
 
-def check(group: str, page: str, *rows: str) -> Callable[[Callable[[Subject], object]], Callable[[Subject], object]]:
+def check(
+    group: str, page: str, *rows: str
+) -> Callable[[Callable[[CheckedDevice], object]], Callable[[CheckedDevice], object]]:
     """Register a function as a check: its name is the check's, its docstring the sentence."""
 
-    def register(ask: Callable[[Subject], object]) -> Callable[[Subject], object]:
+    def register(ask: Callable[[CheckedDevice], object]) -> Callable[[CheckedDevice], object]:
         name = ask.__name__.strip("_").replace("_", "-")
         made = Check(group, name, " ".join((ask.__doc__ or "").split()), rows, page, ask)
         if made.id in CHECKS:
@@ -92,7 +94,7 @@ def refused(call: Callable[[], object], *statuses: ErrorStatus, what: str = "") 
         if not error.message:
             raise CheckFailedError(f"{place}got {error.status.name} without a message, expected the reason") from error
         return error
-    except (DeadObjectError, MissingMethodError):
+    except (DeadObjectError, UnservedMethodError):
         raise
     except TransportError as error:
         raise CheckFailedError(f"{place}got {error}, expected {expected} as the device's own answer") from error
@@ -112,7 +114,7 @@ def offered(call: Callable[[], T], follows: str) -> T:
     """
     try:
         return call()
-    except MissingMethodError as error:
+    except UnservedMethodError as error:
         raise NotOfferedError(f"no {error.method}: {follows}") from error
 
 

@@ -12,16 +12,16 @@ from rich.text import Text
 
 from nnhal_pages.explanation.marks import counted
 from nnhal_tools.check.check import Check
-from nnhal_tools.check.runner import CheckResult, Verdict
+from nnhal_tools.check.runner import CheckResult, CheckVerdict
 
 _STYLES = {
-    Verdict.PASSED: "green",
-    Verdict.FAILED: "bold red",
-    Verdict.NOT_OFFERED: "yellow",
-    Verdict.NOT_ASKED: "bold red",
+    CheckVerdict.PASSED: "green",
+    CheckVerdict.FAILED: "bold red",
+    CheckVerdict.NOT_OFFERED: "yellow",
+    CheckVerdict.NOT_ASKED: "bold red",
 }
-_WIDTH = max(len(verdict) for verdict in Verdict)
-BAD = (Verdict.FAILED, Verdict.NOT_ASKED)
+_WIDTH = max(len(verdict) for verdict in CheckVerdict)
+BAD = (CheckVerdict.FAILED, CheckVerdict.NOT_ASKED)
 """What keeps a device from passing."""
 
 
@@ -31,7 +31,7 @@ class Printed:
 
     def __init__(self, console: Console) -> None:
         self._console, self._group = console, ""
-        self._grouped: dict[tuple[Verdict, str], list[str]] = {}
+        self._grouped: dict[tuple[CheckVerdict, str], list[str]] = {}
 
     def show(self, result: CheckResult) -> None:
         """Print one result."""
@@ -40,14 +40,14 @@ class Printed:
             self._end_group()
             self._group = check.group
             self._console.print(Text(check.group, "bold"))
-        if result.verdict in (Verdict.NOT_OFFERED, Verdict.NOT_ASKED):
+        if result.verdict in (CheckVerdict.NOT_OFFERED, CheckVerdict.NOT_ASKED):
             self._grouped.setdefault((result.verdict, result.words), []).append(check.name)
-        elif result.verdict is Verdict.FAILED:
+        elif result.verdict is CheckVerdict.FAILED:
             self._line(result.verdict, f"{check.name}: {check.sentence} {result.words} ({where(check)})")
         else:
             self._line(result.verdict, f"{check.name}: {check.sentence}")
 
-    def _line(self, verdict: Verdict, words: str) -> None:
+    def _line(self, verdict: CheckVerdict, words: str) -> None:
         line = Text(f"  {verdict.value:<{_WIDTH}}  ", _STYLES[verdict])
         self._console.print(line.append(words, "default"), soft_wrap=True)
 
@@ -60,7 +60,7 @@ class Printed:
         """Print how many checks ended in each way."""
         self._end_group()
         counts = Counter(result.verdict for result in results)
-        words = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+        words = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in CheckVerdict if counts[verdict])
         self._console.print(f"{counted(len(results), 'check')}: {words}")
 
 
@@ -88,7 +88,7 @@ def junit(device: str, results: Sequence[CheckResult]) -> bytes:
             if result.verdict in BAD:
                 words = f"{result.words} ({where(result.check)})"
                 ElementTree.SubElement(case, "failure", message=_printable(words)).text = result.check.sentence
-            elif result.verdict is Verdict.NOT_OFFERED:
+            elif result.verdict is CheckVerdict.NOT_OFFERED:
                 ElementTree.SubElement(case, "skipped", message=_printable(result.words))
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, "utf-8", xml_declaration=True)
@@ -104,7 +104,7 @@ def _counts(results: Sequence[CheckResult]) -> dict[str, str]:
     return {
         "tests": str(len(results)),
         "failures": str(sum(result.verdict in BAD for result in results)),
-        "skipped": str(sum(result.verdict is Verdict.NOT_OFFERED for result in results)),
+        "skipped": str(sum(result.verdict is CheckVerdict.NOT_OFFERED for result in results)),
         "time": f"{sum(result.seconds for result in results):.3f}",
     }
 

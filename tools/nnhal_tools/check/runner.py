@@ -13,15 +13,15 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.v1 import device_pb2
 from nnhal_tools.check.check import Check, NotOfferedError
-from nnhal_tools.check.session import Session
-from nnhal_tools.check.subject import Known, Subject
+from nnhal_tools.check.checked_device import CheckedDevice, Known
+from nnhal_tools.check.session import CheckSession
 
 _RETURN_SECONDS = 10.0
 """How long to wait for a device that has ended or does not answer: what supervises it may start it again."""
 _POLL_SECONDS = 0.1
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """How a check ended. Not asked: the device did not come back after an earlier check."""
 
     PASSED = "passed"
@@ -36,7 +36,7 @@ class CheckResult:
 
     check: Check
     """The check."""
-    verdict: Verdict
+    verdict: CheckVerdict
     """How it ended."""
     seconds: float
     """How long it took."""
@@ -56,35 +56,35 @@ def run_checks(
     known, gone = Known(), ""
     for each in checks:
         if gone:
-            yield CheckResult(each, Verdict.NOT_ASKED, 0.0, gone)
+            yield CheckResult(each, CheckVerdict.NOT_ASKED, 0.0, gone)
             continue
         began = time.monotonic()
         verdict, words = _ask(each, endpoint, seconds, known)
         yield CheckResult(each, verdict, time.monotonic() - began, words)
-        if verdict is Verdict.FAILED and not _is_back(endpoint, seconds, back_seconds):
+        if verdict is CheckVerdict.FAILED and not _is_back(endpoint, seconds, back_seconds):
             gone = f"the device has not served again since {each.id} failed"
 
 
-def _ask(check: Check, endpoint: Endpoint, seconds: float, known: Known) -> tuple[Verdict, str]:
+def _ask(check: Check, endpoint: Endpoint, seconds: float, known: Known) -> tuple[CheckVerdict, str]:
     try:
-        with Subject(endpoint, seconds, known) as subject:
+        with CheckedDevice(endpoint, seconds, known) as subject:
             check.ask(subject)
     except NotOfferedError as error:
-        return Verdict.NOT_OFFERED, str(error)
+        return CheckVerdict.NOT_OFFERED, str(error)
     except HalError as error:
-        return Verdict.FAILED, f"got {error}, expected success"
+        return CheckVerdict.FAILED, f"got {error}, expected success"
     except DeadObjectError as error:
-        return Verdict.FAILED, f"the device has ended the session or is gone: {error}"
+        return CheckVerdict.FAILED, f"the device has ended the session or is gone: {error}"
     except NnhalError as error:
-        return Verdict.FAILED, str(error)
+        return CheckVerdict.FAILED, str(error)
     except (LookupError, ValueError, AssertionError, OSError, DecodeError) as error:  # it may answer anything
-        return Verdict.FAILED, f"got an answer that cannot be read ({type(error).__name__}: {error})"
-    return Verdict.PASSED, ""
+        return CheckVerdict.FAILED, f"got an answer that cannot be read ({type(error).__name__}: {error})"
+    return CheckVerdict.PASSED, ""
 
 
 def require_served(endpoint: Endpoint, seconds: float) -> None:
     """Open a session and make a call. Raises DeadObjectError or TransportError if that is not possible."""
-    with Session(endpoint, seconds) as session:
+    with CheckSession(endpoint, seconds) as session:
         session.call(session.device.GetVersionString, device_pb2.GetVersionStringRequest())
 
 

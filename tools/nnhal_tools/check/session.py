@@ -39,7 +39,7 @@ from nnhal.v1 import (
     request_pb2,
     types_pb2,
 )
-from nnhal_tools.check.check import CheckFailedError, MissingMethodError
+from nnhal_tools.check.check import CheckFailedError, UnservedMethodError
 
 T = TypeVar("T")
 CLIENT_NAME = "nnhal-check"
@@ -213,7 +213,7 @@ def _words(reply: link_pb2.LinkReply) -> str:
     return " ".join(str(reply).split()) or "an empty reply"
 
 
-class Session(Closing):
+class CheckSession(Closing):
     """A link, a gRPC channel and the stubs."""
 
     def __init__(self, endpoint: Endpoint, seconds: float) -> None:
@@ -232,7 +232,7 @@ class Session(Closing):
         self.backend = backend_pb2_grpc.BackendServiceStub(self.rpc)
 
     def call(self, method: Callable[..., T], message: Any) -> T:
-        """Make a unary call. Raises HalError, MissingMethodError, DeadObjectError or TransportError."""
+        """Make a unary call. Raises HalError, UnservedMethodError, DeadObjectError or TransportError."""
         try:
             return method(message, metadata=self.metadata, timeout=self.seconds)
         except grpc.RpcError as error:
@@ -243,7 +243,7 @@ class Session(Closing):
     ) -> tuple[list[device_pb2.Preparation], HalError | None]:
         """Return all events of a preparation, and the error with which the device ended the call, if it did.
 
-        Raises MissingMethodError, DeadObjectError or TransportError.
+        Raises UnservedMethodError, DeadObjectError or TransportError.
         """
         events: list[device_pb2.Preparation] = []
         try:
@@ -307,7 +307,7 @@ class Session(Closing):
         call: Any = error  # gRPC's stubs raise errors that are calls as well, which its types do not say
         code = call.code() if isinstance(call, grpc.Call) else None
         if code is grpc.StatusCode.UNIMPLEMENTED:
-            return MissingMethodError(method)
+            return UnservedMethodError(method)
         failure = error_from_rpc(error, self._place)
         if code is grpc.StatusCode.DEADLINE_EXCEEDED and not isinstance(failure, HalError):
             return TransportError(f"{method} was not answered within {self.seconds:g} s")

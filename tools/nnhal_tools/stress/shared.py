@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from nnhal.errors import DeadObjectError, HalError, TransportError
+from nnhal.errors import HalError, MissingMethodError
 from nnhal.remote import CompilationCache, RemoteBuffer, RemoteBurst, RemoteDevice, RemoteExecution, RemoteLauncher
 from nnhal.types import BufferRole, ErrorStatus
 from nnhal_tools.stress.buffers import PreparedSpecimen
@@ -68,16 +68,14 @@ def allocated(device: RemoteDevice, prepared: PreparedSpecimen) -> RemoteBuffer 
     """Allocate a device buffer for the first input and the output; None if the device does not offer that.
 
     A device without Allocate does not serve the method, or always answers GENERAL_FAILURE. Raises HalError otherwise,
-    DeadObjectError if the device is gone.
+    TransportError if it cannot be reached.
     """
     role = [BufferRole(0, 0)]
     try:
         return device.allocate([prepared.remote], role, role)
-    except DeadObjectError:
-        raise
+    except MissingMethodError:
+        return None
     except HalError as error:
-        if error.status != ErrorStatus.GENERAL_FAILURE:
-            raise
-    except TransportError:
-        pass
-    return None
+        if error.status == ErrorStatus.GENERAL_FAILURE:
+            return None
+        raise

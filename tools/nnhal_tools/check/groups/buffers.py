@@ -13,8 +13,8 @@ from nnhal.memory import create_ashmem, open_pool
 from nnhal.types import DataLocation, RequestArgument
 from nnhal.v1 import buffer_pb2, device_pb2, memory_pb2
 from nnhal_tools.check.check import FAILURE, INVALID, NotOfferedError, check, offered, refused, require
-from nnhal_tools.check.samples import SHAPE
-from nnhal_tools.check.subject import Prepared, Subject
+from nnhal_tools.check.checked_device import CheckedDevice, Prepared
+from nnhal_tools.check.small_models import SHAPE
 
 GROUP = "buffers"
 _PAGE = "memory.md#where-it-lies"
@@ -37,13 +37,13 @@ def _role(model: int, argument: int, probability: float = 1.0) -> device_pb2.Buf
 
 
 class _Buffer:
-    """A buffer for input 0 and for the output of a sample."""
+    """A buffer for input 0 and for the output of a small model."""
 
-    def __init__(self, device: Subject) -> None:
+    def __init__(self, device: CheckedDevice) -> None:
         """Raises NotOfferedError if the device allocates none."""
         self.held = device.prepare()
         self.made = self.of(self.held)
-        self.size = self.held.sample.bytes
+        self.size = self.held.small.bytes
 
     def of(self, held: Prepared) -> device_pb2.AllocateResponse:
         """Allocate another one."""
@@ -76,7 +76,7 @@ class _Buffer:
 
 
 @check(GROUP, _PAGE, "MD-16", "MD-28", "MD-29", "MD-38")
-def copies(device: Subject) -> None:
+def copies(device: CheckedDevice) -> None:
     """A buffer holds what was copied to it."""
     buffer = _Buffer(device)
     content = bytes(range(buffer.size % 251)).ljust(buffer.size, b"\x07")
@@ -87,12 +87,12 @@ def copies(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "MD-47", "MD-38", "EX-14")
-def runs(device: Subject) -> None:
+def runs(device: CheckedDevice) -> None:
     """A run reads a buffer, and another one writes it."""
     buffer = _Buffer(device)
     held, work = buffer.held, buffer.held.work()
     work.fill(4)
-    buffer.copy_from(held.sample.values(4)[0].tobytes())
+    buffer.copy_from(held.small.values(4)[0].tobytes())
     pools = (work.memory, buffer.made.token)
     whole = replace(_WHOLE, location=DataLocation(1))
     held.execute(replace(work.request, inputs=(whole, *work.request.inputs[1:]), pools=pools))
@@ -105,7 +105,7 @@ def runs(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "MD-34", "MD-45", "MD-46")
-def uninitialised(device: Subject) -> None:
+def uninitialised(device: CheckedDevice) -> None:
     """Reading a buffer that holds nothing is GENERAL_FAILURE, for copies and runs; writing it then works."""
     buffer = _Buffer(device)
     held, work = buffer.held, buffer.held.work()
@@ -120,7 +120,7 @@ def uninitialised(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "MD-21", "MD-25", "MD-26", "MD-27", "MD-35", "MD-37", "MD-40")
-def sizes(device: Subject) -> None:
+def sizes(device: CheckedDevice) -> None:
     """Copies of another size or of other dimensions are INVALID_ARGUMENT; after a failed copy it holds nothing."""
     buffer = _Buffer(device)
     size, rows, columns = buffer.size, *SHAPE
@@ -135,7 +135,7 @@ def sizes(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "MD-01", "MD-03", "MD-04", "MD-05", "MD-06", "MD-07", "MD-13", "MD-14", "MD-40")
-def invalid(device: Subject) -> None:
+def invalid(device: CheckedDevice) -> None:
     """Roles, models and dimensions that cannot be are INVALID_ARGUMENT or GENERAL_FAILURE."""
     buffer = _Buffer(device)
     held, role = buffer.held, (0, 0)
@@ -158,7 +158,7 @@ def invalid(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "MD-19", "MD-20", "MD-41", "MD-42", "MD-57", "MD-59", "RQ-10", "RQ-11", "RQ-12")
-def tokens(device: Subject) -> None:
+def tokens(device: CheckedDevice) -> None:
     """Tokens differ while buffers live; released, unknown or foreign ones and parts of buffers are INVALID_ARGUMENT."""
     buffer = _Buffer(device)
     held, work = buffer.held, buffer.held.work()
@@ -185,12 +185,12 @@ def tokens(device: Subject) -> None:
 
 
 @check(GROUP, "link.md#when-a-session-ends", "MD-61")
-def bursts_and_end(device: Subject) -> None:
+def bursts_and_end(device: CheckedDevice) -> None:
     """Buffers serve bursts and reusable executions, and end with their session."""
     buffer = _Buffer(device)
     held, work = buffer.held, buffer.held.work()
     whole = replace(_WHOLE, location=DataLocation(1))
-    buffer.copy_from(held.sample.values(2)[0].tobytes())
+    buffer.copy_from(held.small.values(2)[0].tobytes())
     pools = (work.memory, buffer.made.token)
     request = replace(work.request, inputs=(whole, *work.request.inputs[1:]), pools=pools)
     burst = held.burst()

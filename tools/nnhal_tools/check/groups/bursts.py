@@ -11,8 +11,8 @@ from nnhal.memory import create_ashmem
 from nnhal.types import DataLocation, RequestArgument
 from nnhal.v1 import burst_pb2
 from nnhal_tools.check.check import INVALID, check, offered, refused, require
+from nnhal_tools.check.checked_device import BROKEN, CheckedDevice
 from nnhal_tools.check.groups.executions import invalid_requests, require_result, within
-from nnhal_tools.check.subject import BROKEN, Subject
 
 GROUP = "bursts"
 _PAGE, _CHANNELS = "messages.md#executions", "link.md#channels"
@@ -20,7 +20,7 @@ _CALLS = 8
 
 
 @check(GROUP, _PAGE, "BU-01", "BU-02", "EX-17")
-def execute(device: Subject) -> None:
+def execute(device: CheckedDevice) -> None:
     """A burst executes requests, with their pools cached or not, and sees new inputs each time."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -31,7 +31,7 @@ def execute(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "RE-05")
-def run(device: Subject) -> None:
+def run(device: CheckedDevice) -> None:
     """A burst runs reusable executions of its prepared model, and refuses others with INVALID_ARGUMENT."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -46,7 +46,7 @@ def run(device: Subject) -> None:
 
 
 @check(GROUP, _CHANNELS)
-def one_answer_for_each_call(device: Subject) -> None:
+def one_answer_for_each_call(device: CheckedDevice) -> None:
     """Each call is answered once, in the order of calls, and nothing comes that was not asked for."""
     held = device.prepare()
     burst, works = held.burst(), [held.work() for _ in range(_CALLS)]
@@ -69,7 +69,7 @@ def one_answer_for_each_call(device: Subject) -> None:
 
 
 @check(GROUP, _CHANNELS, "VR-01")
-def malformed(device: Subject) -> None:
+def malformed(device: CheckedDevice) -> None:
     """A datagram that is too long, empty or no call is answered with INVALID_ARGUMENT, and the channel ends."""
     held = device.prepare()
     for message in BROKEN.values():
@@ -80,7 +80,7 @@ def malformed(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "BU-03", "BU-04", "BU-05")
-def tokens(device: Subject) -> None:
+def tokens(device: CheckedDevice) -> None:
     """A memory token below -1, or another number of tokens than of pools, is INVALID_ARGUMENT."""
     held = device.prepare()
     burst, request = held.burst(), held.work().request
@@ -89,7 +89,7 @@ def tokens(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "BU-06", "BU-07")
-def forget(device: Subject) -> None:
+def forget(device: CheckedDevice) -> None:
     """Releasing memory that is not cached is ignored; a token below -1 is INVALID_ARGUMENT."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -101,13 +101,13 @@ def forget(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "BU-13")
-def another_pool(device: Subject) -> None:
+def another_pool(device: CheckedDevice) -> None:
     """A request past the end of the memory that is cached under its token is refused, or uses the pool of the call."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
     work.run(lambda: burst.execute(work.request, [1]))
     size = 1 << 20
-    far = RequestArgument(DataLocation(0, size - held.sample.bytes, held.sample.bytes))
+    far = RequestArgument(DataLocation(0, size - held.small.bytes, held.small.bytes))
     request = replace(work.request, outputs=(far,), pools=(create_ashmem(size),))
     with suppress(HalError):  # it may refuse; that it goes on is what counts
         burst.execute(request, [1])
@@ -115,7 +115,7 @@ def another_pool(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "BU-10")
-def invalid(device: Subject) -> None:
+def invalid(device: CheckedDevice) -> None:
     """A request that does not fit the model is INVALID_ARGUMENT, and the channel goes on."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -133,7 +133,7 @@ def invalid(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "BU-11", "QS-05")
-def deadlines(device: Subject) -> None:
+def deadlines(device: CheckedDevice) -> None:
     """A deadline that has passed is NONE with right values, or MISSED_DEADLINE."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -144,7 +144,7 @@ def deadlines(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "BU-12")
-def after_release(device: Subject) -> None:
+def after_release(device: CheckedDevice) -> None:
     """A burst works on when its prepared model is released."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -153,7 +153,7 @@ def after_release(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def released_handle(device: Subject) -> None:
+def released_handle(device: CheckedDevice) -> None:
     """Releasing a burst drops its handle; its channel works on until the client closes it."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -166,7 +166,7 @@ def released_handle(device: Subject) -> None:
 
 
 @check(GROUP, _CHANNELS)
-def half_closed(device: Subject) -> None:
+def half_closed(device: CheckedDevice) -> None:
     """If the client shuts down its own direction only, what is under way is still answered, and the channel ends."""
     held = device.prepare()
     burst, work = held.burst(), held.work()
@@ -182,7 +182,7 @@ def half_closed(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def over_grpc(device: Subject) -> None:
+def over_grpc(device: CheckedDevice) -> None:
     """A burst serves gRPC as its channel."""
     held = device.prepare()
     burst, work = held.burst(), held.work()

@@ -10,8 +10,8 @@ from nnhal.descriptor import Descriptor
 from nnhal.types import ErrorStatus
 from nnhal.v1 import device_pb2
 from nnhal_tools.check.check import FAILURE, INVALID, MISSED, NotOfferedError, check, require
-from nnhal_tools.check.session import Session, config_of
-from nnhal_tools.check.subject import Prepared, Subject
+from nnhal_tools.check.checked_device import CheckedDevice, Prepared
+from nnhal_tools.check.session import CheckSession, config_of
 
 GROUP = "caching"
 _PAGE = "messages.md#fields-that-are-absent"
@@ -28,12 +28,12 @@ def _file(content: bytes = b"") -> Descriptor:
 class _Cache:
     """The files of an entry in a session."""
 
-    session: Session
+    session: CheckSession
     model: list[Descriptor]
     data: list[Descriptor]
 
     @classmethod
-    def of(cls, device: Subject) -> _Cache:
+    def of(cls, device: CheckedDevice) -> _Cache:
         """New files, with junk in them. Raises NotOfferedError if the device caches nothing."""
         session = device.session()
         message = device_pb2.GetNumberOfCacheFilesNeededRequest()
@@ -46,10 +46,10 @@ class _Cache:
             [_file(b"junk") for _ in range(needed.num_data_cache)],
         )
 
-    def save(self, device: Subject) -> device_pb2.Notified:
-        """Prepare the sample and write the entry."""
+    def save(self, device: CheckedDevice) -> device_pb2.Notified:
+        """Prepare the small model and write the entry."""
         message = device_pb2.PrepareModelWithConfigRequest(
-            model=self.session.model(device.sample.model),
+            model=self.session.model(device.small.model),
             config=config_of(model_cache=self._wire(self.model), data_cache=self._wire(self.data), cache_token=_TOKEN),
         )
         events, error = self.session.preparation(self.session.device.PrepareModelWithConfig, message)
@@ -83,19 +83,19 @@ def _require_no_model(told: device_pb2.Notified, what: str, *statuses: ErrorStat
 
 
 @check(GROUP, _PAGE, "CC-01", "CC-02", "CC-18")
-def restored(device: Subject) -> None:
+def restored(device: CheckedDevice) -> None:
     """What a preparation has written is restored, whatever the files held before, and computes the same."""
     cache = _Cache.of(device)
-    saved = Prepared(cache.session, device.sample, cache.save(device).prepared_model)
+    saved = Prepared(cache.session, device.small, cache.save(device).prepared_model)
     told = cache.load()
     require(told.status == 0, told.message, "NONE")
-    for held in (saved, Prepared(cache.session, device.sample, told.prepared_model)):
+    for held in (saved, Prepared(cache.session, device.small, told.prepared_model)):
         work = held.work()
         work.run(lambda held=held, work=work: held.execute(work.request))  # type: ignore[misc]
 
 
 @check(GROUP, _PAGE, "CC-12", "CC-13", "CC-16", "CC-20")
-def damaged(device: Subject) -> None:
+def damaged(device: CheckedDevice) -> None:
     """Empty, changed or longer model files and another token are GENERAL_FAILURE, without a model."""
     cache = _Cache.of(device)
     if not cache.model:
@@ -116,7 +116,7 @@ def damaged(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "CC-03", "CC-04", "CC-05", "CC-06")
-def numbers(device: Subject) -> None:
+def numbers(device: CheckedDevice) -> None:
     """With a file too many or too few a preparation succeeds all the same, and restoring does not."""
     for kind in ("model", "data"):
         for what, change in {"too many": 1, "too few": -1}.items():
@@ -134,7 +134,7 @@ def numbers(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "CC-19", "PM-08")
-def arguments(device: Subject) -> None:
+def arguments(device: CheckedDevice) -> None:
     """A token of another length than 32 bytes is INVALID_ARGUMENT; a deadline that has passed may be missed."""
     cache = _Cache.of(device)
     cache.save(device)

@@ -15,33 +15,38 @@ from nnhal.v1 import burst_pb2, chain_pb2
 from nnhal_tools.check.check import (
     INVALID,
     CheckFailedError,
-    MissingMethodError,
     NotOfferedError,
+    UnservedMethodError,
     check,
     refused,
     require,
 )
-from nnhal_tools.check.samples import Work
-from nnhal_tools.check.session import Datagrams, Session
-from nnhal_tools.check.subject import BROKEN, Bound, Burst, Prepared, Subject
+from nnhal_tools.check.checked_device import BROKEN, Bound, CallChannel, CheckedDevice, Prepared
+from nnhal_tools.check.session import CheckSession, Datagrams
+from nnhal_tools.check.small_models import CheckedRequest
 
 GROUP = "chains"
 _PAGE = "link.md#wired-chains"
 _FOLLOWS = "plans with this device are chained by fences, or their steps run in turn"
 
 
-def _pair() -> tuple[socket.socket, Descriptor]:
+def _pair() -> tuple[Descriptor, Descriptor]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    return ours, Descriptor(theirs.detach())
+    return Descriptor(ours.detach()), Descriptor(theirs.detach())
 
 
-def _require_wirable(device: Subject) -> None:
+def _end(descriptor: Descriptor, device: CheckedDevice, what: str) -> Datagrams:
+    """Take over an end of a pair."""
+    return Datagrams(socket.socket(fileno=descriptor.detach()), device.seconds, what)
+
+
+def _require_wirable(device: CheckedDevice) -> None:
     described = device.description
     if described is None or not described.can_be_wired:
         raise NotOfferedError(f"Describe does not say can_be_wired: {_FOLLOWS}")
 
 
-def _wire(session: Session, execution: int, step: int, **descriptors: Any) -> int:
+def _wire(session: CheckSession, execution: int, step: int, **descriptors: Any) -> int:
     """Make an execution a stage; descriptors, alone or in lists, by the names of their fields without the ending."""
     fields: dict[str, Any] = {"execution": execution, "step": step, "name": f"step {step}"}
     for name, given in descriptors.items():
@@ -55,18 +60,17 @@ def _wire(session: Session, execution: int, step: int, **descriptors: Any) -> in
 
 
 class _Chain:
-    """Two stages in sessions of their own, and the caller's end. Both compute the sample, of inputs of their own."""
+    """Two stages in sessions of their own, and the caller's end. Both have inputs of their own."""
 
-    def __init__(self, device: Subject, **fields: Any) -> None:
+    def __init__(self, device: CheckedDevice, **fields: Any) -> None:
         _require_wirable(device)
         self.held: list[Prepared] = [device.prepare(), device.prepare()]
-        self.works: list[Work] = [each.work() for each in self.held]
+        self.works: list[CheckedRequest] = [each.work() for each in self.held]
         self.bound: list[Bound] = [
             each.bind(work.request, **fields) for each, work in zip(self.held, self.works, strict=True)
         ]
         ours, calls = _pair()
-        bell, hears = _pair()
-        rings = Descriptor(bell.detach())
+        rings, hears = _pair()
         self._cancelled = create_ashmem(8)
         page = self._cancelled.descriptor
         first, second = (each.session for each in self.held)
@@ -75,9 +79,9 @@ class _Chain:
                 _wire(first, self.bound[0].handle, 0, calls=calls, out_bell=[rings], cancelled=page),
                 _wire(second, self.bound[1].handle, 1, answers=calls, in_bell=[hears], cancelled=page),
             ]
-        except MissingMethodError as error:
+        except UnservedMethodError as error:
             raise CheckFailedError(f"{error}: Describe says can_be_wired") from error
-        self.caller = Burst(first, Datagrams(ours, device.seconds, "the chain's socket"))
+        self.caller = CallChannel(first, _end(ours, device, "the chain's socket"))
 
     def run(self, **fields: Any) -> Any:
         """Run the chain."""
@@ -105,7 +109,7 @@ class _Chain:
 
 
 @check(GROUP, _PAGE)
-def run(device: Subject) -> None:
+def run(device: CheckedDevice) -> None:
     """A call at the entry runs the stages in their order; the exit answers once, after all outputs are written."""
     chain = _Chain(device)
     for seed in range(4):
@@ -114,7 +118,7 @@ def run(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def failing_step(device: Subject) -> None:
+def failing_step(device: CheckedDevice) -> None:
     """If a step fails, those behind it do not run, and the answer names it; the next run works."""
     chain = _Chain(device)
     for work in chain.works:
@@ -131,7 +135,7 @@ def failing_step(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def cancelled(device: Subject) -> None:
+def cancelled(device: CheckedDevice) -> None:
     """A stage does not begin a run that the caller has cancelled."""
     chain = _Chain(device)
     chain.check(1)
@@ -146,7 +150,7 @@ def cancelled(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def refusals(device: Subject) -> None:
+def refusals(device: CheckedDevice) -> None:
     """Calls for something else are INVALID_ARGUMENT, and the chain goes on."""
     chain = _Chain(device)
     refused(lambda: chain.caller.exchange(chain.caller.call_of(2**62)), INVALID, what="another execution")
@@ -156,14 +160,14 @@ def refusals(device: Subject) -> None:
 
 
 @check(GROUP, "link.md#channels")
-def malformed(device: Subject) -> None:
+def malformed(device: CheckedDevice) -> None:
     """A datagram that is no call is answered with INVALID_ARGUMENT, and ends the chain."""
     for message in BROKEN.values():
         _Chain(device).caller.require_refusal_and_end(message)
 
 
 @check(GROUP, _PAGE)
-def garbage_on_a_bell(device: Subject) -> None:
+def garbage_on_a_bell(device: CheckedDevice) -> None:
     """A datagram on a bell that is no Ring ends the stage: all its sockets close."""
     bells, stage = _stage(device)
     bells[0].send(b"\xff" * 30)
@@ -172,7 +176,7 @@ def garbage_on_a_bell(device: Subject) -> None:
     assert stage
 
 
-def _stage(device: Subject) -> tuple[list[Datagrams], int]:
+def _stage(device: CheckedDevice) -> tuple[list[Datagrams], int]:
     """Wire one stage in the middle of a chain: the other ends of its bells, and its handle."""
     _require_wirable(device)
     held = device.prepare()
@@ -181,11 +185,11 @@ def _stage(device: Subject) -> tuple[list[Datagrams], int]:
     before, in_bell = _pair()
     after, out_bell = _pair()
     stage = _wire(held.session, held.bind(work.request).handle, 3, in_bell=[in_bell], out_bell=[out_bell])
-    return [Datagrams(end, device.seconds, "a bell") for end in (before, after)], stage
+    return [_end(end, device, "a bell") for end in (before, after)], stage
 
 
 @check(GROUP, _PAGE)
-def rings(device: Subject) -> None:
+def rings(device: CheckedDevice) -> None:
     """A stage rings once for each ring that it hears, with the number of the run, its begin and its deadline."""
     (before, after), _ = _stage(device)
     for run in (1, 2):
@@ -209,7 +213,7 @@ def after_ring(before: Datagrams, after: Datagrams, ring: chain_pb2.Ring) -> byt
 
 
 @check(GROUP, _PAGE)
-def end_of_a_socket(device: Subject) -> None:
+def end_of_a_socket(device: CheckedDevice) -> None:
     """The end of any socket ends the chain as a whole: by the caller, a released execution, a session, UnwireStep."""
     chain = _Chain(device)
     chain.check(1)
@@ -228,7 +232,7 @@ def end_of_a_socket(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def descriptors(device: Subject) -> None:
+def descriptors(device: CheckedDevice) -> None:
     """Descriptors that make no stage are INVALID_ARGUMENT, and are closed."""
     _require_wirable(device)
     held = device.prepare()
@@ -259,7 +263,7 @@ def descriptors(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def usage(device: Subject) -> None:
+def usage(device: CheckedDevice) -> None:
     """The exit counts the runs that it has answered, those that succeeded and those that failed."""
     chain = _Chain(device)
     for seed in range(3):
@@ -270,7 +274,7 @@ def usage(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def leaks(device: Subject) -> None:
+def leaks(device: CheckedDevice) -> None:
     """Chains that have ended leave no descriptor in the device's process."""
     _require_wirable(device)
 

@@ -13,8 +13,8 @@ from nnhal.fence import create_fence
 from nnhal.types import DataLocation, Request, RequestArgument
 from nnhal.v1 import prepared_model_pb2, request_pb2, types_pb2
 from nnhal_tools.check.check import FAILURE, INVALID, MISSED, check, offered, refused, require
-from nnhal_tools.check.samples import SHAPE, Work
-from nnhal_tools.check.subject import Subject
+from nnhal_tools.check.checked_device import CheckedDevice
+from nnhal_tools.check.small_models import SHAPE, CheckedRequest
 
 GROUP = "executions"
 _PAGE = "messages.md#executions"
@@ -34,7 +34,7 @@ def require_result(result: request_pb2.ExecutionResult, measured: bool = False) 
 
 
 @check(GROUP, _PAGE, "EX-01", "EX-02")
-def execute(device: Subject) -> None:
+def execute(device: CheckedDevice) -> None:
     """A valid request is executed: the output is written before the answer, and times are -1."""
     held = device.prepare()
     work = held.work()
@@ -45,7 +45,7 @@ def execute(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "EX-03")
-def measured(device: Subject) -> None:
+def measured(device: CheckedDevice) -> None:
     """With measure_timing times are -1 or more, and that on the device is not longer than that in the driver."""
     held = device.prepare()
     work = held.work()
@@ -55,7 +55,7 @@ def measured(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "EX-10", "RE-01", "RE-05")
-def again(device: Subject) -> None:
+def again(device: CheckedDevice) -> None:
     """A reusable execution is run many times, and sees new inputs each time."""
     held = device.prepare()
     work = held.work()
@@ -67,7 +67,7 @@ def again(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "RE-08")
-def after_release(device: Subject) -> None:
+def after_release(device: CheckedDevice) -> None:
     """A reusable execution works on when its prepared model is released; once released itself it is unknown."""
     held = device.prepare()
     work = held.work()
@@ -79,7 +79,7 @@ def after_release(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "RE-04")
-def one_at_a_time(device: Subject) -> None:
+def one_at_a_time(device: CheckedDevice) -> None:
     """An execution that is launched and waits is not run a second time: GENERAL_FAILURE."""
     held = device.prepare()
     work = held.work()
@@ -94,12 +94,12 @@ def one_at_a_time(device: Subject) -> None:
     work.run(bound.run)
 
 
-def invalid_requests(work: Work) -> dict[str, Request]:
+def invalid_requests(work: CheckedRequest) -> dict[str, Request]:
     """Requests that do not fit the model, each by one thing."""
     good = work.request
     argument = good.inputs[0]
     place = argument.location
-    size = Work.bytes_of(work.sample)
+    size = CheckedRequest.bytes_of(work.small)
 
     def first(**fields: Any) -> Request:
         return replace(good, inputs=(replace(argument, **fields), *good.inputs[1:]))
@@ -130,7 +130,7 @@ def invalid_requests(work: Work) -> dict[str, Request]:
 
 
 @check(GROUP, _PAGE, "RQ-01", "RQ-02", "RQ-03", "RQ-04", "RQ-05", "RQ-06", "RQ-09", "RQ-12", "VR-01", "VR-02")
-def invalid(device: Subject) -> None:
+def invalid(device: CheckedDevice) -> None:
     """A request that does not fit the model is INVALID_ARGUMENT, with the reason."""
     held = device.prepare()
     work = held.work()
@@ -140,7 +140,7 @@ def invalid(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "RE-03")
-def invalid_bound(device: Subject) -> None:
+def invalid_bound(device: CheckedDevice) -> None:
     """A reusable execution of such a request is INVALID_ARGUMENT when it is made, or each time it is run."""
     held = device.prepare()
     for what, request in invalid_requests(held.work()).items():
@@ -148,7 +148,7 @@ def invalid_bound(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "RQ-13", "RE-07")
-def invalid_numbers(device: Subject) -> None:
+def invalid_numbers(device: CheckedDevice) -> None:
     """Deadlines and timeouts below -1 and hints that stand twice are INVALID_ARGUMENT."""
     held = device.prepare()
     request = held.work().request
@@ -167,7 +167,7 @@ def invalid_numbers(device: Subject) -> None:
         refused(call, INVALID, what=what)
 
 
-def within(deadline: Callable[[], object], work: Work, what: str) -> None:
+def within(deadline: Callable[[], object], work: CheckedRequest, what: str) -> None:
     """Check a run with a deadline that is about to pass: success with right values, or MISSED_DEADLINE."""
     work.fill()
     try:
@@ -179,7 +179,7 @@ def within(deadline: Callable[[], object], work: Work, what: str) -> None:
 
 
 @check(GROUP, "messages.md#fields-that-are-absent", "QS-05", "QS-06", "QS-08", "QS-10")
-def deadlines(device: Subject) -> None:
+def deadlines(device: CheckedDevice) -> None:
     """A deadline that has passed is NONE with right values or MISSED_DEADLINE; a late one, -1 or none at all NONE."""
     held = device.prepare()
     work = held.work()
@@ -193,10 +193,10 @@ def deadlines(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "EX-04", "EX-06", "RQ-08")
-def open_output(device: Subject) -> None:
+def open_output(device: CheckedDevice) -> None:
     """An output of open dimensions is told with its dimensions; if its memory is too short, that is no error."""
-    sample = device.sample
-    held = device.prepare_if_supported(sample.of_open_output(), f"{sample.name} with an output of open dimensions")
+    small = device.small
+    held = device.prepare_if_supported(small.of_open_output(), f"{small.name} with an output of open dimensions")
     work = held.work()
     work.fill()
     try:
@@ -217,15 +217,15 @@ def open_output(device: Subject) -> None:
 
 
 @check(GROUP, "messages.md#fences", "EX-05", "EX-07", "FC-07")
-def open_output_fenced(device: Subject) -> None:
+def open_output_fenced(device: CheckedDevice) -> None:
     """A fenced execution with an output of open dimensions is INVALID_ARGUMENT."""
-    sample = device.sample
-    held = device.prepare_if_supported(sample.of_open_output(), f"{sample.name} with an output of open dimensions")
+    small = device.small
+    held = device.prepare_if_supported(small.of_open_output(), f"{small.name} with an output of open dimensions")
     refused(lambda: held.launch(held.work().request), INVALID)
 
 
 @check(GROUP, _PAGE)
-def plain_execution(device: Subject) -> None:
+def plain_execution(device: CheckedDevice) -> None:
     """ExecuteSynchronously gives the same results as the call with a config."""
     held = device.prepare()
     work = held.work()
@@ -243,7 +243,7 @@ def plain_execution(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def side_by_side(device: Subject) -> None:
+def side_by_side(device: CheckedDevice) -> None:
     """Prepared models, executions and sessions do not disturb one another."""
     first = device.prepare()
     others = [first, device.prepare(session=first.session), device.prepare()]

@@ -13,20 +13,20 @@ from nnhal.fence import FenceState, create_fence
 from nnhal.types import ErrorStatus
 from nnhal.v1 import fenced_execution_callback_pb2, prepared_model_pb2
 from nnhal_tools.check.check import FAILURE, INVALID, MISSED, check, offered, refused, require
-from nnhal_tools.check.subject import Bound, Launched, Prepared, Subject, settled
+from nnhal_tools.check.checked_device import Bound, CheckedDevice, CheckedLaunch, Prepared, settled
 
 GROUP = "fences"
 _PAGE = "messages.md#fences"
 _WAITS = 3
 
 
-def launches(held: Prepared, bound: Bound, request: Any) -> dict[str, Callable[..., Launched]]:
+def launches(held: Prepared, bound: Bound, request: Any) -> dict[str, Callable[..., CheckedLaunch]]:
     """Both ways to launch over gRPC."""
     return {"a request": partial(held.launch, request), "a reusable execution": bound.launch}
 
 
 @check(GROUP, _PAGE, "FC-01", "EX-11", "EX-12", "RE-02")
-def launch(device: Subject) -> None:
+def launch(device: CheckedDevice) -> None:
     """A launch without fences ends with NONE: its fence signals, or it has none and has ended already."""
     held = device.prepare()
     work = held.work()
@@ -43,7 +43,7 @@ def launch(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "FC-02", "FC-09")
-def waiting(device: Subject) -> None:
+def waiting(device: CheckedDevice) -> None:
     """A launch begins when all its fences have signalled; until then GetExecutionInfo is GENERAL_FAILURE."""
     held = device.prepare()
     work = held.work()
@@ -64,7 +64,7 @@ def waiting(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "FC-02", "EX-12")
-def chained(device: Subject) -> None:
+def chained(device: CheckedDevice) -> None:
     """The fence of a launch may be waited for by another one, any number of times."""
     held = device.prepare()
     works = [held.work() for _ in range(3)]
@@ -84,7 +84,7 @@ def chained(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "FC-03")
-def error_before(device: Subject) -> None:
+def error_before(device: CheckedDevice) -> None:
     """A fence that is in error when the execution is launched is INVALID_ARGUMENT."""
     held = device.prepare()
     work = held.work()
@@ -95,7 +95,7 @@ def error_before(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "FC-04", "FC-10")
-def error_after(device: Subject) -> None:
+def error_after(device: CheckedDevice) -> None:
     """If a fence fails after the launch, nothing runs, the launch's own fence is in error and its info says why."""
     held = device.prepare()
     work = held.work()
@@ -116,7 +116,7 @@ def _memory() -> Descriptor:
 
 
 @check(GROUP, _PAGE, "VR-05")
-def no_fence(device: Subject) -> None:
+def no_fence(device: CheckedDevice) -> None:
     """A descriptor that is no socket, or an id that does not exist, is INVALID_ARGUMENT as a fence."""
     held = device.prepare()
     work = held.work()
@@ -125,7 +125,7 @@ def no_fence(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "FC-05", "RQ-13")
-def invalid_numbers(device: Subject) -> None:
+def invalid_numbers(device: CheckedDevice) -> None:
     """A deadline or a duration below -1 is INVALID_ARGUMENT."""
     held = device.prepare()
     work = held.work()
@@ -135,7 +135,7 @@ def invalid_numbers(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "FC-06", "QS-05")
-def deadlines(device: Subject) -> None:
+def deadlines(device: CheckedDevice) -> None:
     """A launch whose deadline passes while it waits does not hang: it ends with MISSED_DEADLINE, or is refused so."""
     held = device.prepare()
     work = held.work()
@@ -152,7 +152,7 @@ def deadlines(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def dropped(device: Subject) -> None:
+def dropped(device: CheckedDevice) -> None:
     """A launch keeps a copy of the fences that it waits for, which may be dropped when the call has returned."""
     held = device.prepare()
     work = held.work()
@@ -168,7 +168,7 @@ def dropped(device: Subject) -> None:
 
 
 @check(GROUP, "link.md#a-session")
-def released_callback(device: Subject) -> None:
+def released_callback(device: CheckedDevice) -> None:
     """A callback that is released is unknown; what it launched goes on."""
     held = device.prepare()
     work = held.work()
@@ -185,7 +185,7 @@ def released_callback(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def plain_launch(device: Subject) -> None:
+def plain_launch(device: CheckedDevice) -> None:
     """ExecuteFenced of a prepared model gives the same results as the call with a config."""
     held = device.prepare()
     work = held.work()
@@ -197,7 +197,7 @@ def plain_launch(device: Subject) -> None:
         return held.session.call(held.session.prepared_model.ExecuteFenced, message).result
 
     work.fill()
-    launched = Launched(held.session, offered(plainly, "only the calls with a config are made by the framework"))
+    launched = CheckedLaunch(held.session, offered(plainly, "only the calls with a config are made by the framework"))
     require(launched.end().error_status == 0, "an error", "NONE")
     work.require_output()
     refused(lambda: plainly(duration_ns=-2), INVALID, what="duration -2")

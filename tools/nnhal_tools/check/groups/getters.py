@@ -16,15 +16,15 @@ from nnhal.remote.identity import (
 )
 from nnhal.v1 import backend_pb2, device_pb2
 from nnhal_tools.check.check import CheckFailedError, NotOfferedError, check, offered, require
-from nnhal_tools.check.session import Session
-from nnhal_tools.check.subject import Subject
+from nnhal_tools.check.checked_device import CheckedDevice
+from nnhal_tools.check.session import CheckSession
 
 GROUP = "getters"
 _SOCKETS = "messages.md#sockets"
 _PLACE = "the device"
 
 
-def _asked(session: Session) -> dict[str, Any]:
+def _asked(session: CheckSession) -> dict[str, Any]:
     """Call all getters."""
     stub = session.device
     return {
@@ -46,38 +46,38 @@ def _valid(checked: Callable[[], object]) -> None:
 
 
 @check(GROUP, "contract.md#the-rows", "DV-04")
-def version(device: Subject) -> None:
+def version(device: CheckedDevice) -> None:
     """GetVersionString gives a string that is not empty."""
     _valid(lambda: checked_version(_asked(device.session())["GetVersionString"].version, _PLACE))
 
 
 @check(GROUP, "contract.md#the-rows", "DV-05")
-def type_(device: Subject) -> None:
+def type_(device: CheckedDevice) -> None:
     """GetType gives OTHER, CPU, GPU or ACCELERATOR."""
     _valid(lambda: checked_type(_asked(device.session())["GetType"].type, _PLACE))
 
 
 @check(GROUP, "contract.md#the-rows", "DV-02", "DV-03", "BA-02")
-def capabilities(device: Subject) -> None:
+def capabilities(device: CheckedDevice) -> None:
     """GetCapabilities gives figures above 0, by rising operand type, each once, never for SUBGRAPH."""
     _valid(lambda: checked_capabilities(_asked(device.session())["GetCapabilities"].capabilities, _PLACE))
 
 
 @check(GROUP, "contract.md#the-rows", "DV-06")
-def extensions(device: Subject) -> None:
+def extensions(device: CheckedDevice) -> None:
     """GetSupportedExtensions gives valid names, none twice, and valid types."""
     _valid(lambda: checked_extensions(_asked(device.session())["GetSupportedExtensions"].extensions, _PLACE))
 
 
 @check(GROUP, "contract.md#the-rows", "DV-07", "DV-10")
-def cache_files(device: Subject) -> None:
+def cache_files(device: CheckedDevice) -> None:
     """GetNumberOfCacheFilesNeeded gives 0 to 32 of each kind."""
     answer = _asked(device.session())["GetNumberOfCacheFilesNeeded"]
     _valid(lambda: checked_cache_files(answer.number_of_cache_files, _PLACE))
 
 
 @check(GROUP, "contract.md#the-rows", "DV-12")
-def same_answers(device: Subject) -> None:
+def same_answers(device: CheckedDevice) -> None:
     """The same getter gives the same answer each time, in every session."""
     first, second = _asked(device.session()), _asked(device.session())
     for name, answer in first.items():
@@ -85,7 +85,7 @@ def same_answers(device: Subject) -> None:
 
 
 @check(GROUP, _SOCKETS)
-def without_a_session(device: Subject) -> None:
+def without_a_session(device: CheckedDevice) -> None:
     """The getters need no session."""
     session = device.session()
     session.metadata = ()
@@ -93,7 +93,7 @@ def without_a_session(device: Subject) -> None:
 
 
 @check(GROUP, "memory.md")
-def describe(device: Subject) -> None:
+def describe(device: CheckedDevice) -> None:
     """Describe names the device and gives valid memory rules and costs."""
     described = device.description
     if described is None:
@@ -104,7 +104,7 @@ def describe(device: Subject) -> None:
 
 
 @check(GROUP, "observability.md")
-def usage(device: Subject) -> None:
+def usage(device: CheckedDevice) -> None:
     """GetUsage counts sessions and prepared models, and counts them no more when their session has ended."""
     session = device.session()
 

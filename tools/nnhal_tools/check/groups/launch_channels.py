@@ -15,8 +15,8 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import fenced_execution_callback_pb2
 from nnhal_tools.check.check import FAILURE, INVALID, CheckFailedError, check, offered, refused, require
-from nnhal_tools.check.session import Datagrams, Session
-from nnhal_tools.check.subject import BROKEN, Bound, Subject, settled
+from nnhal_tools.check.checked_device import BROKEN, Bound, CheckedDevice, settled
+from nnhal_tools.check.session import CheckSession, Datagrams
 
 GROUP = "launch-channels"
 _PAGE, _LIMITS = "link.md#channels", "link.md#limits"
@@ -26,7 +26,7 @@ _MOST_FENCES = 16
 class _Launches:
     """A launch channel."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: CheckSession) -> None:
         """Open it. Raises NotOfferedError if the device has none."""
         answer = offered(
             lambda: session.call(session.execution.OpenLaunchChannel, wire.OpenLaunchChannelRequest()),
@@ -75,14 +75,14 @@ class _Launches:
         self.channel.require_end()
 
 
-def _open(device: Subject) -> tuple[_Launches, Bound, Any]:
+def _open(device: CheckedDevice) -> tuple[_Launches, Bound, Any]:
     held = device.prepare()
     work = held.work()
     return _Launches(held.session), held.bind(work.request), work
 
 
 @check(GROUP, _PAGE, "RE-02", "RE-05", "FC-01")
-def launch(device: Subject) -> None:
+def launch(device: CheckedDevice) -> None:
     """A launch is answered once, with its fence; afterwards LaunchInfo says NONE and the output is written."""
     launches, bound, work = _open(device)
     for seed in range(3):
@@ -95,7 +95,7 @@ def launch(device: Subject) -> None:
 
 
 @check(GROUP, _LIMITS, "FC-02", "FC-09")
-def waiting(device: Subject) -> None:
+def waiting(device: CheckedDevice) -> None:
     """A launch waits for up to 16 fences; until it has ended LaunchInfo is GENERAL_FAILURE."""
     launches, bound, work = _open(device)
     signal, pending = create_fence()
@@ -110,7 +110,7 @@ def waiting(device: Subject) -> None:
 
 
 @check(GROUP, "messages.md#fences", "FC-03", "FC-04")
-def errors_of_fences(device: Subject) -> None:
+def errors_of_fences(device: CheckedDevice) -> None:
     """A fence in error is INVALID_ARGUMENT; one that fails later puts the launch's own fence into error."""
     launches, bound, work = _open(device)
     signal, failed = create_fence()
@@ -127,7 +127,7 @@ def errors_of_fences(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "VR-05", "RQ-13", "FC-05")
-def refusals(device: Subject) -> None:
+def refusals(device: CheckedDevice) -> None:
     """Unknown executions, descriptors that are no fences and numbers below -1 are refused; the channel goes on."""
     launches, bound, work = _open(device)
     memory = Descriptor(os.memfd_create("nnhal-check", os.MFD_CLOEXEC))
@@ -142,7 +142,7 @@ def refusals(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def malformed(device: Subject) -> None:
+def malformed(device: CheckedDevice) -> None:
     """A datagram that is no call, or has more than 16 descriptors, is answered with LaunchRefused and ends it."""
     launches, bound, work = _open(device)
     for message in BROKEN.values():
@@ -155,7 +155,7 @@ def malformed(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def sync(device: Subject) -> None:
+def sync(device: CheckedDevice) -> None:
     """What is enqueued is visible when the fence of a later Sync has signalled."""
     launches, bound, work = _open(device)
 
@@ -168,7 +168,7 @@ def sync(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def closed_channel(device: Subject) -> None:
+def closed_channel(device: CheckedDevice) -> None:
     """After the channel is closed, executions that were launched go on until they end."""
     launches, bound, work = _open(device)
     signal, pending = create_fence()
@@ -181,7 +181,7 @@ def closed_channel(device: Subject) -> None:
 
 
 @check(GROUP, "link.md#when-a-session-ends")
-def end_of_session(device: Subject) -> None:
+def end_of_session(device: CheckedDevice) -> None:
     """When the link closes, the channel closes, and fences of launches that wait are in error."""
     launches, bound, _ = _open(device)
     _, pending = create_fence()
@@ -193,7 +193,7 @@ def end_of_session(device: Subject) -> None:
 
 
 @check(GROUP, _LIMITS)
-def leaks(device: Subject) -> None:
+def leaks(device: CheckedDevice) -> None:
     """Launches that have ended leave no descriptor in the device's process."""
     launches, bound, _ = _open(device)
 

@@ -19,15 +19,15 @@ from nnhal_tools.check.check import (
     FAILURE,
     FULL,
     INVALID,
-    MissingMethodError,
     NotOfferedError,
+    UnservedMethodError,
     all_refused,
     check,
     require,
 )
+from nnhal_tools.check.checked_device import CheckedDevice, CheckedLaunch, settled
 from nnhal_tools.check.groups.pools import unsealed_file
-from nnhal_tools.check.samples import Work
-from nnhal_tools.check.subject import Launched, Subject, settled
+from nnhal_tools.check.small_models import CheckedRequest
 
 GROUP = "limits"
 _PAGE = "link.md#limits"
@@ -51,7 +51,7 @@ while True:
 
 
 @check(GROUP, _PAGE)
-def long_lists(device: Subject) -> None:
+def long_lists(device: CheckedDevice) -> None:
     """A list in a request that is longer than docs/link.md allows is INVALID_ARGUMENT."""
     held = device.prepare()
     session, nothing = held.session, request_pb2.RequestArgument()
@@ -77,7 +77,7 @@ def long_lists(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def fenced_executions(device: Subject) -> None:
+def fenced_executions(device: CheckedDevice) -> None:
     """A session has 256 fenced executions that have not ended; one more is RESOURCE_EXHAUSTED_TRANSIENT."""
     held = device.prepare()
     request = held.session.request(held.work().request)
@@ -108,7 +108,7 @@ def _succeeds(call: Callable[[], object]) -> bool:
 
 
 @check(GROUP, "link.md#channels")
-def callers_that_do_not_read(device: Subject) -> None:
+def callers_that_do_not_read(device: CheckedDevice) -> None:
     """A client that calls without reading its answers is served no further, and no other client waits for it."""
     held = device.prepare()
     work = held.work()
@@ -129,7 +129,7 @@ def callers_that_do_not_read(device: Subject) -> None:
 
 
 @check(GROUP, "link.md#when-a-session-ends")
-def killed_clients(device: Subject) -> None:
+def killed_clients(device: CheckedDevice) -> None:
     """A client that is killed in the middle of a run ends its session: its descriptors and mappings are released."""
 
     def round_() -> None:
@@ -137,7 +137,7 @@ def killed_clients(device: Subject) -> None:
         work = held.work()
         burst, bound = held.burst(), held.bind(work.request)
         _, pending = create_fence()
-        launched: Launched | None = None
+        launched: CheckedLaunch | None = None
         with suppress(NotOfferedError):
             launched = held.launch(held.work().request, [pending.descriptor])
         link, channel = held.session.link.fileno(), burst.channel.fileno()
@@ -167,7 +167,7 @@ def killed_clients(device: Subject) -> None:
 
 
 @check(GROUP, "link.md#limits")
-def many_bursts(device: Subject) -> None:
+def many_bursts(device: CheckedDevice) -> None:
     """Bursts that are not taken are closed when they are released, or their session ends."""
     held = device.prepare()
     message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=held.handle)
@@ -178,17 +178,17 @@ def many_bursts(device: Subject) -> None:
             made = held.session.call(stub.ConfigureExecutionBurst, message)
             try:
                 held.session.call(held.session.burst.Release, burst_pb2.BurstServiceReleaseRequest(burst=made.burst))
-            except MissingMethodError:
+            except UnservedMethodError:
                 held.session.take_socket(made.channel_descriptor_id, "the burst's channel").close()
 
     device.require_no_growth(4, round_, _BURSTS // 3)
 
 
 @check(GROUP, "messages.md#memory")
-def truncated_file(device: Subject) -> None:
+def truncated_file(device: CheckedDevice) -> None:
     """A file that is shortened while an execution is bound to it kills no device."""
     held = device.prepare()
-    size = Work.bytes_of(held.sample)
+    size = CheckedRequest.bytes_of(held.small)
     file = unsealed_file(size)
     work = held.work(memory=map_file(file, size))
     bound = held.bind(work.request)

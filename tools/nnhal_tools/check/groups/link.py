@@ -12,8 +12,8 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import prepared_model_pb2
 from nnhal_tools.check.check import FULL, CheckFailedError, check, require
+from nnhal_tools.check.checked_device import CheckedDevice
 from nnhal_tools.check.session import RawLink
-from nnhal_tools.check.subject import Subject
 
 GROUP = "link"
 _SESSION, _PUT, _LIMITS = "link.md#a-session", "link.md#what-can-be-put", "link.md#limits"
@@ -68,7 +68,7 @@ def _require_refusal(reply: wire.LinkReply, what: str, status: ErrorStatus | Non
 
 
 @check(GROUP, _SESSION, "DV-01", "BA-01")
-def hello(device: Subject) -> None:
+def hello(device: CheckedDevice) -> None:
     """Hello is answered with Welcome: a token that differs each time, and the limits of docs/link.md."""
     welcomes = [device.raw_link().welcome for _ in range(3)]
     tokens = [welcome.session_token for welcome in welcomes]
@@ -80,7 +80,7 @@ def hello(device: Subject) -> None:
 
 
 @check(GROUP, _LIMITS)
-def no_hello(device: Subject) -> None:
+def no_hello(device: CheckedDevice) -> None:
     """A link that does not begin with Hello of version 1 is refused and ends."""
     first = {
         "Put": _request(put=wire.Put(count=0)),
@@ -95,7 +95,7 @@ def no_hello(device: Subject) -> None:
 
 
 @check(GROUP, _LIMITS)
-def malformed(device: Subject) -> None:
+def malformed(device: CheckedDevice) -> None:
     """A datagram that is too long or empty, or does not parse, is answered with a fatal Refusal and ends the link."""
     broken = {
         "garbage": b"\xff" * 100,
@@ -110,7 +110,7 @@ def malformed(device: Subject) -> None:
 
 
 @check(GROUP, _LIMITS)
-def other_number_of_descriptors(device: Subject) -> None:
+def other_number_of_descriptors(device: CheckedDevice) -> None:
     """Another number of descriptors than the message says ends the link, and all that came with it are closed."""
     cases = {
         "2 announced, 1 sent": (_request(put=wire.Put(count=2)), 1),
@@ -128,7 +128,7 @@ def other_number_of_descriptors(device: Subject) -> None:
 
 
 @check(GROUP, _SESSION)
-def put(device: Subject) -> None:
+def put(device: CheckedDevice) -> None:
     """Put answers with an id for each descriptor, above 0 and never used twice; the link's end closes them."""
     link, given = device.raw_link(), _Given()
     numbers = [number for _ in range(3) for number in link.put(*[given.fileno()] * 5)]
@@ -141,7 +141,7 @@ def put(device: Subject) -> None:
 
 
 @check(GROUP, _SESSION)
-def drop(device: Subject) -> None:
+def drop(device: CheckedDevice) -> None:
     """Drop closes descriptors; ids that do not exist are ignored."""
     link, given = device.raw_link(), _Given()
     (number,) = link.put(given.fileno())
@@ -151,7 +151,7 @@ def drop(device: Subject) -> None:
 
 
 @check(GROUP, _SESSION)
-def take_what_is_not_there(device: Subject) -> None:
+def take_what_is_not_there(device: CheckedDevice) -> None:
     """Take of an id that no call has named, or that the client has put, is refused, and the link goes on."""
     link, given = device.raw_link(), _Given()
     (number,) = link.put(given.fileno())
@@ -160,7 +160,7 @@ def take_what_is_not_there(device: Subject) -> None:
 
 
 @check(GROUP, _SESSION)
-def take_once(device: Subject) -> None:
+def take_once(device: CheckedDevice) -> None:
     """A descriptor that a call has named is taken once, by its own session only."""
     held = device.prepare()
     message = prepared_model_pb2.ConfigureExecutionBurstRequest(prepared_model=held.handle)
@@ -171,7 +171,7 @@ def take_once(device: Subject) -> None:
 
 
 @check(GROUP, _LIMITS)
-def descriptors_of_a_session(device: Subject) -> None:
+def descriptors_of_a_session(device: CheckedDevice) -> None:
     """One descriptor more than Welcome allows is refused with RESOURCE_EXHAUSTED_TRANSIENT, until some are dropped."""
     link, given = device.raw_link(), _Given()
     left, numbers = link.welcome.max_descriptors_per_session, list[int]()
@@ -210,7 +210,7 @@ _STRANGE: dict[str, Callable[[], int]] = {
 
 
 @check(GROUP, _PUT)
-def strange_descriptors(device: Subject) -> None:
+def strange_descriptors(device: CheckedDevice) -> None:
     """Put refuses what could keep a link open: links, unconnected sockets, SOCK_DGRAM, epoll, eventfd."""
     link = device.raw_link()
     other = device.raw_link()
@@ -224,7 +224,7 @@ def strange_descriptors(device: Subject) -> None:
 
 
 @check(GROUP, _LIMITS)
-def never_reading(device: Subject) -> None:
+def never_reading(device: CheckedDevice) -> None:
     """A client that sends without reading ends its own link at most; other sessions go on."""
     link = device.raw_link()
     message = _request(drop=wire.Drop(descriptor_ids=[1]))

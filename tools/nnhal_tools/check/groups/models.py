@@ -28,9 +28,9 @@ from nnhal_tools.check.check import (
     refused,
     require,
 )
-from nnhal_tools.check.samples import SHAPE, Sample, samples
-from nnhal_tools.check.session import Session, config_of
-from nnhal_tools.check.subject import Prepared, Subject, supported
+from nnhal_tools.check.checked_device import CheckedDevice, Prepared, supported
+from nnhal_tools.check.session import CheckSession, config_of
+from nnhal_tools.check.small_models import SHAPE, SmallModel, small_models
 
 GROUP = "models"
 _VALID, _PREPARING = "contract.md#valid-models", "messages.md#errors"
@@ -53,9 +53,9 @@ def _graph(model: Model, **fields: Any) -> Model:
     return replace(model, main=replace(model.main, **fields))
 
 
-def invalid_models(sample: Sample) -> dict[str, Model]:
+def invalid_models(small: SmallModel) -> dict[str, Model]:
     """Models that contradict themselves, each by one thing."""
-    model = sample.model
+    model = small.model
     main = model.main
     (operation,) = main.operations
     last, output = len(main.operands), main.output_indexes[0]
@@ -71,9 +71,9 @@ def invalid_models(sample: Sample) -> dict[str, Model]:
         "an operation without its output": of(outputs=()),
         "an operation of code 106": of(type=106),
         "an operation of code -1": of(type=-1),
-        "an operand of type 16": sample.with_operand(output, type=16),
-        "a negative dimension": sample.with_operand(output, dimensions=(-1, SHAPE[1])),
-        "a negative scale": sample.with_operand(output, scale=-1.0),
+        "an operand of type 16": small.with_operand(output, type=16),
+        "a negative dimension": small.with_operand(output, dimensions=(-1, SHAPE[1])),
+        "a negative scale": small.with_operand(output, scale=-1.0),
         "no operations": _graph(model, operations=()),
         "no operands": Model(Subgraph((), (), (), ())),
         "an input that is listed twice": _graph(model, input_indexes=(*main.input_indexes, main.input_indexes[0])),
@@ -84,52 +84,52 @@ def invalid_models(sample: Sample) -> dict[str, Model]:
     }
     if scalar is not None:
         location = main.operands[scalar].location
-        found["a constant beyond the values"] = sample.with_operand(scalar, location=replace(location, offset=1 << 20))
-        found["a scalar with dimensions"] = sample.with_operand(scalar, dimensions=(1,))
+        found["a constant beyond the values"] = small.with_operand(scalar, location=replace(location, offset=1 << 20))
+        found["a scalar with dimensions"] = small.with_operand(scalar, dimensions=(1,))
     return found
 
 
 @check(GROUP, _VALID, "PM-16")
-def support(device: Subject) -> None:
+def support(device: CheckedDevice) -> None:
     """GetSupportedOperations of a valid model answers once for each operation, and the same each time."""
     session = device.session()
-    for sample in samples():
-        first, second = supported(session, sample.model), supported(session, sample.model)
-        require(first == second, f"{second} for {sample.name}", f"{first}, as before")
+    for small in small_models():
+        first, second = supported(session, small.model), supported(session, small.model)
+        require(first == second, f"{second} for {small.name}", f"{first}, as before")
 
 
 @check(GROUP, _VALID)
-def reasons(device: Subject) -> None:
+def reasons(device: CheckedDevice) -> None:
     """AssessModel agrees with GetSupportedOperations, and gives a code and what is allowed for each refusal."""
     session = device.session()
-    for sample in samples():
-        message = backend_pb2.AssessModelRequest(model=session.model(sample.model))
+    for small in small_models():
+        message = backend_pb2.AssessModelRequest(model=session.model(small.model))
         answer = offered(
             lambda message=message: session.call(session.backend.AssessModel, message),  # type: ignore[misc]
             "plans do not say why an operation is refused, and have no costs",
         )
-        said, asked = [each.supported for each in answer.operations], list(supported(session, sample.model))
-        require(said == asked, f"{said} for {sample.name}", f"{asked}, as GetSupportedOperations")
+        said, asked = [each.supported for each in answer.operations], list(supported(session, small.model))
+        require(said == asked, f"{said} for {small.name}", f"{asked}, as GetSupportedOperations")
         for each in answer.operations:
             if not each.supported:
-                require(bool(each.code and each.allowed), f"a refusal of {sample.name} without a reason", "its code")
+                require(bool(each.code and each.allowed), f"a refusal of {small.name} without a reason", "its code")
         costs = len(answer.operation_ns)
-        require(costs in (0, len(said)), f"{costs} costs for {sample.name}", f"none, or {len(said)}")
+        require(costs in (0, len(said)), f"{costs} costs for {small.name}", f"none, or {len(said)}")
 
 
 @check(GROUP, _VALID, "BA-03", "VM-02", "VM-10", "VM-11", "VM-12", "MV-01", "MV-05", "MV-13", "MV-15", "MV-17", "MV-19")
-def invalid(device: Subject) -> None:
+def invalid(device: CheckedDevice) -> None:
     """GetSupportedOperations of a model that contradicts itself is INVALID_ARGUMENT, with the reason."""
     session = device.session()
-    for what, model in invalid_models(samples()[0]).items():
+    for what, model in invalid_models(small_models()[0]).items():
         refused(lambda model=model: supported(session, model), INVALID, what=what)  # type: ignore[misc]
 
 
 @check(GROUP, _PREPARING, "PM-01")
-def prepared(device: Subject) -> None:
+def prepared(device: CheckedDevice) -> None:
     """A preparation brings 'launched', then one 'notified' with NONE and a handle above 0, and ends."""
     held = device.prepare()
-    events, error = _prepare(held.session, device.sample.model)
+    events, error = _prepare(held.session, device.small.model)
     require(error is None, str(error), "success")
     kinds = [event.WhichOneof("event") for event in events]
     require(kinds == ["launched", "notified"], f"events {kinds}", "launched, and then notified once")
@@ -138,7 +138,9 @@ def prepared(device: Subject) -> None:
     require(told.prepared_model != held.handle, "the handle of another prepared model", "a new one")
 
 
-def _prepare(session: Session, model: Model, **config: Any) -> tuple[list[device_pb2.Preparation], HalError | None]:
+def _prepare(
+    session: CheckSession, model: Model, **config: Any
+) -> tuple[list[device_pb2.Preparation], HalError | None]:
     message = device_pb2.PrepareModelWithConfigRequest(model=session.model(model), config=config_of(**config))
     return session.preparation(session.device.PrepareModelWithConfig, message)
 
@@ -157,17 +159,17 @@ def require_invalid(events: list[device_pb2.Preparation], error: HalError | None
 
 
 @check(GROUP, _PREPARING, "PM-03", "BA-03")
-def invalid_prepared(device: Subject) -> None:
+def invalid_prepared(device: CheckedDevice) -> None:
     """Preparing a model that contradicts itself is notified as INVALID_ARGUMENT, and the call ends with it."""
     session = device.session()
-    for what, model in invalid_models(samples()[0]).items():
+    for what, model in invalid_models(small_models()[0]).items():
         require_invalid(*_prepare(session, model), what)
 
 
 @check(GROUP, _PREPARING, "PM-04", "PM-05", "PM-07", "PM-08", "PM-15")
-def invalid_config(device: Subject) -> None:
+def invalid_config(device: CheckedDevice) -> None:
     """A preference, priority, deadline, token or hint that cannot be is INVALID_ARGUMENT, notified and of the call."""
-    session, model = device.session(), device.sample.model
+    session, model = device.session(), device.small.model
     hint = types_pb2.TokenValuePair(token=1 << 16)
     configs: dict[str, dict[str, Any]] = {
         "preference -1": {"preference": -1},
@@ -186,22 +188,22 @@ def invalid_config(device: Subject) -> None:
 
 
 @check(GROUP, _VALID, "PM-15")
-def unknown_hint(device: Subject) -> None:
+def unknown_hint(device: CheckedDevice) -> None:
     """A hint of an extension that the device does not know is ignored."""
     session = device.session()
     names = [types_pb2.ExtensionNameAndPrefix(name="com.example.check", prefix=1)]
     hints = [types_pb2.TokenValuePair(token=1 << 16)]
-    events, error = _prepare(session, device.sample.model, compilation_hints=hints, extension_name_to_prefix=names)
+    events, error = _prepare(session, device.small.model, compilation_hints=hints, extension_name_to_prefix=names)
     require(error is None and not events[-1].notified.status, f"{error or events[-1]}", "NONE")
 
 
 @check(GROUP, _PREPARING, "PM-02")
-def unsupported(device: Subject) -> None:
+def unsupported(device: CheckedDevice) -> None:
     """Preparing a valid model that the device does not support is launched, and notified once: an error, or a model."""
     name = next((name for name, supports in device.support.items() if not supports), None)
     if name is None:
         raise NotOfferedError("all small models are supported, so that there is none to be refused")
-    events, error = _prepare(device.session(), next(each.model for each in samples() if each.name == name))
+    events, error = _prepare(device.session(), next(each.model for each in small_models() if each.name == name))
     kinds = [event.WhichOneof("event") for event in events]
     require(kinds == ["launched", "notified"] and error is None, f"events {kinds}, {error}", "launched, and notified")
     told = events[-1].notified
@@ -209,9 +211,9 @@ def unsupported(device: Subject) -> None:
 
 
 @check(GROUP, _PREPARING, "QS-01", "QS-02", "QS-04")
-def deadlines(device: Subject) -> None:
+def deadlines(device: CheckedDevice) -> None:
     """Priorities and deadlines: NONE, or MISSED_DEADLINE if the instant has passed, never anything else."""
-    session, model = device.session(), device.sample.model
+    session, model = device.session(), device.small.model
     cases: dict[str, tuple[dict[str, Any], tuple[ErrorStatus, ...]]] = {
         "priority LOW": ({"priority": types_pb2.PRIORITY_LOW}, ()),
         "priority HIGH": ({"priority": types_pb2.PRIORITY_HIGH}, ()),
@@ -228,18 +230,18 @@ def deadlines(device: Subject) -> None:
 
 
 @check(GROUP, "messages.md#fields-that-are-absent")
-def absent_fields(device: Subject) -> None:
+def absent_fields(device: CheckedDevice) -> None:
     """Fields that are absent have their defaults: a config without any field prepares a model."""
     session = device.session()
-    message = device_pb2.PrepareModelWithConfigRequest(model=session.model(device.sample.model))
+    message = device_pb2.PrepareModelWithConfigRequest(model=session.model(device.small.model))
     events, error = session.preparation(session.device.PrepareModelWithConfig, message)
     require(error is None and not events[-1].notified.status, f"{error or events[-1]}", "NONE")
 
 
 @check(GROUP, _PREPARING, "PM-14")
-def plain_preparation(device: Subject) -> None:
+def plain_preparation(device: CheckedDevice) -> None:
     """PrepareModel gives the same results as PrepareModelWithConfig."""
-    session, sample = device.session(), device.sample
+    session, small = device.session(), device.small
 
     def plainly(model: Model, **fields: Any) -> Callable[[], tuple[list[device_pb2.Preparation], HalError | None]]:
         message = device_pb2.PrepareModelRequest(
@@ -254,17 +256,17 @@ def plain_preparation(device: Subject) -> None:
         )
         return lambda: session.preparation(session.device.PrepareModel, message)
 
-    events, error = offered(plainly(sample.model), "only the calls with a config are made by the framework")
+    events, error = offered(plainly(small.model), "only the calls with a config are made by the framework")
     require(error is None, str(error), "success")
-    held = Prepared(session, sample, events[-1].notified.prepared_model)
+    held = Prepared(session, small, events[-1].notified.prepared_model)
     work = held.work()
     work.run(lambda: held.execute(work.request))
-    require_invalid(*plainly(sample.model, priority=3)(), what="priority 3")
+    require_invalid(*plainly(small.model, priority=3)(), what="priority 3")
     require_invalid(*plainly(circle())(), "operations that read one another")
 
 
 @check(GROUP, "link.md#a-session", "PM-18")
-def twice(device: Subject) -> None:
+def twice(device: CheckedDevice) -> None:
     """A model prepared twice gives two prepared models: releasing one leaves the other, and is for good."""
     first = device.prepare()
     second = device.prepare(session=first.session)

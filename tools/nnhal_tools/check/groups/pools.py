@@ -25,8 +25,8 @@ from nnhal.types import (
 )
 from nnhal.v1 import memory_pb2, request_pb2
 from nnhal_tools.check.check import FAILURE, INVALID, NotOfferedError, check, refused, require
-from nnhal_tools.check.samples import Sample, Work
-from nnhal_tools.check.subject import Prepared, Subject, supported
+from nnhal_tools.check.checked_device import CheckedDevice, Prepared, supported
+from nnhal_tools.check.small_models import CheckedRequest, SmallModel
 
 GROUP = "pools"
 _PAGE = "messages.md#memory"
@@ -53,10 +53,10 @@ def _kinds(size: int) -> dict[str, Memory]:
 
 
 @check(GROUP, _PAGE)
-def kinds(device: Subject) -> None:
+def kinds(device: CheckedDevice) -> None:
     """A request may lie in ashmem, in a part of a file from any offset on, and in a BLOB."""
     held = device.prepare()
-    for memory in _kinds(Work.bytes_of(held.sample)).values():
+    for memory in _kinds(CheckedRequest.bytes_of(held.small)).values():
         work = held.work(memory=memory)
         bound = held.bind(work.request)
         work.run(lambda work=work: held.execute(work.request), 1)  # type: ignore[misc]
@@ -64,15 +64,15 @@ def kinds(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def offsets(device: Subject) -> None:
+def offsets(device: CheckedDevice) -> None:
     """Arguments need no alignment."""
     held = device.prepare()
-    work = held.work(lead=1, step=held.sample.bytes + 3)
+    work = held.work(lead=1, step=held.small.bytes + 3)
     work.run(lambda: held.execute(work.request))
 
 
 @check(GROUP, _PAGE, "RQ-15", "RQ-17")
-def shared_and_unused(device: Subject) -> None:
+def shared_and_unused(device: CheckedDevice) -> None:
     """A pool that no argument uses does no harm, and arguments may share a pool."""
     held = device.prepare()
     work = held.work()
@@ -80,9 +80,9 @@ def shared_and_unused(device: Subject) -> None:
     work.run(lambda: held.execute(request))
 
 
-def _input_request(sample: Sample, pool: Memory, work: Work) -> Request:
+def _input_request(small: SmallModel, pool: Memory, work: CheckedRequest) -> Request:
     """The request with its inputs in another pool, from its begin on."""
-    inputs = [RequestArgument(DataLocation(1, n * sample.bytes, sample.bytes)) for n in range(sample.inputs)]
+    inputs = [RequestArgument(DataLocation(1, n * small.bytes, small.bytes)) for n in range(small.inputs)]
     return Request(tuple(inputs), work.request.outputs, (work.memory, pool))
 
 
@@ -98,29 +98,29 @@ def _read_only_pools(content: bytes) -> dict[str, Memory]:
 
 
 @check(GROUP, _PAGE, "RQ-16")
-def read_only_inputs(device: Subject) -> None:
+def read_only_inputs(device: CheckedDevice) -> None:
     """Inputs may lie in memory that can only be read: nobody maps it writable."""
     held = device.prepare()
-    content = b"".join(value.tobytes() for value in held.sample.values(3))
+    content = b"".join(value.tobytes() for value in held.small.values(3))
     for pool in _read_only_pools(content).values():
         work = held.work()
-        request = _input_request(held.sample, pool, work)
+        request = _input_request(held.small, pool, work)
         work.run(lambda request=request: held.execute(request), 3)  # type: ignore[misc]
 
 
 @check(GROUP, _PAGE)
-def read_only_constants(device: Subject) -> None:
+def read_only_constants(device: CheckedDevice) -> None:
     """Constants may lie in pools that can only be read, from any offset on."""
-    sample = device.sample
-    constant = sample.values(5)[-1].tobytes()
+    small = device.small
+    constant = small.values(5)[-1].tobytes()
     for what, pool in _read_only_pools(bytes(64) + constant).items():
-        model = sample.of_constant(pool, 64)
+        model = small.of_constant(pool, 64)
         if model is None:
-            raise NotOfferedError(f"{sample.name} has one input, and no constants in pools")
+            raise NotOfferedError(f"{small.name} has one input, and no constants in pools")
         session = device.session()
         if not all(supported(session, model)):
-            raise NotOfferedError(f"{sample.name} with a constant is not supported: other devices get such models")
-        held = Prepared(session, sample, session.prepare(model))
+            raise NotOfferedError(f"{small.name} with a constant is not supported: other devices get such models")
+        held = Prepared(session, small, session.prepare(model))
         work = held.work()
         request = replace(work.request, inputs=work.request.inputs[:-1])
         work.fill(5)
@@ -174,11 +174,11 @@ def _bad_pools(size: int) -> dict[str, Memory]:
 
 
 @check(GROUP, _PAGE, "MV-02")
-def contradictions(device: Subject) -> None:
+def contradictions(device: CheckedDevice) -> None:
     """A pool that contradicts its description is INVALID_ARGUMENT, of whatever kind."""
     held = device.prepare()
     work, burst = held.work(), held.burst()
-    for what, pool in _bad_pools(Work.bytes_of(held.sample)).items():
+    for what, pool in _bad_pools(CheckedRequest.bytes_of(held.small)).items():
         request = replace(work.request, pools=(pool,))
         ways: dict[str, Callable[[], object]] = {
             what: lambda request=request: held.execute(request),  # type: ignore[misc]
@@ -190,11 +190,11 @@ def contradictions(device: Subject) -> None:
 
 
 @check(GROUP, "link.md#a-session")
-def unknown_descriptor(device: Subject) -> None:
+def unknown_descriptor(device: CheckedDevice) -> None:
     """A descriptor id that the link has not numbered, or that was dropped, is INVALID_ARGUMENT."""
     held = device.prepare()
     work = held.work()
-    size = Work.bytes_of(held.sample)
+    size = CheckedRequest.bytes_of(held.small)
     memory = create_ashmem(size)
     (dropped,) = held.session.link.put(memory.descriptor.fileno())
     held.session.link.drop(dropped)
@@ -208,7 +208,7 @@ def unknown_descriptor(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def dropped_while_mapped(device: Subject) -> None:
+def dropped_while_mapped(device: CheckedDevice) -> None:
     """What was mapped through a descriptor stays mapped when that is dropped."""
     held = device.prepare()
     work = held.work()
@@ -222,10 +222,10 @@ def dropped_while_mapped(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "RQ-14")
-def unwritable_output(device: Subject) -> None:
+def unwritable_output(device: CheckedDevice) -> None:
     """An output in memory that can only be read is refused, and the device goes on."""
     held = device.prepare()
-    size = Work.bytes_of(held.sample)
+    size = CheckedRequest.bytes_of(held.small)
     sealed = create_sealed(size, "nnhal-check")
     read_only = Descriptor(os.open(f"/proc/self/fd/{sealed.fileno()}", os.O_RDONLY | os.O_CLOEXEC))
     work = held.work()

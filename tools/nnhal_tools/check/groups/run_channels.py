@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from nnhal.v1 import execution_pb2
 from nnhal_tools.check.check import INVALID, check, offered, refused, require
+from nnhal_tools.check.checked_device import BROKEN, Bound, CallChannel, CheckedDevice
 from nnhal_tools.check.groups.executions import within
-from nnhal_tools.check.samples import Work
-from nnhal_tools.check.subject import BROKEN, Bound, Burst, Subject
+from nnhal_tools.check.small_models import CheckedRequest
 
 GROUP = "run-channels"
 _PAGE = "link.md#run-channels"
 
 
-def _open(device: Subject) -> tuple[Burst, Bound, Work]:
+def _open(device: CheckedDevice) -> tuple[CallChannel, Bound, CheckedRequest]:
     held = device.prepare()
     work = held.work()
     bound = held.bind(work.request)
@@ -20,7 +20,7 @@ def _open(device: Subject) -> tuple[Burst, Bound, Work]:
 
 
 @check(GROUP, _PAGE, "RE-05")
-def run(device: Subject) -> None:
+def run(device: CheckedDevice) -> None:
     """A run channel runs its execution: one answer for each call, after the output is written."""
     channel, bound, work = _open(device)
     for seed in range(4):
@@ -29,7 +29,7 @@ def run(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def nothing_else(device: Subject) -> None:
+def nothing_else(device: CheckedDevice) -> None:
     """All other calls on it are INVALID_ARGUMENT, and it goes on."""
     channel, bound, work = _open(device)
     refused(lambda: channel.execute(work.request), INVALID, what="a request")
@@ -40,7 +40,7 @@ def nothing_else(device: Subject) -> None:
 
 
 @check(GROUP, "link.md#channels")
-def malformed(device: Subject) -> None:
+def malformed(device: CheckedDevice) -> None:
     """A datagram that is no call is answered with INVALID_ARGUMENT and ends the channel, not the execution."""
     channel, bound, work = _open(device)
     channel.channel.close()
@@ -50,7 +50,7 @@ def malformed(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE, "QS-05")
-def deadlines(device: Subject) -> None:
+def deadlines(device: CheckedDevice) -> None:
     """A deadline that has passed is NONE with right values, or MISSED_DEADLINE."""
     channel, bound, work = _open(device)
     within(lambda: channel.run(bound, deadline_ns=0), work, "instant 0")
@@ -58,7 +58,7 @@ def deadlines(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def revoked(device: Subject) -> None:
+def revoked(device: CheckedDevice) -> None:
     """It closes with its execution, with its session, and when another one is opened for the execution."""
     channel, bound, work = _open(device)
     second = bound.run_channel()
@@ -72,7 +72,7 @@ def revoked(device: Subject) -> None:
 
 
 @check(GROUP, _PAGE)
-def usage(device: Subject) -> None:
+def usage(device: CheckedDevice) -> None:
     """GetRunChannelUsage counts runs that succeeded and that failed, and closes the channel if asked to."""
     channel, bound, work = _open(device)
     for _ in range(2):

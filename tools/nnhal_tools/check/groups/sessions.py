@@ -8,19 +8,19 @@ from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.fence import create_fence
 from nnhal.link import SESSION_METADATA
 from nnhal_tools.check.check import INVALID, all_refused, check, require
-from nnhal_tools.check.samples import samples
-from nnhal_tools.check.session import Session
-from nnhal_tools.check.subject import Bound, Burst, Prepared, Subject, settled, supported
+from nnhal_tools.check.checked_device import Bound, CallChannel, CheckedDevice, Prepared, settled, supported
+from nnhal_tools.check.session import CheckSession
+from nnhal_tools.check.small_models import small_models
 
 GROUP = "sessions"
 _END = "link.md#when-a-session-ends"
 _ROUNDS, _SPARE = 8, 4
 
 
-def _counts(session: Session) -> bool:
+def _counts(session: CheckSession) -> bool:
     """Whether the token of a session counts: a call that needs one, and succeeds with it, is not refused."""
     try:
-        supported(session, samples()[0].model)
+        supported(session, small_models()[0].model)
     except DeadObjectError:
         raise
     except (HalError, TransportError):
@@ -29,7 +29,7 @@ def _counts(session: Session) -> bool:
 
 
 @check(GROUP, "link.md#a-session")
-def token(device: Subject) -> None:
+def token(device: CheckedDevice) -> None:
     """A call that makes or uses something is refused without the token of an open link."""
     session = device.session()
     require(_counts(session), "a refusal with the token of an open link", "success")
@@ -42,7 +42,7 @@ def token(device: Subject) -> None:
 
 
 @check(GROUP, _END)
-def end(device: Subject) -> None:
+def end(device: CheckedDevice) -> None:
     """The token of a link that has closed is refused."""
     session, other = device.session(), device.session()
     other.metadata = session.metadata
@@ -52,7 +52,7 @@ def end(device: Subject) -> None:
 
 
 @check(GROUP, "link.md#a-session")
-def handles_of_others(device: Subject) -> None:
+def handles_of_others(device: CheckedDevice) -> None:
     """A handle is valid in its own session only, and unknown ones are INVALID_ARGUMENT."""
     held = device.prepare()
     bound = held.bind(held.work().request)
@@ -60,9 +60,9 @@ def handles_of_others(device: Subject) -> None:
     request = held.work().request
     all_refused(
         {
-            "a prepared model of another session": lambda: Prepared(other, held.sample, held.handle).execute(request),
+            "a prepared model of another session": lambda: Prepared(other, held.small, held.handle).execute(request),
             "an execution of another session": lambda: Bound(other, bound.handle).run(),
-            "a prepared model that does not exist": lambda: Prepared(other, held.sample, 2**62).execute(request),
+            "a prepared model that does not exist": lambda: Prepared(other, held.small, 2**62).execute(request),
             "an execution that does not exist": lambda: Bound(other, 2**62).run(),
         },
         INVALID,
@@ -70,7 +70,7 @@ def handles_of_others(device: Subject) -> None:
 
 
 @check(GROUP, _END)
-def end_of_channels(device: Subject) -> None:
+def end_of_channels(device: CheckedDevice) -> None:
     """When a link closes, the channels of its session close."""
     held = device.prepare()
     burst = held.burst()
@@ -79,7 +79,7 @@ def end_of_channels(device: Subject) -> None:
 
 
 @check(GROUP, "messages.md#fences")
-def end_of_fences(device: Subject) -> None:
+def end_of_fences(device: CheckedDevice) -> None:
     """When a link closes, launches that wait end, and their fences are in error."""
     held = device.prepare()
     _, pending = create_fence()
@@ -91,7 +91,7 @@ def end_of_fences(device: Subject) -> None:
 
 
 @check(GROUP, _END)
-def a_fork(device: Subject) -> None:
+def a_fork(device: CheckedDevice) -> None:
     """A session lasts as long as any process holds the link open."""
     link = device.raw_link()
     copy = os.dup(link.fileno())
@@ -106,23 +106,23 @@ def a_fork(device: Subject) -> None:
 
 
 @check(GROUP, _END)
-def leaks(device: Subject) -> None:
+def leaks(device: CheckedDevice) -> None:
     """Sessions that end leave no descriptor and no mapping in the device's process."""
 
     def round_() -> None:
-        with Session(device.endpoint, device.seconds) as session:
+        with CheckSession(device.endpoint, device.seconds) as session:
             held = device.prepare(session=session)
             work = held.work()
             bound = held.bind(work.request)
             work.run(bound.run)
-            burst: Burst = held.burst()
+            burst: CallChannel = held.burst()
             work.run(lambda: burst.execute(work.request, [1]))
 
     device.require_no_growth(_ROUNDS, round_, _SPARE)
 
 
 @check(GROUP, "link.md#a-session")
-def leaks_of_calls(device: Subject) -> None:
+def leaks_of_calls(device: CheckedDevice) -> None:
     """Objects that a client releases leave no descriptor and no mapping, though the session goes on."""
     held = device.prepare()
 

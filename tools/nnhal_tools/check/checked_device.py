@@ -26,9 +26,9 @@ from nnhal.v1 import (
     request_pb2,
 )
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
-from nnhal_tools.check.check import CheckFailedError, MissingMethodError, NotOfferedError, offered, require
-from nnhal_tools.check.samples import Sample, Work, samples
-from nnhal_tools.check.session import Datagrams, RawLink, Session
+from nnhal_tools.check.check import CheckFailedError, NotOfferedError, UnservedMethodError, offered, require
+from nnhal_tools.check.session import CheckSession, Datagrams, RawLink
+from nnhal_tools.check.small_models import CheckedRequest, SmallModel, small_models
 
 NO_MODEL = "no small model is supported: nothing can be executed"
 _NO_LAUNCHES = "the framework launches on launch channels only"
@@ -44,7 +44,7 @@ class Known:
         self.is_described = True
 
 
-class Subject(Closing):
+class CheckedDevice(Closing):
     """A device during one check. Sessions that the check opens are closed with it."""
 
     def __init__(self, endpoint: Endpoint, seconds: float, known: Known) -> None:
@@ -52,22 +52,22 @@ class Subject(Closing):
         self.endpoint, self.seconds, self._known = endpoint, seconds, known
         self._opened = ExitStack()
 
-    def session(self) -> Session:
+    def session(self) -> CheckSession:
         """Open a session."""
-        return self._opened.enter_context(Session(self.endpoint, self.seconds))
+        return self._opened.enter_context(CheckSession(self.endpoint, self.seconds))
 
     def raw_link(self, hello: bool = True) -> RawLink:
         """Open a link on which anything can be sent."""
         return self._opened.enter_context(RawLink(self.endpoint, self.seconds, hello))
 
-    def prepare(self, model: Model | None = None, session: Session | None = None) -> Prepared:
-        """Prepare a model, or the sample's, in a session of its own or in a given one."""
+    def prepare(self, model: Model | None = None, session: CheckSession | None = None) -> Prepared:
+        """Prepare a model, or the small one, in a session of its own or in a given one."""
         session = session or self.session()
-        sample = self.sample
-        return Prepared(session, sample, session.prepare(sample.model if model is None else model))
+        small = self.small
+        return Prepared(session, small, session.prepare(small.model if model is None else model))
 
     def prepare_if_supported(self, model: Model, what: str) -> Prepared:
-        """Prepare another form of the sample's model. Raises NotOfferedError if the device does not support it."""
+        """Prepare another form of the small model. Raises NotOfferedError if the device does not support it."""
         session = self.session()
         if not all(supported(session, model)):
             raise NotOfferedError(f"{what} is not supported: other devices get such models")
@@ -75,17 +75,17 @@ class Subject(Closing):
 
     @property
     def support(self) -> dict[str, bool]:
-        """Which samples the device supports, by their names."""
+        """Which small models the device supports, by their names."""
         if self._known.support is None:
-            with Session(self.endpoint, self.seconds) as session:
-                self._known.support = {each.name: all(supported(session, each.model)) for each in samples()}
+            with CheckSession(self.endpoint, self.seconds) as session:
+                self._known.support = {each.name: all(supported(session, each.model)) for each in small_models()}
         return self._known.support
 
     @property
-    def sample(self) -> Sample:
-        """The first sample that the device supports. Raises NotOfferedError if there is none."""
+    def small(self) -> SmallModel:
+        """The first small model that the device supports. Raises NotOfferedError if there is none."""
         support = self.support
-        for each in samples():
+        for each in small_models():
             if support[each.name]:
                 return each
         raise NotOfferedError(NO_MODEL)
@@ -94,10 +94,10 @@ class Subject(Closing):
     def description(self) -> backend_pb2.DescribeResponse | None:
         """What Describe says; None if that is not served."""
         if self._known.description is None and self._known.is_described:
-            with Session(self.endpoint, self.seconds) as session:
+            with CheckSession(self.endpoint, self.seconds) as session:
                 try:
                     self._known.description = session.call(session.backend.Describe, backend_pb2.DescribeRequest())
-                except MissingMethodError:
+                except UnservedMethodError:
                     self._known.is_described = False
         return self._known.description
 
@@ -111,7 +111,7 @@ class Subject(Closing):
 
     def require_alive(self) -> None:
         """Check that the device serves other clients as before."""
-        with Session(self.endpoint, self.seconds) as session:
+        with CheckSession(self.endpoint, self.seconds) as session:
             answer = session.call(session.device.GetVersionString, device_pb2.GetVersionStringRequest())
             require(bool(answer.version), "an empty version", "the version, as before")
 
@@ -140,7 +140,7 @@ class Subject(Closing):
 
         ``spare`` is how much more there may be afterwards, which is to be less than the number of rounds.
         """
-        with Session(self.endpoint, self.seconds) as session:
+        with CheckSession(self.endpoint, self.seconds) as session:
             pid = session.link.peer_pid
             for _ in range(2):
                 round_()
@@ -163,7 +163,7 @@ class Subject(Closing):
         self._opened.close()
 
 
-def supported(session: Session, model: Model) -> Sequence[bool]:
+def supported(session: CheckSession, model: Model) -> Sequence[bool]:
     """Ask which operations of a model are supported."""
     message = device_pb2.GetSupportedOperationsRequest(model=session.model(model))
     answer = list(session.call(session.device.GetSupportedOperations, message).supported)
@@ -175,15 +175,15 @@ def supported(session: Session, model: Model) -> Sequence[bool]:
 
 
 class Prepared:
-    """A prepared sample, and every way to execute it."""
+    """A prepared small model, and every way to execute it."""
 
-    def __init__(self, session: Session, sample: Sample, handle: int) -> None:
+    def __init__(self, session: CheckSession, small: SmallModel, handle: int) -> None:
         require(handle > 0, f"prepared model {handle}", "a handle above 0")
-        self.session, self.sample, self.handle = session, sample, handle
+        self.session, self.small, self.handle = session, small, handle
 
-    def work(self, **kinds: Any) -> Work:
+    def work(self, **kinds: Any) -> CheckedRequest:
         """Make a request in memory of its own."""
-        return Work(self.sample, **kinds)
+        return CheckedRequest(self.small, **kinds)
 
     def execute(self, request: Request | request_pb2.Request, **fields: Any) -> request_pb2.ExecutionResult:
         """Execute a request over gRPC. ``fields`` are those of the call, or of its config."""
@@ -203,11 +203,13 @@ class Prepared:
 
     def launch(
         self, request: Request | request_pb2.Request, wait_for: Sequence[Descriptor] = (), **fields: Any
-    ) -> Launched:
+    ) -> CheckedLaunch:
         """Launch a request over gRPC. Raises NotOfferedError if the device has no such launches."""
         return self.launch_after(request, [self.session.link.issue(each) for each in wait_for], **fields)
 
-    def launch_after(self, request: Request | request_pb2.Request, numbers: Sequence[int], **fields: Any) -> Launched:
+    def launch_after(
+        self, request: Request | request_pb2.Request, numbers: Sequence[int], **fields: Any
+    ) -> CheckedLaunch:
         """Launch a request that waits for the fences of some ids on the link."""
         message = prepared_pb2.PreparedModelServiceExecuteFencedWithConfigRequest(
             prepared_model=self.handle,
@@ -218,15 +220,15 @@ class Prepared:
         answer = offered(
             lambda: self.session.call(self.session.prepared_model.ExecuteFencedWithConfig, message), _NO_LAUNCHES
         )
-        return Launched(self.session, answer.result)
+        return CheckedLaunch(self.session, answer.result)
 
-    def burst(self) -> Burst:
+    def burst(self) -> CallChannel:
         """Configure a burst and take its channel."""
         message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=self.handle)
         answer = self.session.call(self.session.prepared_model.ConfigureExecutionBurst, message)
         require(answer.burst > 0, f"burst {answer.burst}", "a handle above 0")
         channel = self.session.take_socket(answer.channel_descriptor_id, "the burst's channel")
-        return Burst(self.session, channel, answer.burst)
+        return CallChannel(self.session, channel, answer.burst)
 
     def release(self) -> None:
         """Release it."""
@@ -240,7 +242,7 @@ class Prepared:
 class Bound:
     """A reusable execution."""
 
-    def __init__(self, session: Session, handle: int) -> None:
+    def __init__(self, session: CheckSession, handle: int) -> None:
         require(handle > 0, f"execution {handle}", "a handle above 0")
         self.session, self.handle = session, handle
 
@@ -249,7 +251,7 @@ class Bound:
         message = execution_pb2.ExecutionServiceExecuteSynchronouslyRequest(execution=self.handle, **fields)
         return self.session.call(self.session.execution.ExecuteSynchronously, message).result
 
-    def launch(self, wait_for: Sequence[Descriptor] = (), **fields: Any) -> Launched:
+    def launch(self, wait_for: Sequence[Descriptor] = (), **fields: Any) -> CheckedLaunch:
         """Launch it over gRPC."""
         message = execution_pb2.ExecutionServiceExecuteFencedRequest(
             execution=self.handle,
@@ -257,16 +259,16 @@ class Bound:
             **fields,
         )
         answer = offered(lambda: self.session.call(self.session.execution.ExecuteFenced, message), _NO_LAUNCHES)
-        return Launched(self.session, answer.result)
+        return CheckedLaunch(self.session, answer.result)
 
-    def run_channel(self) -> Burst:
+    def run_channel(self) -> CallChannel:
         """Open a run channel. Raises NotOfferedError if the device has none."""
         message = execution_pb2.OpenRunChannelRequest(execution=self.handle)
         answer = offered(
             lambda: self.session.call(self.session.execution.OpenRunChannel, message),
             "runs go through the framework",
         )
-        return Burst(self.session, self.session.take_socket(answer.channel_descriptor_id, "the run channel"))
+        return CallChannel(self.session, self.session.take_socket(answer.channel_descriptor_id, "the run channel"))
 
     def release(self) -> None:
         """Release it."""
@@ -274,10 +276,10 @@ class Bound:
         self.session.call(self.session.execution.Release, message)
 
 
-class Launched:
+class CheckedLaunch:
     """A fenced execution that was launched over gRPC."""
 
-    def __init__(self, session: Session, result: prepared_pb2.FencedExecutionResult) -> None:
+    def __init__(self, session: CheckSession, result: prepared_pb2.FencedExecutionResult) -> None:
         self.session, self.callback = session, result.callback
         require(self.callback > 0, f"callback {self.callback}", "a handle above 0")
         number = result.sync_fence_descriptor_id
@@ -306,10 +308,10 @@ def settled(fence: Fence, seconds: float) -> bool:
     return True
 
 
-class Burst:
+class CallChannel:
     """The channel of a burst, a run channel, or the caller's end of a wired chain."""
 
-    def __init__(self, session: Session, channel: Datagrams, handle: int = 0) -> None:
+    def __init__(self, session: CheckSession, channel: Datagrams, handle: int = 0) -> None:
         self.session, self.channel, self.handle = session, channel, handle
 
     def exchange(self, call: burst_pb2.BurstCall) -> burst_pb2.BurstAnswer:

@@ -36,7 +36,7 @@ Compute = Callable[[Sequence[Array]], Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SmallModel:
     """A model of one operation, whose inputs and output have the same type and dimensions."""
 
     name: str
@@ -87,8 +87,8 @@ class Sample:
         return replace(model, main=replace(model.main, input_indexes=tuple(kept)), pools=(pool,))
 
 
-def samples() -> list[Sample]:
-    """All samples; the first that a device supports is what it is asked to execute."""
+def small_models() -> list[SmallModel]:
+    """All small models; the first that a device supports is what it is asked to execute."""
     floats = [
         _binary("ADD of float32", OperationType.ADD, _F32, lambda v: v[0] + v[1]),
         _binary("MUL of float32", OperationType.MUL, _F32, lambda v: v[0] * v[1]),
@@ -97,9 +97,9 @@ def samples() -> list[Sample]:
         _binary("ADD of float16", OperationType.ADD, OperandType.TENSOR_FLOAT16, lambda v: v[0] + v[1]),
     ]
     bytes_ = [
-        sample
+        small
         for code, name in ((_SIGNED, "int8"), (_UNSIGNED, "uint8"))
-        for sample in (
+        for small in (
             _binary(f"ADD of {name}", OperationType.ADD, code, lambda v: v[0] + v[1]),
             _unary(f"RELU of {name}", OperationType.RELU, code),
         )
@@ -111,22 +111,22 @@ def _operand(code: OperandType) -> Operand:
     return Operand(code, SHAPE, scale=1.0 if code in (_SIGNED, _UNSIGNED) else 0.0)
 
 
-def _binary(name: str, kind: OperationType, code: OperandType, compute: Compute) -> Sample:
+def _binary(name: str, kind: OperationType, code: OperandType, compute: Compute) -> SmallModel:
     program = SpecimenBuilder()
     main = program.graph()
     terms = [main.add_input(_operand(code)) for _ in range(2)]
     main.returns(main.operation(kind, [*terms, main.constant(OperandType.INT32, 0)], _operand(code)))
-    return Sample(name, program.model(), compute)
+    return SmallModel(name, program.model(), compute)
 
 
-def _unary(name: str, kind: OperationType, code: OperandType) -> Sample:
+def _unary(name: str, kind: OperationType, code: OperandType) -> SmallModel:
     program = SpecimenBuilder()
     main = program.graph()
     main.returns(main.operation(kind, [main.add_input(_operand(code))], _operand(code)))
-    return Sample(name, program.model(), lambda v: np.maximum(v[0], 0))
+    return SmallModel(name, program.model(), lambda v: np.maximum(v[0], 0))
 
 
-def _fully_connected() -> Sample:
+def _fully_connected() -> SmallModel:
     program = SpecimenBuilder()
     main = program.graph()
     width = SHAPE[1]
@@ -134,33 +134,35 @@ def _fully_connected() -> Sample:
     given = main.add_input(_operand(_F32))
     constants = [main.constant(_F32, weights), main.constant(_F32, np.ones(width)), main.constant(OperandType.INT32, 0)]
     main.returns(main.operation(OperationType.FULLY_CONNECTED, [given, *constants], _operand(_F32)))
-    return Sample("FULLY_CONNECTED of float32", program.model(), lambda v: (v[0] @ weights.T + 1).astype(np.float32))
+    return SmallModel(
+        "FULLY_CONNECTED of float32", program.model(), lambda v: (v[0] @ weights.T + 1).astype(np.float32)
+    )
 
 
-class Work:
-    """A request of a sample: its inputs and its output, one after the other in one pool."""
+class CheckedRequest:
+    """A request of a small model: its inputs and its output, one after the other in one pool."""
 
-    def __init__(self, sample: Sample, memory: Memory | None = None, lead: int = 0, step: int = _ALIGNED) -> None:
+    def __init__(self, small: SmallModel, memory: Memory | None = None, lead: int = 0, step: int = _ALIGNED) -> None:
         """Arguments begin after ``lead`` bytes, ``step`` bytes apart."""
-        self.sample = sample
-        self.memory = create_ashmem(self.bytes_of(sample, lead, step), "nnhal-check") if memory is None else memory
-        self._places = [DataLocation(0, lead + n * step, sample.bytes) for n in range(sample.inputs + 1)]
+        self.small = small
+        self.memory = create_ashmem(self.bytes_of(small, lead, step), "nnhal-check") if memory is None else memory
+        self._places = [DataLocation(0, lead + n * step, small.bytes) for n in range(small.inputs + 1)]
         self._values: list[Array] = []
         self._pool = open_pool(self.memory, writable=True)
         arguments = [RequestArgument(place) for place in self._places]
         self.request = Request(tuple(arguments[:-1]), (arguments[-1],), (self.memory,))
 
     @staticmethod
-    def bytes_of(sample: Sample, lead: int = 0, step: int = _ALIGNED) -> int:
+    def bytes_of(small: SmallModel, lead: int = 0, step: int = _ALIGNED) -> int:
         """The bytes of its pool."""
-        return lead + (sample.inputs + 1) * max(step, sample.bytes)
+        return lead + (small.inputs + 1) * max(step, small.bytes)
 
     def fill(self, seed: int = 1) -> None:
         """Write inputs, and paint the output."""
-        self._values = self.sample.values(seed)
+        self._values = self.small.values(seed)
         for place, value in zip(self._places, self._values, strict=False):
             self._pool.write(place.offset, value.reshape(-1).view(np.uint8))
-        self._pool.write(self._places[-1].offset, np.full(self.sample.bytes, _PAINT, np.uint8))
+        self._pool.write(self._places[-1].offset, np.full(self.small.bytes, _PAINT, np.uint8))
 
     @property
     def is_untouched(self) -> bool:
@@ -169,8 +171,8 @@ class Work:
 
     def require_output(self) -> None:
         """Check that the output is that of the inputs."""
-        element = ELEMENT_TYPES[self.sample.output.type]
-        wanted = self.sample.compute(self._values).astype(np.float64)
+        element = ELEMENT_TYPES[self.small.output.type]
+        wanted = self.small.compute(self._values).astype(np.float64)
         if self.is_untouched:
             raise CheckFailedError("success was answered and the output was not written, expected its values")
         got = self._raw().view(element).reshape(SHAPE).astype(np.float64)
@@ -178,7 +180,7 @@ class Work:
         if not np.allclose(got, wanted, rtol=0, atol=tolerance):
             at = int(np.argmax(np.abs(got - wanted).reshape(-1)))
             raise CheckFailedError(
-                f"{self.sample.name}: got {got.reshape(-1)[at]:g} at {at}, expected {wanted.reshape(-1)[at]:g}"
+                f"{self.small.name}: got {got.reshape(-1)[at]:g} at {at}, expected {wanted.reshape(-1)[at]:g}"
             )
 
     def run(self, call: Callable[[], object], seed: int = 1) -> None:
@@ -188,4 +190,4 @@ class Work:
         self.require_output()
 
     def _raw(self) -> Array:
-        return self._pool.read(self._places[-1].offset, self.sample.bytes)
+        return self._pool.read(self._places[-1].offset, self.small.bytes)
