@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nnhal_tools.check.checked_device import CheckedDevice
 
 T = TypeVar("T")
+Ask = Callable[["CheckedDevice"], object]
 INVALID, FAILURE = ErrorStatus.INVALID_ARGUMENT, ErrorStatus.GENERAL_FAILURE
 FULL = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
 MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
@@ -48,7 +49,7 @@ class Check:
     """The rows of the contract that it asks."""
     page: str
     """Where the documentation says so."""
-    ask: Callable[[CheckedDevice], object]
+    ask: Ask
     """Ask. Raises CheckFailedError, NotOfferedError, or whatever a call raises that had to succeed."""
 
     @property
@@ -61,12 +62,10 @@ CHECKS: dict[str, Check] = {}
 """All checks by their ids, in the order in which they are made."""
 
 
-def check(
-    group: str, page: str, *rows: str
-) -> Callable[[Callable[[CheckedDevice], object]], Callable[[CheckedDevice], object]]:
+def check(group: str, page: str, *rows: str) -> Callable[[Ask], Ask]:
     """Register a function as a check: its name is the check's, its docstring the sentence."""
 
-    def register(ask: Callable[[CheckedDevice], object]) -> Callable[[CheckedDevice], object]:
+    def register(ask: Ask) -> Ask:
         name = ask.__name__.strip("_").replace("_", "-")
         made = Check(group, name, " ".join((ask.__doc__ or "").split()), rows, page, ask)
         if made.id in CHECKS:
