@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from nnhal.errors import NnhalError
-from nnhal_hosting.supervision import StartError
 from nnhal_pages.terminal import output_console
 from nnhal_tools.check import BAD, CHECKS, GROUPS, Check, CheckResult, Printed, run_checks, show_list, write_junit
 from nnhal_tools.given_model import require_writable
@@ -52,8 +51,9 @@ def check(
             for result in run_checks(endpoint, chosen, limit):
                 results.append(result)
                 printed.show(result)
-    except (NnhalError, StartError) as error:
-        print(f"nnhal: {device} cannot be asked: {error}", file=sys.stderr)
+    except (NnhalError, OSError) as error:
+        if not getattr(error, "is_told", False):  # by the process itself, which this one was to start
+            print(f"nnhal: {device} cannot be asked: {error}", file=sys.stderr)
         raise typer.Exit(_CANNOT_BE_ASKED) from error
     printed.end(results)
     if junit:
