@@ -145,9 +145,10 @@ def test_devices_are_added_to_a_supervised_testbed_and_removed(bed: Bed) -> None
 
 def test_errors_name_the_service_that_a_foreign_device_has_not(bed: Bed, tmp_path: Path) -> None:
     faults = tmp_path / "faults.toml"
-    faults.write_text('[[fault]]\nname = "slow"\nwhat = "delay"\nseconds = 1\n')
+    faults.write_text('[[fault]]\nname = "slow"\nwhat = "delay"\nms = 1\ndevice = "npu"\n')
     for service, words in (
         ("FaultService/ListFaults", ("faults", "list", "--device", "npu")),
+        ("FaultService/SetFaults", ("faults", "set", str(faults))),
         ("AdminService/SetLogLevel", ("logs", "npu", "--set-level", "debug")),
         ("AdminService/EndSession", ("kill", "--session", "npu/s1")),
     ):
@@ -210,3 +211,11 @@ def test_foreign_devices_are_compared_with_a_reference_by_their_directory_or_the
     for device in (f"{topology}:made", f"{topology}:npu"):
         done = nnhal("diff", str(model), "--dut", device, "--json", "--max-ulp", "0")
         assert done.returncode == 0, done.stderr
+
+
+def test_what_asks_all_devices_goes_on_without_what_a_foreign_one_has_not(bed: Bed) -> None:
+    left_out = nnhal("faults", "list", "--directory", str(bed.testbed.directory))
+    assert "npu is left out: it has no FaultService" in left_out.stderr
+    assert "spoken is left out: it has no FaultService" in left_out.stderr
+    assert nnhal("top", "--once", "--directory", str(bed.testbed.directory)).returncode == 0
+    assert [device["name"] for device in bed.asked("devices")["devices"]][:3] == ["spoken", "plain", "npu"]
