@@ -222,13 +222,13 @@ class Prepared:
         )
         return CheckedLaunch(self.session, answer.result)
 
-    def burst(self) -> CallChannel:
+    def burst(self) -> AskedChannel:
         """Configure a burst and take its channel."""
         message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=self.handle)
         answer = self.session.call(self.session.prepared_model.ConfigureExecutionBurst, message)
         require(answer.burst > 0, f"burst {answer.burst}", "a handle above 0")
         channel = self.session.take_socket(answer.channel_descriptor_id, "the burst's channel")
-        return CallChannel(self.session, channel, answer.burst)
+        return AskedChannel(self.session, channel, answer.burst)
 
     def release(self) -> None:
         """Release it."""
@@ -261,14 +261,14 @@ class Bound:
         answer = offered(lambda: self.session.call(self.session.execution.ExecuteFenced, message), _NO_LAUNCHES)
         return CheckedLaunch(self.session, answer.result)
 
-    def run_channel(self) -> CallChannel:
+    def run_channel(self) -> AskedChannel:
         """Open a run channel. Raises NotOfferedError if the device has none."""
         message = execution_pb2.OpenRunChannelRequest(execution=self.handle)
         answer = offered(
             lambda: self.session.call(self.session.execution.OpenRunChannel, message),
             "runs go through the framework",
         )
-        return CallChannel(self.session, self.session.take_socket(answer.channel_descriptor_id, "the run channel"))
+        return AskedChannel(self.session, self.session.take_socket(answer.channel_descriptor_id, "the run channel"))
 
     def release(self) -> None:
         """Release it."""
@@ -308,7 +308,7 @@ def settled(fence: Fence, seconds: float) -> bool:
     return True
 
 
-class CallChannel:
+class AskedChannel:
     """The channel of a burst, a run channel, or the caller's end of a wired chain."""
 
     def __init__(self, session: CheckSession, channel: Datagrams, handle: int = 0) -> None:

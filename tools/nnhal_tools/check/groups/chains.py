@@ -21,7 +21,7 @@ from nnhal_tools.check.check import (
     refused,
     require,
 )
-from nnhal_tools.check.checked_device import BROKEN, Bound, CallChannel, CheckedDevice, Prepared
+from nnhal_tools.check.checked_device import BROKEN, AskedChannel, Bound, CheckedDevice, Prepared
 from nnhal_tools.check.session import CheckSession, Datagrams
 from nnhal_tools.check.small_models import CheckedRequest
 
@@ -81,7 +81,7 @@ class _Chain:
             ]
         except UnservedMethodError as error:
             raise CheckFailedError(f"{error}: Describe says can_be_wired") from error
-        self.caller = CallChannel(first, _end(ours, device, "the chain's socket"))
+        self.caller = AskedChannel(first, _end(ours, device, "the chain's socket"))
 
     def run(self, **fields: Any) -> Any:
         """Run the chain."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal.v1 import execution_pb2
 from nnhal_tools.check.check import INVALID, check, offered, refused, require
-from nnhal_tools.check.checked_device import BROKEN, Bound, CallChannel, CheckedDevice
+from nnhal_tools.check.checked_device import BROKEN, AskedChannel, Bound, CheckedDevice
 from nnhal_tools.check.groups.executions import within
 from nnhal_tools.check.small_models import CheckedRequest
 
@@ -12,7 +12,7 @@ GROUP = "run-channels"
 _PAGE = "link.md#run-channels"
 
 
-def _open(device: CheckedDevice) -> tuple[CallChannel, Bound, CheckedRequest]:
+def _open(device: CheckedDevice) -> tuple[AskedChannel, Bound, CheckedRequest]:
     held = device.prepare()
     work = held.work()
     bound = held.bind(work.request)

@@ -8,7 +8,7 @@ from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.fence import create_fence
 from nnhal.link import SESSION_METADATA
 from nnhal_tools.check.check import INVALID, all_refused, check, require
-from nnhal_tools.check.checked_device import Bound, CallChannel, CheckedDevice, Prepared, settled, supported
+from nnhal_tools.check.checked_device import AskedChannel, Bound, CheckedDevice, Prepared, settled, supported
 from nnhal_tools.check.session import CheckSession
 from nnhal_tools.check.small_models import small_models
 
@@ -115,7 +115,7 @@ def leaks(device: CheckedDevice) -> None:
             work = held.work()
             bound = held.bind(work.request)
             work.run(bound.run)
-            burst: CallChannel = held.burst()
+            burst: AskedChannel = held.burst()
             work.run(lambda: burst.execute(work.request, [1]))
 
     device.require_no_growth(_ROUNDS, round_, _SPARE)
