@@ -6,7 +6,7 @@ from math import prod
 from typing import NamedTuple, TypeAlias
 
 Extents: TypeAlias = tuple[int, int, int, int]
-"""Of a tensor, axis by axis: batch, height, width, channels for an image."""
+"""The extents of a tensor, axis by axis: batch, height, width, channels for an image."""
 
 
 class TensorBox(NamedTuple):
