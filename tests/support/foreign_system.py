@@ -44,8 +44,13 @@ class ForeignSystem:
 
 
 @contextmanager
-def foreign_system(reference: Endpoint, names: Sequence[str] = (*WIRED, UNWIRED)) -> Iterator[ForeignSystem]:
-    """Run foreign devices and a framework, which falls back to the cpu_ref at ``reference``."""
+def foreign_system(
+    reference: Endpoint, names: Sequence[str] = (*WIRED, UNWIRED), settings: Sequence[str] = ()
+) -> Iterator[ForeignSystem]:
+    """Run foreign devices and a framework, which falls back to the cpu_ref at ``reference``.
+
+    ``settings`` are further options of the framework.
+    """
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
         devices = {name: stack.enter_context(foreign_device(directory, name)) for name in names}
@@ -54,7 +59,7 @@ def foreign_system(reference: Endpoint, names: Sequence[str] = (*WIRED, UNWIRED)
         places = {**{name: directory / name for name in names}, "cpu_ref": reference.directory}
         options = [word for name, place in places.items() for word in ("--device", f"{name}={place}")]
         framework = directory / "framework"
-        child = Child("nnhal_service", ["--endpoint", str(framework), *options], zygote=WARM)
+        child = Child("nnhal_service", ["--endpoint", str(framework), *options, *settings], zygote=WARM)
         stack.callback(child.stop)
         child.wait_until_ready()
         yield ForeignSystem(devices, child, framework)

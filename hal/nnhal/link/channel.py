@@ -144,6 +144,14 @@ class Channel:
         poll.register(self._socket, select.POLLRDHUP)
         return bool(poll.poll(0))
 
+    def wait(self, seconds: float) -> bool:
+        """Wait until there is something to receive, also that the channel is closed, for so many seconds at most."""
+        if self._socket.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
     @property
     def peer_pid(self) -> int:
         """The id of the process that made the other end. Raises OSError once closed."""

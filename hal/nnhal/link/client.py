@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from nnhal.v1 import link_pb2 as wire
 SESSION_METADATA = "nnhal-session"
 PROTOCOL_VERSION = 1
 ANSWER_SECONDS = 30.0
+_LOOK_SECONDS = 0.1
 
 
 class Link(Closing):
@@ -63,6 +65,7 @@ class Link(Closing):
             )
         self._channel = Channel(connection)
         self._channel.set_timeout(answer_seconds)
+        self._answer_seconds, self._is_left = answer_seconds, False
         try:
             reply, _ = self._exchange(
                 wire.LinkRequest(
@@ -133,7 +136,11 @@ class Link(Closing):
         return channel_from(self.take(number))
 
     def leave(self) -> None:
-        """End the session without waiting: the link hangs up once the other process has released it."""
+        """End the session without waiting: the link hangs up once the other process has released it.
+
+        A thread that waits for an answer waits no longer.
+        """
+        self._is_left = True
         self._channel.end_sending()
 
     def close(self) -> None:
@@ -157,6 +164,7 @@ class Link(Closing):
         try:
             try:
                 self._channel.send(request.SerializeToString(), descriptors)
+                self._await_answer()
                 message, received = self._channel.receive_with_descriptors()
             except ChannelClosedError as error:
                 message, received = self._last_words(error)
@@ -172,6 +180,17 @@ class Link(Closing):
                 raise HalError(ErrorStatus(reply.refusal.status), reply.refusal.message)
             raise TransportError(f"{self.path}: {reply.refusal.message}")
         return reply, received
+
+    def _await_answer(self) -> None:
+        """Wait until there is something to receive, or that takes too long. Raises DeadObjectError after ``leave``.
+
+        Another thread cannot wake one that receives: to shut this end's direction down would look as if the other
+        process had hung up.
+        """
+        ends = time.monotonic() + self._answer_seconds
+        while not self._channel.wait(_LOOK_SECONDS) and time.monotonic() < ends:
+            if self._is_left:
+                raise DeadObjectError(f"{self.path}: the session was given up")
 
     def _last_words(self, end: ChannelClosedError) -> tuple[bytes, list[Descriptor]]:
         """Receive the other side's last answer: a refusal may still wait in the socket after an error on sending."""

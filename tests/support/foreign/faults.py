@@ -14,6 +14,7 @@ FaultName = Literal[
     "answers twice",  # one call of a channel, with the same answer
     "answers insufficient",  # NONE with output_sufficient_size false and no shapes; writes nothing
     "answers nothing",  # NONE without a result; writes nothing
+    "writes nothing",  # NONE with a good result
     "does not fit",  # NONE, an output whose size is known does not fit; writes nothing
     "closes the channel",  # of a burst, a run channel or launches, instead of an answer; lives on
     "no socket",  # hands out a file for a channel
