@@ -111,7 +111,7 @@ class TaskKind(IntEnum):
     SUM = 5
     """The sum of its inputs, which have the output's shape."""
     COPY = 6
-    """A copy of its input, which has the output's shape, perhaps in another type or scale: concatenation, transposition."""
+    """A copy of its input, perhaps in another type or scale, in the output's shape: concatenation, transposition."""
 
 
 class TaskWindow(NamedTuple):
