@@ -20,7 +20,7 @@ from tests.support.processes import WARM
 
 HERE = Path(__file__).parent
 CORE = HERE.parents[1] / "sdk" / "cpp" / "core"
-UNITS = ["core_encodings", "core_sockets", "core_http2"]
+UNITS = ["core_encodings", "core_sockets", "core_http2", "core_sessions"]
 COMPILER = shutil.which("g++")
 FLAGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-pthread"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
