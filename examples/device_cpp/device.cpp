@@ -39,14 +39,12 @@ std::int64_t count(const Dimensions& dimensions) {
 
 bool has_type(const v1::Operand& operand, v1::OperandType type) { return operand.type() == type; }
 
-bool is_optional_left_out(const v1::Operand& operand) { return operand.lifetime() == v1::OPERAND_LIFE_TIME_NO_VALUE; }
-
 // Refuses what is no tensor of float32 with known dimensions, of at most four axes.
 Support float_tensor(const v1::Operand& operand, const std::string& name) {
   if (!has_type(operand, v1::OPERAND_TYPE_TENSOR_FLOAT32)) {
     return Support::no("TYPE", name + " of " + v1::OperandType_Name(operand.type()), "TENSOR_FLOAT32");
   }
-  if (is_optional_left_out(operand)) return Support::no("OPTIONAL", name + " left out", name + " given");
+  if (operand.lifetime() == v1::OPERAND_LIFE_TIME_NO_VALUE) return Support::no("OPTIONAL", name + " left out", name + " given");
   const Dimensions dimensions = dimensions_of(operand);
   if (dimensions.empty() || std::count(dimensions.begin(), dimensions.end(), 0) > 0) {
     return Support::no("DYN_SHAPE", name + " of " + words(dimensions), "known dimensions");
@@ -89,14 +87,18 @@ Support first_refusal(std::initializer_list<std::function<Support()>> checks) {
   return {};
 }
 
-Support takes(int got, int expected) {
-  return got == expected ? Support{} : Support::no("ARITY", std::to_string(got) + " inputs", std::to_string(expected));
+// A model with another number of operands is none that another device could take: it is invalid.
+void require_operands(const v1::Operation& op, int inputs) {
+  if (op.inputs_size() == inputs && op.outputs_size() == 1) return;
+  throw nnhal::Failure(Code::kInvalidArgument, std::to_string(op.inputs_size()) + " inputs and " +
+                       std::to_string(op.outputs_size()) + " outputs, expected " + std::to_string(inputs) + " and 1");
 }
 
 Support supports_pair(const Model& model, const v1::Operation& op) {
+  require_operands(op, 3);
   const auto operand = [&](int i) -> const v1::Operand& { return model.operand(op.inputs(i)); };
   const v1::Operand& out = model.operand(op.outputs(0));
-  return first_refusal({[&] { return takes(op.inputs_size(), 3); }, [&] { return float_tensor(operand(0), "input 0"); },
+  return first_refusal({[&] { return float_tensor(operand(0), "input 0"); },
                         [&] { return float_tensor(operand(1), "input 1"); }, [&] { return activation(model, op.inputs(2)); },
                         [&] { return float_tensor(out, "output 0"); }, [&] {
                           return dimensions_are(out, broadcast(dimensions_of(operand(0)), dimensions_of(operand(1))));
@@ -104,17 +106,18 @@ Support supports_pair(const Model& model, const v1::Operation& op) {
 }
 
 Support supports_relu(const Model& model, const v1::Operation& op) {
+  require_operands(op, 1);
   const v1::Operand& out = model.operand(op.outputs(0));
-  return first_refusal({[&] { return takes(op.inputs_size(), 1); },
-                        [&] { return float_tensor(model.operand(op.inputs(0)), "input 0"); },
+  return first_refusal({[&] { return float_tensor(model.operand(op.inputs(0)), "input 0"); },
                         [&] { return float_tensor(out, "output 0"); },
                         [&] { return dimensions_are(out, dimensions_of(model.operand(op.inputs(0)))); }});
 }
 
 Support supports_fully_connected(const Model& model, const v1::Operation& op) {
+  require_operands(op, 4);
   const auto operand = [&](int i) -> const v1::Operand& { return model.operand(op.inputs(i)); };
   const v1::Operand& out = model.operand(op.outputs(0));
-  return first_refusal({[&] { return takes(op.inputs_size(), 4); }, [&] { return float_tensor(operand(0), "input 0"); },
+  return first_refusal({[&] { return float_tensor(operand(0), "input 0"); },
                         [&] { return float_tensor(operand(1), "the weights"); },
                         [&] { return float_tensor(operand(2), "the bias"); }, [&] { return activation(model, op.inputs(3)); },
                         [&] { return float_tensor(out, "output 0"); }, [&] {
@@ -130,7 +133,6 @@ Support supports_fully_connected(const Model& model, const v1::Operation& op) {
 }
 
 Support supports(const Model& model, const v1::Operation& op) {
-  if (op.outputs_size() != 1) return Support::no("ARITY", std::to_string(op.outputs_size()) + " outputs", "1");
   switch (op.type()) {
     case v1::OPERATION_TYPE_ADD: case v1::OPERATION_TYPE_MUL: return supports_pair(model, op);
     case v1::OPERATION_TYPE_RELU: return supports_relu(model, op);

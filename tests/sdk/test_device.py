@@ -34,10 +34,24 @@ KILLS = 4
 @pytest.mark.skipif(not VECTORS, reason="NNHAL_CONFORMANCE names no folder of vectors")
 @pytest.mark.parametrize("mode", ["sync", "burst", "reusable", "fenced"])
 def test_its_operations_compute_as_the_vectors_say(foreign: Endpoint, mode: str) -> None:
-    chosen = ["--filter", "^(add|mul|relu|fully_connected)", "--mode", mode, "--memory", "ashmem", "--memory", "mmap_fd"]
+    chosen = [
+        "--filter",
+        "^(add|mul|relu|fully_connected)",
+        "--mode",
+        mode,
+        "--memory",
+        "ashmem",
+        "--memory",
+        "mmap_fd",
+    ]
     done = nnhal("conformance", "--device", str(foreign.directory), *chosen, VECTORS)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " 72 passed, 0 failed, " in done.stdout, done.stdout
+
+
+def test_it_passes_the_kit(foreign: Endpoint) -> None:
+    done = nnhal("check", str(foreign.directory))
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_reason_is_given_for_what_it_does_not_take(foreign: Endpoint) -> None:
@@ -109,7 +123,10 @@ def test_no_run_is_lost_if_it_is_killed_under_load(bed: Testbed) -> None:
     try:
         for name in ["first", "second"] * (KILLS // 2):
             before = list(runs)
-            wait_until(lambda before=before: lost or min(np.subtract(runs, before)) > 5, "runs succeed")  # type: ignore[misc]
+            wait_until(
+                lambda before=before: bool(lost) or all(now > then + 5 for now, then in zip(runs, before, strict=True)),  # type: ignore[misc]
+                "runs succeed",
+            )
             killed = bed.pid(name)
             assert nnhal("kill", name, "--directory", str(bed.directory)).returncode == 0
             wait_until(lambda name=name, killed=killed: bed.pid(name) not in (0, killed), f"{name} is back")  # type: ignore[misc]

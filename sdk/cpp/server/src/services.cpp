@@ -64,8 +64,7 @@ std::vector<Support> support_of(const Device& device, const Model& model) {
   return answers;
 }
 
-void require_support(const Device& device, const Model& model) {
-  const std::vector<Support> answers = support_of(device, model);
+void require_support(const Device& device, const Model& model, const std::vector<Support>& answers) {
   for (std::size_t i = 0; i < answers.size(); i++) {
     if (answers[i].supported) continue;
     invalid_argument(described_operation(model.message(), static_cast<int>(i)), " is not supported by ",
@@ -189,6 +188,7 @@ class DeviceService final : public v1::DeviceService::Service {
                        grpc::ServerWriter<Response>& events) {
     std::shared_ptr<Session> session;
     std::shared_ptr<const Model> model;
+    std::vector<Support> support;
     const grpc::Status valid = answered("PrepareModel", [&] {
       session = session_of(device_, context);
       model = received_model(message, session->descriptors);
@@ -202,6 +202,7 @@ class DeviceService final : public v1::DeviceService::Service {
       validate_instant(deadline_of(config));
       if (!config.cache_token().empty() || cache_files > 0) validate_token(config.cache_token());
       validate_hints(config.compilation_hints(), config.extension_name_to_prefix());
+      support = support_of(device_, *model);  // which throws if an operation is none at all
     });
     if (!valid.ok()) return refused(valid, events);
     Response event;
@@ -209,7 +210,7 @@ class DeviceService final : public v1::DeviceService::Service {
     events.Write(event);
     std::int64_t handle = 0;
     const grpc::Status made = answered("PrepareModel", [&] {
-      require_support(device_, *model);
+      require_support(device_, *model, support);
       require_ahead(deadline_of(config));
       auto prepared =
           device_.driver.prepare(model, {config.preference(), config.priority(), deadline_of(config)});
@@ -490,7 +491,7 @@ class BackendService final : public v1::BackendService::Service {
                                 v1::OptimizeSubgraphResponse* response) override {
     return answered("OptimizeSubgraph", [&] {
       const auto model = received_model(request->model(), session_of(device_, *context)->descriptors);
-      require_support(device_, *model);
+      require_support(device_, *model, support_of(device_, *model));
       for (int i = 0; i < model->main().operations_size(); i++) response->add_untouched(i);
     });
   }

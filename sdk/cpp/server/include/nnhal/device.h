@@ -175,7 +175,8 @@ class Driver {
   virtual v1::Capabilities capabilities() const = 0;
   virtual std::vector<v1::Extension> extensions() const { return {}; }
 
-  // One answer for each operation of the main subgraph.
+  // One answer for each operation of the main subgraph. Throws Failure, INVALID_ARGUMENT, for an operation that contradicts itself,
+  // as one without an input that it must have: the model is invalid then, and not just more than the device can do.
   virtual std::vector<Support> supported(const Model& model) const = 0;
   // Compiles a model of which every operation is supported. The model lives as long as the driver keeps it.
   virtual std::unique_ptr<Prepared> prepare(std::shared_ptr<const Model> model, const Preparation& preparation) = 0;
