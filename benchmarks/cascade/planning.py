@@ -122,7 +122,7 @@ def process_cost(command: Sequence[str]) -> ProcessCost:
 
 
 def interleaved(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, ProcessCost]:
-    """Return the medians of commands of which each runs once a round. A round before them warms the page cache."""
+    """Run each command once a round and return its medians. A round before these warms the page cache."""
     costs: dict[str, list[ProcessCost]] = {name: [] for name in commands}
     for number in range(rounds + 1):
         for name, command in commands.items():

@@ -40,7 +40,7 @@ def model_name(number: int) -> str:
 
 @contextmanager
 def idle_sessions(testbed: RunningTestbed, count: int) -> Iterator[None]:
-    """Keep sessions open: half of them with the framework, some of which own memory, the others with the devices."""
+    """Keep sessions open: half of them with the framework, where some own memory, the others with the devices."""
     words = [sys.executable, "-m", "benchmarks.dashboard.idle_client", str(testbed.directory), str(count)]
     with subprocess.Popen([*words, *testbed.devices], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None and client.stdin is not None

@@ -19,7 +19,7 @@ class ModelKind:
     name: str
     """What they are."""
     service_seconds: tuple[float, ...]
-    """How long a device worker is taken by a request: measured ones, of which each simulated request draws one."""
+    """Measured times that a request takes a device worker. Each simulated request draws one of them."""
     load_seconds: tuple[float, ...]
     """How long it takes to unload one such model and to load another: measured ones, to draw from."""
     memory_bytes: int
@@ -46,7 +46,7 @@ class HostFigures:
     workers: int
     """Requests that the devices of a host execute at a time."""
     fronts: int = 1
-    """Front workers of a host, each of which serves one request at a time."""
+    """Front workers of a host. Each serves one request at a time."""
     memory_bytes: int = 1 << 62
     """Memory of a host for loaded models."""
     most_requests: int = 1024

@@ -55,7 +55,7 @@ def zipf_shares(models: int, exponent: float) -> NDArray[np.float64]:
 def made_trace(
     rate: float, count: int, shares: NDArray[np.float64], generator: np.random.Generator, bursts: Bursts | None = None
 ) -> RequestTrace:
-    """Return ``count`` requests, ``rate`` a second on average, of which each model gets its share at random."""
+    """Return ``count`` requests, ``rate`` a second on average. Each is for a model at random, by the models' shares."""
     arrivals = np.cumsum(generator.exponential(1.0, count))  # of a process with one arrival per unit of intensity
     instants = arrivals / rate if bursts is None else _modulated(arrivals, rate, bursts, generator)
     models = np.searchsorted(np.cumsum(shares)[:-1], generator.random(count), side="right")

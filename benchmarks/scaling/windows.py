@@ -99,7 +99,7 @@ def overhead_table(results: Sequence[WayResult]) -> Table:
 
 
 def throughput_table(results: Sequence[WayResult]) -> Table:
-    """Return a table of rates, of which one host's are the measure."""
+    """Return a table of rates, also as multiples of one host's."""
     table = Table("model", "way", "at a time", title="Two hosts whose devices are the limit: medians of the windows")
     for name in ("answers/s", "of one host's", "p50", "p99"):
         table.add_column(name, justify="right")

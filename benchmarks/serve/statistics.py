@@ -24,7 +24,7 @@ class Statistics:
     """The server's counts and times since the model was loaded."""
 
     inferences: int
-    """Inferences, of which a batch has several."""
+    """Inferences. A batch has several."""
     executions: int
     """Executions of the model."""
     requests: int

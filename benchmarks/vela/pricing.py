@@ -19,7 +19,7 @@ from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_cascade.schedule.walk import walk
 
 _Copies = list[tuple[int, Interval]]
-"""Parts, and channels of which the constants are copied."""
+"""Parts, and the channels whose constants are copied."""
 
 
 class _PlanCopies(NamedTuple):

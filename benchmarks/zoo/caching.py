@@ -1,8 +1,8 @@
 """``python -m benchmarks.zoo.caching``: what a compilation cache costs and gains a cpu_acc process.
 
 Processor time of the process for three preparations of each model, by turns: without a cache, to fill one, and with it.
-As in a framework, each is in a session that has asked about the model before, and a model of which the device keeps
-nothing is prepared again.
+As in a framework, each is in a session that has asked about the model before, and a model that the device keeps
+nothing of is prepared again.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ _VALUES: dict[str, dict[str, int]] = {
 }
 """Values of inputs that are settings."""
 _MOST = 8
-"""Random integers are below it: they are indices into tables, most of which are larger."""
+"""Random integers are below it: they are indices into tables, and most tables are larger."""
 
 
 def dimensions_of(file: str, name: str, declared: tuple[int, ...]) -> tuple[int, ...]:

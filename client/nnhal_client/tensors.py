@@ -33,7 +33,7 @@ def tensor_from_wire(message: wire.TensorInfo) -> Tensor:
 
 
 class Shaped(Protocol):
-    """A tensor with dimensions, some of which may be unknown."""
+    """A tensor with dimensions. Some of them may be unknown."""
 
     @property
     def name(self) -> str:

@@ -58,7 +58,7 @@ class CompilationChoices:
 def compile_model(
     parts: PartitionedHalModel, choices: CompilationChoices, check: Callable[[], None] = lambda: None
 ) -> CompiledModel:
-    """Compile a model of which every operation is taken. ``check`` is called after each subgraph, and may raise.
+    """Compile a model whose operations are all taken. ``check`` is called after each subgraph, and may raise.
 
     Raises MisfitOfTilesError if a subgraph does not fit, GENERAL_FAILURE if the partition leaves something to the host.
     """

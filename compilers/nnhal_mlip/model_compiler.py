@@ -35,7 +35,7 @@ class ModelCompiler:
     def compile(
         self, model: ResolvedModel, tiles: int | None = None, check: Callable[[], None] = lambda: None
     ) -> MadeModel:
-        """Compile a model of which every operation is supported, for so many tiles instead of the options'.
+        """Compile a model whose operations are all supported, for so many tiles instead of the options'.
 
         ``check`` is called after each subgraph, and may raise. Raises MisfitOfTilesError if it does not fit.
         """

@@ -32,7 +32,7 @@ class MlipOptions:
 
 
 def read_options(given: Mapping[str, str]) -> MlipOptions:
-    """Read options, of which all are known. Raises ValueError that says which one is wrong."""
+    """Read options whose names are all known. Raises ValueError that says which one is wrong."""
     return MlipOptions(
         _profile(given.get(PROFILE, DEFAULT_PROFILE)),
         _one_of(_TILES, TILES, given.get(TILES, "8")),

@@ -141,7 +141,7 @@ class Backend:
     transfer_costs: TransferCosts = field(default_factory=TransferCosts)
 
     optimize: Callable[[ResolvedModel], OptimizationViews] = untouched
-    """Optimises a model of which every operation is supported."""
+    """Optimises a model whose operations are all supported."""
 
     tensor_handles: tuple[TensorHandleFactory, ...] = ()
     """The preferred first. By default there is one, made of the device's memory rules."""
@@ -169,8 +169,8 @@ class Backend:
     """Memory of the device itself, for buffers of memory domains; None if that of the host will do."""
 
     source_extension: str = ""
-    """The extension of which it prefers one operation to a whole step, if a front end has made the step's operations
-    from that extension's language; empty if there is none."""
+    """An extension whose one operation it prefers to a whole step, if a front end has made the step's operations from
+    that extension's language; empty if there is none."""
 
 
 def tensor_handles_of(name: str, backend: Backend, rules: MemoryRules) -> tuple[TensorHandleFactory, ...]:

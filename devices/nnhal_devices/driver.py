@@ -285,7 +285,7 @@ class Driver(Protocol):
         ...
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
-        """Compile a model of which every operation is supported. Raises HalError."""
+        """Compile a model whose operations are all supported. Raises HalError."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 ``drivers`` has name, version and, if a driver cannot be created, the problem; ``searched`` the directories of backend
 files; ``refused`` the files and directories that were not used, and why. With ``--names`` it is a list of the names of
-all drivers, of which none is created.
+all drivers; none of them is created.
 """
 
 from __future__ import annotations

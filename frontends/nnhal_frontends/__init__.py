@@ -1,4 +1,4 @@
-"""Import users' models as HAL models: a package for each format, each of which makes an ImportedModel."""
+"""Import users' models as HAL models: a package for each format. Each makes an ImportedModel."""
 
 from __future__ import annotations
 

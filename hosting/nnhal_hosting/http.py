@@ -1,7 +1,7 @@
 """How many HTTP connections there may be, how long the server waits for a client, and how long heads may be.
 
 uvicorn itself closes connections that are idle after a response, and waits for ever in all other cases. A connection
-here stands between the transport and uvicorn's protocol, of which it uses nothing but the methods of asyncio.Protocol.
+here stands between the transport and uvicorn's protocol, and calls only the methods of asyncio.Protocol.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ _turns = _Turns()
 
 
 def in_turns(items: Iterable[T]) -> Iterator[T]:
-    """Yield the items, each of which is computed while no other thread computes such items, with a pause after each.
+    """Yield the items, with a pause after each. No other thread computes such items while one is computed.
 
     For long work that keeps the interpreter's lock: however many threads do it, a thread that serves competes with only
     one of them. An item should take no more than a millisecond.

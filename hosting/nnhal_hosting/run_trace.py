@@ -72,7 +72,7 @@ def _copy_name(copy: Copy) -> str:
 
 
 def _amount(count: float) -> str:
-    """Bytes in the largest decimal unit of which there is at least one."""
+    """Return bytes in the largest decimal unit in which they are 1 or more."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

@@ -1,8 +1,9 @@
 """A report as data: lines, figures, tables and pictures, which are printed in a terminal or written as a page.
 
-A command lists the parts of its report. ``show_parts(parts, console)`` prints them, and ``report_page(title, sections,
-sheet)`` makes one HTML document of them: no script, and nothing that is loaded from elsewhere. A part that only one of
-them has is given to that one. A table is its rows and its columns, which say how a cell is made of a row, for both.
+A command lists the parts of its report. ``terminal.show_parts(parts, console)`` prints them, and
+``report_page(title, sections, sheet)`` makes one HTML document of them: no script, and nothing that is loaded from
+elsewhere. A part that only one of the two can show is given to that one alone. A table is its rows and its columns,
+which say for both how a cell is made of a row.
 """
 
 from __future__ import annotations
@@ -10,19 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
-
-from rich.console import Console
-from rich.table import Column as TerminalColumn
-from rich.table import Table as TerminalTable
 
 from nnhal_pages.document import Figure, document, figure_list, scrolling, style
 from nnhal_pages.svg import Drawing, drawing_style
-from nnhal_pages.tables import short_name, stacking_table
-from nnhal_pages.terminal import Footnotes, Name, show_table
-from nnhal_pages.text import escaped
+from nnhal_pages.text import escaped, shortened, visible
 
 Row = TypeVar("Row")
+
+
+_NAME_WIDTH = 44
+"""Characters of a name that a page shows; its title has all."""
+
+
+class Name(NamedTuple):
+    """The name of a node or a value. What is too narrow for it shortens it in the middle."""
+
+    name: str
 
 
 class Mark(NamedTuple):
@@ -32,9 +38,19 @@ class Mark(NamedTuple):
     title: str = ""
     """What is shown beside the pointer."""
     strong: bool = False
+    address: str = ""
+    """Where the text leads to, if it is a link."""
 
 
-Cell: TypeAlias = str | Name | Mark | tuple[str, Name]
+class Markup(NamedTuple):
+    """HTML that no other part or cell has."""
+
+    html: str
+    text: str = ""
+    """What a terminal prints in a cell in its place."""
+
+
+Cell: TypeAlias = str | Name | Mark | Markup | tuple[str | Mark, Name]
 """A name is shortened if it is too long, in a pair behind a text."""
 
 
@@ -59,6 +75,20 @@ class Column(Generic[Row]):
     only: Medium | None = None
     page_header: str = ""
     """The header on a page, if it is another one."""
+    kind: str = ""
+    """The class of its cells on a page."""
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows of a table that belong together."""
+
+    title: str
+    """What they have in common."""
+    count: int
+    """How many they are."""
+    identifier: str = ""
+    """Their id on a page, if something leads to them."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +103,27 @@ class ReportTable(Generic[Row]):
     """Its class on a page."""
     caption: str = ""
     """On a page."""
-    groups: Sequence[tuple[str, int]] = ()
-    """What rows that belong together have in common, and how many they are; a terminal draws a line between them."""
+    groups: Sequence[RowGroup] = ()
+    """All rows in their order, or none; a terminal draws a line between two groups."""
 
     def shown_on(self, medium: Medium) -> list[Column[Row]]:
         """Return the columns that a terminal or a page has."""
         return [column for column in self.columns if column.only in (None, medium)]
+
+
+class Footnotes:
+    """Sentences that rows of a table share: a row has the number, the sentence is printed once below the table."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, sentence: str) -> str:
+        """Return the number of a sentence, which is a new one for a new sentence."""
+        return str(self._numbers.setdefault(sentence, len(self._numbers) + 1))
+
+    def lines(self) -> list[str]:
+        """Return the sentences with their numbers."""
+        return [f"{number}: {sentence}" for sentence, number in self._numbers.items()]
 
 
 class FigureCards(NamedTuple):
@@ -95,34 +140,22 @@ class Picture(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """Parts that a page shows when somebody asks for them."""
+    """Parts that a page shows when somebody asks for them, or follows a link to them."""
 
-    summary: str
+    summary: Cell
     parts: Sequence[PagePart]
-
-
-class Markup(NamedTuple):
-    """HTML that no other part has."""
-
-    html: str
+    more: str = ""
+    """What the summary says after the name."""
+    identifier: str = ""
+    """Their id, if something leads to them."""
+    kind: str = ""
+    """Their class, if something leads to them."""
 
 
 TerminalPart: TypeAlias = str | Footnotes | ReportTable[Any]
 """A line, the footnotes of the tables before it, or a table."""
 PagePart: TypeAlias = str | FigureCards | Picture | ReportTable[Any] | Folded | Markup
 """A text is a note."""
-
-
-def show_parts(parts: Iterable[TerminalPart], console: Console) -> None:
-    """Print the parts of a report, in their order."""
-    for part in parts:
-        match part:
-            case str():
-                console.print(part, markup=False)
-            case Footnotes():
-                part.show(console)
-            case ReportTable():
-                show_table(_terminal_table(part), console)
 
 
 def report_page(title: str, sections: Iterable[tuple[str, Sequence[PagePart]]], sheet: str) -> str:
@@ -142,57 +175,79 @@ def part_html(part: PagePart) -> str:
             return figure_list(cards)
         case Picture(name, drawing):
             return scrolling(name, drawing.embedded())
-        case Folded(summary, parts):
-            return f"<details><summary>{escaped(summary)}</summary>{''.join(map(part_html, parts))}</details>"
-        case Markup(html):
-            return html
+        case Folded():
+            return _folded(part)
+        case Markup():
+            return part.html
         case _:
             return _page_table(part)
 
 
-def _terminal_table(given: ReportTable[Row]) -> TerminalTable:
-    columns = given.shown_on(Medium.TERMINAL)
-    heads = (
-        TerminalColumn(each.header, no_wrap=not each.wraps, justify="right" if each.number else "left")
-        for each in columns
-    )
-    table = TerminalTable(*heads, title=given.title)
-    ends, end = set(), 0
-    for _, count in given.groups:
-        end += count
-        ends.add(end)
-    for number, row in enumerate(given.rows, 1):
-        table.add_row(*(_printed(each.cell(row)) for each in columns), end_section=number in ends)
-    return table
-
-
-def _printed(cell: Cell) -> str | Name:
-    match cell:
-        case Mark():
-            return cell.text
-        case tuple():
-            raise TypeError(f"{cell[0]} and a name in one cell, expected a column for each in a terminal")
-        case _:
-            return cell
+def _folded(part: Folded) -> str:
+    content = "".join(map(part_html, part.parts))
+    if part.identifier:
+        content = f"<div class='place {part.kind}' id='{part.identifier}'>{content}</div>"
+    return f"<details><summary>{_written(part.summary)}{escaped(part.more)}</summary>{content}</details>"
 
 
 def _page_table(given: ReportTable[Row]) -> str:
+    """Return a table whose rows become blocks on a narrow screen, with the header's words before each cell.
+
+    Its elements have roles: without them, what is displayed as blocks is no table to a screen reader.
+    """
     columns = given.shown_on(Medium.PAGE)
-    header = [escaped(each.page_header or each.header[:1].upper() + each.header[1:]) for each in columns]
-    rows = [[_written(each.cell(row)) for each in columns] for row in given.rows]
-    numbers = {place for place, each in enumerate(columns) if each.number and place}
-    groups = [(escaped(title), count) for title, count in given.groups]
-    return stacking_table(given.kind, escaped(given.caption), header, rows, numbers, groups)
+    heads = [escaped(each.page_header or each.header[:1].upper() + each.header[1:]) for each in columns]
+    looks = ["", *(_class("number" if each.number else each.kind) for each in columns[1:])]
+    header = "".join(
+        f"<th role='columnheader' scope='col'{_class('number') if each.number and place else ''}>{head}</th>"
+        for place, (head, each) in enumerate(zip(heads, columns, strict=True))
+    )
+    remaining, bodies = iter(given.rows), []
+    for group in given.groups or (RowGroup("", len(given.rows)),):
+        title = (
+            f"<tr role='row' class='group'><th role='rowheader' colspan='{len(heads)}' scope='rowgroup'>"
+            f"{escaped(group.title)}</th></tr>"
+            if given.groups
+            else ""
+        )
+        rows = "".join(_page_row(columns, heads, looks, row) for row in islice(remaining, group.count))
+        identifier = f" id='{escaped(group.identifier)}'" if group.identifier else ""
+        bodies.append(f"<tbody role='rowgroup'{identifier}>{title}{rows}</tbody>")
+    return (
+        f"<table role='table' class='stacking {given.kind} labelled'><caption>{escaped(given.caption)}</caption>"
+        f"<thead role='rowgroup'><tr role='row'>{header}</tr></thead>{''.join(bodies)}</table>"
+    )
+
+
+def _page_row(columns: Sequence[Column[Row]], heads: Sequence[str], looks: Sequence[str], row: Row) -> str:
+    first, *cells = (_written(column.cell(row)) for column in columns)
+    rest = "".join(
+        f"<td role='cell'{look} data-label='{head}'><div>{cell}</div></td>"
+        for cell, head, look in zip(cells, heads[1:], looks[1:], strict=True)
+    )
+    return f"<tr role='row'><th role='rowheader' scope='row'>{first}</th>{rest}</tr>"
+
+
+def _class(name: str) -> str:
+    return f" class='{name}'" if name else ""
 
 
 def _written(cell: Cell) -> str:
     match cell:
         case Name():
             return short_name(cell.name)
-        case Mark(text, title, strong):
+        case Markup():
+            return cell.html
+        case Mark(text, title, strong, address):
             marked = f"<strong>{escaped(text)}</strong>" if strong and text else escaped(text)
+            marked = f"<a href='{escaped(address)}'>{marked}</a>" if address else marked
             return f"<span title='{escaped(title)}'>{marked}</span>" if title else marked
         case (text, name):
-            return f"{escaped(text)} {short_name(name.name)}"
+            return f"{_written(text)} {short_name(name.name)}"
         case _:
             return escaped(cell)
+
+
+def short_name(name: str) -> str:
+    """Return a name's element on a page, shortened in the middle, with the whole name as title."""
+    return f"<span class='name' title='{escaped(name)}'>{escaped(shortened(visible(name), _NAME_WIDTH))}</span>"

@@ -1,14 +1,17 @@
-"""How commands print tables: fitted to a terminal, or as wide as their content if there is none."""
+"""How commands print reports and tables: fitted to a terminal, or as wide as their content if there is none."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
+from rich.table import Column as TableColumn
 from rich.table import Table
 from rich.text import Text
 
+from nnhal_pages.report import Cell, Footnotes, Mark, Markup, Medium, Name, ReportTable, Row, TerminalPart
 from nnhal_pages.text import shortened
 
 _UNBOUNDED = 1 << 16
@@ -32,8 +35,8 @@ def show_table(table: Table, console: Console) -> None:
         console.print(caption, style="table.caption")
 
 
-class Name:
-    """A cell with the name of a node or a value. A column that is too narrow for it shortens it in the middle."""
+class FittingName:
+    """A cell with a name, which a column that is too narrow for it shortens in the middle."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -45,17 +48,41 @@ class Name:
         return Measurement(min(len(self.name), _LEAST_NAME), len(self.name)).with_maximum(options.max_width)
 
 
-class Footnotes:
-    """Sentences that rows of a table share: a row has the number, the sentence is printed once below the table."""
+def show_parts(parts: Iterable[TerminalPart], console: Console) -> None:
+    """Print the parts of a report, in their order."""
+    for part in parts:
+        match part:
+            case str():
+                console.print(part, markup=False)
+            case Footnotes():
+                for line in part.lines():
+                    console.print(Text(line))
+            case ReportTable():
+                show_table(_terminal_table(part), console)
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
 
-    def number(self, sentence: str) -> str:
-        """The number of a sentence, which is a new one for a new sentence."""
-        return str(self._numbers.setdefault(sentence, len(self._numbers) + 1))
+def _terminal_table(given: ReportTable[Row]) -> Table:
+    columns = given.shown_on(Medium.TERMINAL)
+    heads = (
+        TableColumn(each.header, no_wrap=not each.wraps, justify="right" if each.number else "left") for each in columns
+    )
+    table = Table(*heads, title=given.title)
+    ends, end = set(), 0
+    for group in given.groups:
+        end += group.count
+        ends.add(end)
+    for number, row in enumerate(given.rows, 1):
+        table.add_row(*(_printed(each.cell(row)) for each in columns), end_section=number in ends)
+    return table
 
-    def show(self, console: Console) -> None:
-        """Print the sentences with their numbers."""
-        for sentence, number in self._numbers.items():
-            console.print(Text(f"{number}: {sentence}"))
+
+def _printed(cell: Cell) -> Text | FittingName:
+    match cell:
+        case Name(name):
+            return FittingName(name)
+        case Mark() | Markup():
+            return Text(cell.text)
+        case tuple():
+            raise TypeError(f"{_printed(cell[0])} and a name in one cell, expected a column for each in a terminal")
+        case _:
+            return Text(cell)

@@ -12,8 +12,13 @@ def duration(nanoseconds: float) -> str:
     return f"{nanoseconds / 1e6:.2f} ms" if nanoseconds >= 1e6 else f"{nanoseconds / 1e3:.1f} µs"
 
 
+def modelled(nanoseconds: float) -> str:
+    """Return a modelled time; a negative number stands for an unknown one."""
+    return duration(nanoseconds) if nanoseconds >= 0 else "unknown"
+
+
 def size(count: float) -> str:
-    """Bytes in the largest binary unit of which there is at least one."""
+    """Return bytes in the largest binary unit in which they are 1 or more."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.4g} {unit}"

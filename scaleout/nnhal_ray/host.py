@@ -14,10 +14,10 @@ from nnhal.errors import NnhalError
 from nnhal_ray.changes import Change, HostReply, change_of, has_succeeded, newest
 from nnhal_ray.fan_out import FanOut
 from nnhal_ray.forwarding import Forwarder
-from nnhal_ray.front import ProtocolFront
 from nnhal_ray.http_forwarding import HttpForwarder
 from nnhal_ray.http_inference import HttpInferences
 from nnhal_ray.inference import HostInferences
+from nnhal_ray.ingress import ProtocolIngress
 from nnhal_ray.messages import HttpCall, HttpReply, ProtocolCall, ProtocolReply
 from nnhal_ray.metrics import merged
 from nnhal_ray.native_models import NativeModels
@@ -36,7 +36,7 @@ class UnhealthyHostError(NnhalError):
     """The host's nnhal has ended, or does not say that it is ready. Ray Serve replaces the replica."""
 
 
-class HostReplica(ProtocolFront):
+class HostReplica(ProtocolIngress):
     """One host. It starts its nnhal, and ends it."""
 
     def __init__(self, options: ScaleOutOptions) -> None:

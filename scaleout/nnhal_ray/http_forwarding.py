@@ -21,7 +21,7 @@ _METRICS = "/metrics"
 
 
 class HttpForwarder(AsyncClosing):
-    """A client of the framework's fronts, for one event loop."""
+    """A client of the framework's V2 servers, for one event loop."""
 
     def __init__(self, testbed: HostTestbed) -> None:
         self._testbed = testbed

@@ -14,7 +14,7 @@ from ray.serve.handle import DeploymentHandle
 
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_ray.fan_out import FanOut
-from nnhal_ray.front import ProtocolFront
+from nnhal_ray.ingress import ProtocolIngress
 from nnhal_ray.messages import HttpCall, HttpReply, ProtocolCall, ProtocolReply
 from nnhal_ray.model_names import model_of
 from nnhal_ray.options import ScaleOutOptions
@@ -30,7 +30,7 @@ _TOO_LONG = "a message is longer than hosts take; raise RAY_SERVE_REPLICA_GRPC_M
 _FULL = ProtocolReply(code=grpc.StatusCode.RESOURCE_EXHAUSTED, details="all hosts have as many requests as they take")
 
 
-class ModelRouter(ProtocolFront):
+class ModelRouter(ProtocolIngress):
     """The ingress if each host holds some of the models."""
 
     def __init__(self, options: ScaleOutOptions, hosts: DeploymentHandle[Any]) -> None:

@@ -52,7 +52,7 @@ class HostTestbed(Closing):
         return self._child.process.poll() is not None
 
     def addresses(self) -> dict[str, str]:
-        """The addresses of the framework's fronts by protocol, which change when it is started again.
+        """The addresses of the framework's V2 servers by protocol, which change when it is started again.
 
         Raises NnhalError if the framework cannot be asked.
         """

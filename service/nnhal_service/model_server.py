@@ -113,21 +113,21 @@ class ModelServer:
         fleet: Fleet,
         settings: ServiceSettings,
         clients: NativeClients = NO_NATIVE_CLIENTS,
-        records: ServingMonitor | None = None,
+        monitor: ServingMonitor | None = None,
         passed: Mapping[str, socket.socket] = NO_SOCKETS,
         rates: ClientRates | None = None,
         end_process: Callable[[], None] = lambda: None,
     ) -> None:
         """``directory`` is that of the endpoint, where gRPC is served at a socket too. ``clients`` are those of the
-        native service, for metrics. ``records`` are what is kept of runs for operators. ``passed`` are listening
-        sockets from a service manager for the fronts ``http`` and ``metrics``, in place of their hosts and ports.
+        native service, for metrics. ``monitor`` keeps what operators may ask about runs. ``passed`` are listening
+        sockets from a service manager for the servers ``http`` and ``metrics``, in place of their hosts and ports.
         ``rates`` are how often clients may call, native ones among them; None for any rate. ``end_process`` is
-        called when a server of a front has ended by itself; the process is then to be started again.
+        called when a server of a server has ended by itself; the process is then to be started again.
 
         Raises ValueError or ServingError if settings contradict one another or are not safe, OSError if an address or a
         file cannot be used.
         """
-        self._records = records or ServingMonitor()
+        self._monitor = monitor or ServingMonitor()
         self._settings = settings
         check_passed(settings, passed)
         self._passed = passed
@@ -144,9 +144,9 @@ class ModelServer:
         self._loop.on_server_end = self._fail
         self._budget.large_ended = FreedMemory(self._loop).note_end
         self._end_process = end_process
-        self._fronts: list[AbstractContextManager[object]] = []
+        self._servers: list[AbstractContextManager[object]] = []
         # Those of passed sockets serve only while models do; before and after that, clients wait.
-        self._last_fronts: list[AbstractContextManager[object]] = []
+        self._last_servers: list[AbstractContextManager[object]] = []
         self._grpc: GrpcServer | None = None
         self._workers: FrontWorkers | None = None
         self.addresses: dict[str, str] = {}
@@ -155,7 +155,7 @@ class ModelServer:
         self.opener = Opener(fleet, self._serve, settings.cache_directory, settings.import_limits, self._substitutes)
         options = repository_options(settings)
         self.repository: Repository[ServedModel] = Repository(options, self.opener.open, self._changed)
-        self._model_notes = ModelNotes(self.repository, self._records.note)
+        self._model_notes = ModelNotes(self.repository, self._monitor.note)
         with ExitStack() as undo:
             undo.enter_context(self._loop)
             self._observe(fleet, clients, undo)
@@ -165,13 +165,13 @@ class ModelServer:
     def __enter__(self) -> ModelServer:
         with ExitStack() as undo:
             undo.push(self._undo)
-            for front in self._fronts:
-                undo.enter_context(front)
+            for server in self._servers:
+                undo.enter_context(server)
             undo.callback(self.repository.close)
             undo.callback(self._substitutes.close)
             self.repository.start()
-            for front in self._last_fronts:
-                undo.enter_context(front)
+            for server in self._last_servers:
+                undo.enter_context(server)
             if self._workers is not None:
                 self._workers.wait_until_ready()
             self._changed()
@@ -204,7 +204,7 @@ class ModelServer:
         """Refuse new requests, while those in flight end, and be not ready; or take requests again."""
         self._drains = drain
         self.served.drain(drain)
-        for model in self._records.models.all():
+        for model in self._monitor.models.all():
             model.drain(drain)
         if self._workers is not None:
             self._workers.drain(drain)
@@ -260,7 +260,7 @@ class ModelServer:
         self._require_ports(grpc, None if inherited is not None else http)
         if settings.front_workers > 1:
             self._workers = self._front_workers(backends, grpc, http, undo)
-            self._fronts.append(self._workers)
+            self._servers.append(self._workers)
             if grpc is not None:
                 self._grpc = grpc_server(settings, backends, [unix], directory)
         else:
@@ -268,13 +268,13 @@ class ModelServer:
                 self._grpc = grpc_server(settings, backends, [grpc.address, unix], directory)
                 self.addresses["grpc"] = self._grpc.addresses[0]
             if http is not None:
-                front = http_server(settings, backends, http, inherited=inherited)
-                (self._fronts if inherited is None else self._last_fronts).append(front)
-                self.addresses["http"] = front.listener.address
+                over_http = http_server(settings, backends, http, inherited=inherited)
+                (self._servers if inherited is None else self._last_servers).append(over_http)
+                self.addresses["http"] = over_http.listener.address
         if self._grpc is not None:
-            self._fronts.append(self._grpc)
+            self._servers.append(self._grpc)
         if settings.allow_metrics:
-            self._fronts.append(self._metrics_server())
+            self._servers.append(self._metrics_server())
 
     def _front_workers(
         self, backends: ServerBackends, grpc: TcpListener | None, http: TcpListener | None, undo: ExitStack
@@ -296,7 +296,7 @@ class ModelServer:
                 self.log_settings.update({}),
                 self._tracer.rules,
                 self._numbers.memory,
-                self._records.recordings.recorded,
+                self._monitor.recordings.recorded,
                 self._drains,
                 column,
                 settings.front_workers,
@@ -319,11 +319,11 @@ class ModelServer:
             self._metrics.requests,
             self._tracer,
             asked,
-            self._records,
+            self._monitor,
             self._instance_memory,
         )
         self._budget.tell_others = workers.reclaim
-        recordings = self._records.recordings
+        recordings = self._monitor.recordings
         recordings.changed = lambda: workers.record(recordings.recorded)
         return workers
 
@@ -347,9 +347,9 @@ class ModelServer:
             guard = self._guard.of_users(users_of(settings, bound))
             return GuardMiddleware(metrics_app(self._metrics), guard, hosts_of(settings, listener))
 
-        front = HttpServer(listener, app, self._loop, self._tls, connection_limits(settings), inherited=inherited)
-        self.addresses["metrics"] = front.listener.address
-        return front
+        server = HttpServer(listener, app, self._loop, self._tls, connection_limits(settings), inherited=inherited)
+        self.addresses["metrics"] = server.listener.address
+        return server
 
     def _listener_watch(self) -> ListenerWatch:
         """Each server of this process is asked whether it answers. That of gRPC has a socket without TLS too."""
@@ -388,7 +388,7 @@ class ModelServer:
             self._workers.log_changed(settings)
 
     def _serve(self, name: str, number: str, loaded: LoadedModel, config: ServingConfig) -> ServedModel:
-        records = self._records
+        monitor = self._monitor
         served = ServedModel(
             name,
             number,
@@ -396,10 +396,10 @@ class ModelServer:
             config,
             self._loop,
             self._observers,
-            [self._tracer, records.log],
-            register=records.models,
-            keeper=records.log,
+            [self._tracer, monitor.log],
+            register=monitor.models,
+            run_log=monitor.log,
             memory=self._instance_memory,
         )
-        loaded.on_replanned(partial(note_replanned, records.note, name))
+        loaded.on_replanned(partial(note_replanned, monitor.note, name))
         return served

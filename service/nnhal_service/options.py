@@ -1,4 +1,4 @@
-"""The options of the framework process. Those of the protocol's fronts have the names of Triton's."""
+"""The options of the framework process. Those of the V2 servers have the names of Triton's."""
 
 from __future__ import annotations
 

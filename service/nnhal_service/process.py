@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class FrameworkProcess:
-    """The native service and, with a model repository, the protocol's fronts. Use it as a context.
+    """The native service and, with a model repository, the V2 servers. Use it as a context.
 
-    ``addresses`` are those of the fronts, by protocol.
+    ``addresses`` are those of the V2 servers, by protocol.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class FrameworkProcess:
         sessions = _sessions(settings, rates, intake)
         limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
         events = FrameworkEvents()
-        records = ServingMonitor(events.note)
+        monitor = ServingMonitor(events.note)
         if passed and not settings.model_repository:
             raise ValueError(f"sockets are passed for {', '.join(passed)}, which needs --model-repository")
         limit_run_memory(settings.value_bytes)
@@ -61,7 +61,7 @@ class FrameworkProcess:
         self._model_server: ModelServer | None = None
         if settings.model_repository:
             self._model_server = _made_model_server(
-                endpoint, fleet, settings, sessions, records, passed, rates, oversight.give_up
+                endpoint, fleet, settings, sessions, monitor, passed, rates, oversight.give_up
             )
         self._native = ServerProcess(
             endpoint,
@@ -78,7 +78,7 @@ class FrameworkProcess:
             sessions,
             settings.cache_directory,
             models,
-            runs=records.client_models,
+            runs=monitor.client_models,
             note=events.note,
             load_bytes=settings.load_bytes,
             import_limits=settings.import_limits,
@@ -86,7 +86,7 @@ class FrameworkProcess:
         framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self._native.rpc)
         set_level = self._model_server.log_settings.set_level if self._model_server else None
         serve_framework_operators(
-            self._native, oversight, fleet, sessions, intake, records, events, self._model_server, set_level
+            self._native, oversight, fleet, sessions, intake, monitor, events, self._model_server, set_level
         )
         names = [service.full_name for service in framework_pb2.DESCRIPTOR.services_by_name.values()]
         self._native.reflect([*names, *OPERATOR_SERVICES])
@@ -125,7 +125,7 @@ def _made_model_server(
     fleet: Fleet,
     settings: ServiceSettings,
     sessions: NativeSessions,
-    records: ServingMonitor,
+    monitor: ServingMonitor,
     passed: Mapping[str, socket.socket],
     rates: ClientRates | None,
     end_process: Callable[[], None],
@@ -137,6 +137,6 @@ def _made_model_server(
     clients = NativeClients(
         lambda: len(sessions.all()),
         lambda: [model for session in sessions.all() for model in session.own_models],
-        records.client_models.usage,
+        monitor.client_models.usage,
     )
-    return ModelServer(endpoint.directory, fleet, settings, clients, records, passed, rates, end_process)
+    return ModelServer(endpoint.directory, fleet, settings, clients, monitor, passed, rates, end_process)

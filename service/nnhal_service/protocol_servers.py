@@ -33,7 +33,7 @@ _REFUSED_IN_WORDS = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class ServerBackends:
-    """What is behind the fronts, and what they share."""
+    """What is behind the V2 servers, and what they share."""
 
     server: ServerDescription
     repository: ModelRepository
@@ -63,7 +63,7 @@ def grpc_server(
     directory: Path,
     shares_ports: bool = False,
 ) -> GrpcServer:
-    """The front of gRPC at ``addresses``, whose ports other processes may share.
+    """Return the gRPC server at ``addresses``, whose ports other processes may share.
 
     ``directory`` is that of the framework's endpoint. Raises OSError if an address cannot be listened at.
     """
@@ -98,7 +98,7 @@ def http_server(
     connections: SharedNumber | None = None,
     inherited: socket.socket | None = None,
 ) -> HttpServer:
-    """The front of HTTP. ``connections`` are those that are open, if other processes listen at the port too.
+    """Return the HTTP server. ``connections`` are those that are open, if other processes listen at the port too.
     ``inherited`` is a socket that listens at the address already.
 
     Raises OSError if the address cannot be listened at.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nnhal_hosting.http import ConnectionLimits
 
 HTTP, METRICS = "http", "metrics"
-"""The fronts that can listen at sockets of a service manager; gRPC opens its own."""
+"""The servers that can listen at sockets of a service manager; the gRPC server opens its own."""
 NO_SOCKETS: Mapping[str, socket.socket] = MappingProxyType({})
 
 
@@ -48,7 +48,7 @@ def tls_of(settings: ServiceSettings) -> Tls | None:
 
 
 def guard_of(settings: ServiceSettings, rates: ClientRates | None) -> Guard:
-    """The guard of all fronts. Raises TokenFileError if the file of tokens is malformed."""
+    """Return the guard of all V2 servers. Raises TokenFileError if the file of tokens is malformed."""
     tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
     return Guard(tokens, rates)
 
@@ -60,7 +60,7 @@ def rates_of(settings: ServiceSettings) -> RateLimits | None:
 
 
 def check_passed(settings: ServiceSettings, passed: Mapping[str, socket.socket]) -> None:
-    """Raise ValueError if a socket that a service manager passes is not one that a front listens at."""
+    """Raise ValueError if a socket that a service manager passes is not one that a server listens at."""
     expected = [name for name, there in ((HTTP, settings.allow_http), (METRICS, settings.allow_metrics)) if there]
     for name, given in passed.items():
         if name not in expected:
@@ -80,7 +80,7 @@ def check_passed(settings: ServiceSettings, passed: Mapping[str, socket.socket])
 
 
 def listener_of(settings: ServiceSettings, host: str, port: int, passed: socket.socket | None = None) -> TcpListener:
-    """The address of a front: that of the ``passed`` socket, if there is one.
+    """Return the address of a server: that of the ``passed`` socket, if there is one.
 
     Raises ValueError if clients of other hosts could use it without a token.
     """
@@ -104,7 +104,7 @@ def users_of(settings: ServiceSettings, listener: TcpListener) -> LocalUsers | N
 
 def connection_limits(settings: ServiceSettings) -> ConnectionLimits:
     """The limits of each HTTP server."""
-    # Importing the HTTP front takes as long as the rest of the framework; without that front nothing needs it.
+    # Importing the HTTP server takes as long as the rest of the framework; without that server nothing needs it.
     from nnhal_hosting.http import ConnectionLimits
 
     return ConnectionLimits(

@@ -7,17 +7,19 @@ from nnhal_pages.report import (
     Column,
     FigureCards,
     Folded,
+    Footnotes,
     Mark,
     Markup,
     Medium,
+    Name,
     Picture,
     ReportTable,
+    RowGroup,
     part_html,
     report_page,
-    show_parts,
 )
 from nnhal_pages.svg import Drawing
-from nnhal_pages.terminal import Footnotes, Name
+from nnhal_pages.terminal import show_parts
 from tests.support.consoles import printed
 from tests.support.html import parsed
 
@@ -29,7 +31,9 @@ COLUMNS: list[Column[tuple[str, int]]] = [
     Column("state", lambda row: Mark("large" if row[1] > 1000 else "", "why", strong=True), only=Medium.PAGE),
 ]
 ROWS = [("weights", 12_345), ("bias", 7), (NASTY, 8)]
-TABLE = ReportTable("Values", COLUMNS, ROWS, "values", "What there is.", [("constants", 2), ("the rest", 1)])
+TABLE = ReportTable(
+    "Values", COLUMNS, ROWS, "values", "What there is.", [RowGroup("constants", 2), RowGroup("the rest", 1)]
+)
 
 
 def test_a_terminal_has_its_columns_and_a_line_after_each_group() -> None:
@@ -78,3 +82,22 @@ def test_a_text_and_a_name_are_two_columns_in_a_terminal() -> None:
     assert "3 <span class='name'" in part_html(table)
     with pytest.raises(TypeError, match="expected a column for each in a terminal"):
         printed(lambda console: show_parts([table], console))
+
+
+def test_a_cell_leads_to_the_folded_parts_and_the_rows_with_its_address() -> None:
+    columns = [Column[str]("layer", lambda row: (Mark(row, address=f"#layer-{row}"), Name("conv")))]
+    table = ReportTable("Layers", columns, ["3"], groups=[RowGroup("first", 1, "group-1")])
+    folded = Folded(("3:", Name("conv")), (NASTY,), ", equal", "layer-3", "good")
+    document = parsed(part_html(table) + part_html(folded))
+    assert [each.attributes["href"] for each in document.all("a")] == ["#layer-3"]
+    assert [each.attributes["id"] for each in document.all("tbody")] == ["group-1"]
+    (place,) = document.having("good")
+    assert (place.attributes["id"], place.text) == ("layer-3", NASTY)
+    assert [each.text for each in document.all("summary")] == ["3: conv, equal"]
+
+
+def test_a_cell_of_markup_has_its_text_in_a_terminal() -> None:
+    table = ReportTable("Devices", [Column[str]("device", lambda row: Markup(f"<b>{row}</b>", row))], ["cpu", "[red]x"])
+    assert "<b>cpu</b>" in part_html(table)
+    text = printed(lambda console: show_parts([table], console))
+    assert "│ cpu" in text and "[red]x" in text and "<b>" not in text

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 import nnhal_tools.cli
-from nnhal_pages.terminal import Footnotes, Name, output_console, show_table
+from nnhal_pages.report import Footnotes
+from nnhal_pages.terminal import FittingName, output_console, show_parts, show_table
 
 NAME = "CONV_2D_63:model/conv2d_35/[BiasAdd]"
 
@@ -32,14 +33,14 @@ def test_every_command_prints_tables_in_the_same_way() -> None:
 
 def test_a_name_is_whole_if_there_is_room_and_is_no_markup() -> None:
     table = Table("node")
-    table.add_row(Name(NAME))
+    table.add_row(FittingName(NAME))
     assert any(f" {NAME} " in line for line in printed(200, table))
 
 
 def test_a_name_gives_way_to_the_other_columns() -> None:
     table = Table("node")
     table.add_column("device", no_wrap=True)
-    table.add_row(Name(NAME), "a_device_with_a_name")
+    table.add_row(FittingName(NAME), "a_device_with_a_name")
     lines = printed(40, table)
     assert {len(line) for line in lines} == {40}
     (row,) = [line for line in lines if "a_device_with_a_name" in line]
@@ -60,5 +61,5 @@ def test_without_a_terminal_nothing_is_wrapped(capsys: pytest.CaptureFixture[str
 def test_equal_sentences_share_a_footnote(capsys: pytest.CaptureFixture[str]) -> None:
     notes = Footnotes()
     assert [notes.number(text) for text in ("first", "[second]", "first")] == ["1", "2", "1"]
-    notes.show(output_console())
+    show_parts([notes], output_console())
     assert capsys.readouterr().out.splitlines() == ["1: first", "2: [second]"]

@@ -54,9 +54,9 @@ def test_every_way_of_execution_is_recorded_with_its_values(device: Endpoint, tm
     with recording(device, tmp_path / "a.nnrec") as recorded, execution_in(way, device) as execute:
         execute()
         execute()
-    executions = [one for one in recorded.records(METHODS_OF_WAYS[way]) if one.event.WhichOneof("about") == "execution"]
+    executions = [one for one in recorded.calls(METHODS_OF_WAYS[way]) if one.event.WhichOneof("about") == "execution"]
     assert len(executions) == 2 * (2 if way == "chain" else 1)
-    requests = {one.event.request.request for one in recorded.records() if one.event.request.request}
+    requests = {one.event.request.request for one in recorded.calls() if one.event.request.request}
     for one in executions:
         assert ErrorStatus(one.event.status) == ErrorStatus.NONE
         assert one.event.execution.request in requests
@@ -72,14 +72,14 @@ def test_a_model_is_recorded_whole_and_comes_back(device: Endpoint, tmp_path: Pa
     open_pool(pool, writable=True).write(0, np.arange(16, dtype=np.float32).view(np.uint8))
     with recording(device, tmp_path / "a.nnrec") as recorded, RemoteDevice(device, "a client") as remote:
         remote.prepare_model(addition_of_constant(pool)).release()
-    (opened,) = recorded.records("Session.Open")
+    (opened,) = recorded.calls("Session.Open")
     assert opened.event.session_opened.client_name == "a client"
-    (prepared,) = recorded.records("Device.PrepareModelWithConfig")
+    (prepared,) = recorded.calls("Device.PrepareModelWithConfig")
     with recorded.read() as read:
         model = restored_model(prepared.event.preparation.model, read.content, inline=True)
     constants = inline_constants(model)[0]
     assert constants[1].tolist() == np.arange(16).tolist()
-    (released,) = recorded.records("PreparedModel.Release")
+    (released,) = recorded.calls("PreparedModel.Release")
     assert released.event.release.prepared_model == prepared.event.preparation.prepared_model == 1
 
 
@@ -94,7 +94,7 @@ def test_what_a_device_refuses_is_recorded_with_what_it_has_said(device: Endpoin
         refusal(lambda: burst.execute(request), INVALID)
         burst.close()
         refusal(lambda: remote.allocate([prepared], [BufferRole(0, 7)]), INVALID)
-    refused = [(one.event.method, one.event.WhichOneof("about")) for one in recorded.records() if one.event.status]
+    refused = [(one.event.method, one.event.WhichOneof("about")) for one in recorded.calls() if one.event.status]
     assert refused == [
         ("Device.PrepareModelWithConfig", "preparation"),
         ("PreparedModel.ExecuteSynchronouslyWithConfig", "request"),
@@ -102,7 +102,7 @@ def test_what_a_device_refuses_is_recorded_with_what_it_has_said(device: Endpoin
         ("Channel.Burst", "request"),
         ("Device.Allocate", "allocation"),
     ]
-    assert all(one.event.message for one in recorded.records() if one.event.status)
+    assert all(one.event.message for one in recorded.calls() if one.event.status)
 
 
 def test_buffers_are_recorded_with_what_is_copied(device: Endpoint, tmp_path: Path) -> None:
@@ -114,13 +114,13 @@ def test_buffers_are_recorded_with_what_is_copied(device: Endpoint, tmp_path: Pa
         buffer.copy_from(memory)
         buffer.copy_to(memory)
         buffer.release()
-    (allocated,) = recorded.records("Device.Allocate")
+    (allocated,) = recorded.calls("Device.Allocate")
     assert (allocated.event.allocation.buffer, list(allocated.event.allocation.prepared_models)) == (1, [1])
-    (copied,) = recorded.records("Buffer.CopyFrom")
-    failed, read = recorded.records("Buffer.CopyTo")
+    (copied,) = recorded.calls("Buffer.CopyFrom")
+    failed, read = recorded.calls("Buffer.CopyTo")
     assert [ErrorStatus(one.event.status) for one in (failed, read)] == [FAILURE, ErrorStatus.NONE]
     assert values(recorded, [copied.event.copy.value, read.event.copy.value]) == 2 * [[3.0] * 16]
-    (released,) = recorded.records("Buffer.Release")
+    (released,) = recorded.calls("Buffer.Release")
     assert released.event.release.buffer == 1
 
 
@@ -142,7 +142,7 @@ def test_what_was_there_before_is_recorded_when_it_is_used(device: Endpoint, tmp
             burst.run(execution)
         burst.close()
         unused.release()
-    events = [record.event for record in recorded.records()]
+    events = [call.event for call in recorded.calls()]
     assert [event.preparation.is_earlier for event in events if event.HasField("preparation")] == [True]
     (allocation,) = (event.allocation for event in events if event.HasField("allocation"))
     assert allocation.is_earlier
@@ -168,7 +168,7 @@ def test_contents_weights_and_names_can_be_left_out(device: Endpoint, tmp_path: 
         buffer = remote.allocate([prepared], [BufferRole(0, 0)])
         buffer.copy_from(create_ashmem(TENSOR_BYTES))
     assert b"secret" not in (tmp_path / "a.nnrec").read_bytes()
-    events = [record.event for record in recorded.records()]
+    events = [call.event for call in recorded.calls()]
     assert {event.message for event in events} == {""}
     assert len([event for event in events if event.method == "Channel.Burst"]) == 50
     (copied,) = (event.copy.value for event in events if event.HasField("copy"))
@@ -180,7 +180,7 @@ def test_large_constants_keep_their_digest_if_weights_are_left_out(device: Endpo
     left_out = Omissions(weights=True)
     with recording(device, tmp_path / "a.nnrec", left_out) as recorded, RemoteDevice(device, "a client") as remote:
         remote.prepare_model(addition_of_weights())
-    (prepared,) = recorded.records("Device.PrepareModelWithConfig")
+    (prepared,) = recorded.calls("Device.PrepareModelWithConfig")
     sizes = [(one.value.size, one.value.is_left_out) for one in prepared.event.preparation.model.constants]
     assert sorted(sizes) == [(4, False), (4 * 2048, True)]
     assert all(len(one.value.digest) == 32 for one in prepared.event.preparation.model.constants)
@@ -229,7 +229,7 @@ def test_a_recording_of_a_device_that_dies_reaches_up_to_there(tmp_path: Path) -
         os.kill(child.pid, signal.SIGKILL)
     with read_device_recording(path) as read:
         assert read.end is None
-        assert "Device.PrepareModelWithConfig" in [record.event.method for record in read.records]
+        assert "Device.PrepareModelWithConfig" in [call.event.method for call in read.calls]
 
 
 def test_a_file_that_cannot_be_written_ends_the_recording_with_the_reason_and_nothing_else(tmp_path: Path) -> None:

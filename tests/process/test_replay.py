@@ -212,7 +212,7 @@ def test_sessions_keep_their_order_among_each_other(device: Endpoint, tmp_path: 
     with recording(device, again) as recorded:
         report = replayed(path, device)
     assert report.differences == []
-    made = [record.event.session for record in recorded.records() if record.event.preparation.prepared_model]
+    made = [call.event.session for call in recorded.calls() if call.event.preparation.prepared_model]
     first, second = made[:2]
     assert made == 3 * [first, second]
     assert first != second
@@ -223,7 +223,7 @@ def test_several_copies_at_once_and_the_recorded_pace(device: Endpoint, story: P
     with recording(device, path) as recorded:
         report = replayed(story, device, copies=3, pace=ReplayPace.RECORDED)
     assert (report.differences, report.compared_outputs) == ([], 6)
-    sessions = {record.event.session for record in recorded.records() if record.event.HasField("execution")}
+    sessions = {call.event.session for call in recorded.calls() if call.event.HasField("execution")}
     assert len(sessions) == 3
 
 
@@ -247,7 +247,7 @@ def test_empty_values_are_recorded_as_empty(device: Endpoint, tmp_path: Path) ->
     with recording(device, path) as recorded, RemoteDevice(device, "a client") as remote:
         (result,) = run_on(remote, model, [[INPUT, np.array([1], np.int32), np.array([0], np.int32)]])
     assert result[0].size == 0
-    (execution,) = (one.event.execution for one in recorded.records() if one.event.HasField("execution"))
+    (execution,) = (one.event.execution for one in recorded.calls() if one.event.HasField("execution"))
     assert [content.size for content in execution.outputs] == [0]
     report = replayed(path, device)
     assert (report.differences, report.compared_outputs) == ([], 1)

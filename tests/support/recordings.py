@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nnhal.endpoint import Endpoint
-from nnhal.recording import DeviceRecording, Record, read_device_recording
+from nnhal.recording import DeviceRecording, RecordedCall, read_device_recording
 from nnhal.remote.recordings import NO_OMISSIONS, Omissions, RecordingControl
 from nnhal.v1 import recording_pb2
 from tests.support.processes import device_process
@@ -37,10 +37,10 @@ class Recorded(NamedTuple):
         with self.read() as recording:
             return recording.end is not None
 
-    def records(self, method: str = "") -> list[Record]:
+    def calls(self, method: str = "") -> list[RecordedCall]:
         """The calls of a method, or all."""
         with self.read() as recording:
-            return [record for record in recording.records if method in ("", record.event.method)]
+            return [call for call in recording.calls if method in ("", call.event.method)]
 
 
 @contextmanager

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rich.console import Console
-from rich.table import Column, Table
 
 from nnhal.reports import LedgerEntry
 from nnhal_client.explanation import EdgeStory, Explanation, OperationStory
-from nnhal_pages.image_layouts import ADDED, layout_figure, layout_words
-from nnhal_pages.terminal import Footnotes, Name, show_table
-from nnhal_pages.units import duration, median_of, place
+from nnhal_pages.explanation.marks import counted, ends
+from nnhal_pages.explanation.tables import edge_table, operation_table, step_table
+from nnhal_pages.image_layouts import layout_figure, layout_words
+from nnhal_pages.report import Column, Footnotes, Name, ReportTable, TerminalPart
+from nnhal_pages.terminal import show_parts
+from nnhal_pages.units import duration, median_of, modelled
 from nnhal_pages.wires import link_words, sent_words, whole_model_words, wire_total
 
 UNKNOWN = -1.0
@@ -24,136 +26,51 @@ _TYPES = 3
 
 def show(explanation: Explanation, console: Console, notes: Sequence[str] = (), everything: bool = False) -> None:
     """Print a summary with ``notes`` and, with ``everything``, operations, edges, steps, the ledger and the devices."""
-    show_summary(explanation, console, notes)
-    if not everything:
-        console.print("--all shows every operation, edge and step, and what was copied", markup=False)
-        return
-    _show_operations(explanation, console)
-    _show_edges(explanation.edges, console)
-    _show_steps(explanation, console)
-    measured = explanation.measured
-    if measured is not None:
-        show_ledger(measured.ledger, console)
+    parts: list[TerminalPart] = [*_plan(explanation), *_refusals(explanation), *_costs(explanation), *notes]
+    if everything:
+        parts += _everything(explanation)
+    else:
+        parts.append("--all shows every operation, edge and step, and what was copied")
+    show_parts(parts, console)
+
+
+def _everything(explanation: Explanation) -> Iterator[TerminalPart]:
+    refusals, reasons = Footnotes(), Footnotes()
+    yield from (operation_table(explanation, refusals=refusals), refusals)
+    yield from (edge_table(explanation.edges, reasons=reasons), reasons)
+    yield step_table(explanation)
+    for number, step in enumerate(explanation.steps):
+        yield from (f"step {number}: {optimization}" for optimization in step.optimizations)
+    if explanation.measured is not None:
+        yield from ledger_parts(explanation.measured.ledger)
     for device in explanation.devices:
         times = "modelled" if device.modelled_timing else "measured"
         link = device.link
         where = f"; on another host: {link_words(link.round_trip_ns, link.ns_per_byte)}" if link else ""
-        told = f"{device.name}: {device.realisation or 'not described'}; its times are {times}{where}"
-        console.print(told, markup=False)
+        yield f"{device.name}: {device.realisation or 'not described'}; its times are {times}{where}"
 
 
-def show_ledger(ledger: Sequence[LedgerEntry], console: Console) -> None:
-    """Print how each value was passed in one run, and how many bytes were copied in all."""
-    table = Table("value", "edge", *_words("how"), *_numbers("why", "bytes", "copied"), title="Copy ledger of a run")
+def ledger_parts(ledger: Sequence[LedgerEntry]) -> Iterator[TerminalPart]:
+    """Say how each value was passed in one run, and how many bytes were copied in all."""
     reasons = Footnotes()
-    for entry in ledger:
-        table.add_row(
-            Name(entry.value or "-"),
-            _edge(entry.source, entry.source_step, entry.destination, entry.destination_step),
-            ", ".join(filter(None, (entry.strategy, sent_words(entry)))),
-            reasons.number(entry.reason),
-            f"{entry.bytes:,}",
-            f"{entry.copied_bytes:,}",
-        )
-    show_table(table, console)
-    reasons.show(console)
+    columns: list[Column[LedgerEntry]] = [
+        Column("value", lambda entry: Name(entry.value or "-"), wraps=True),
+        Column("edge", ends, wraps=True),
+        Column("how", lambda entry: ", ".join(filter(None, (entry.strategy, sent_words(entry))))),
+        Column("why", lambda entry: reasons.number(entry.reason), number=True),
+        Column("bytes", lambda entry: f"{entry.bytes:,}", number=True),
+        Column("copied", lambda entry: f"{entry.copied_bytes:,}", number=True),
+    ]
+    yield from (ReportTable("Copy ledger of a run", columns, ledger), reasons)
     up, down = sum(entry.wire_up_bytes for entry in ledger), sum(entry.wire_down_bytes for entry in ledger)
     sent = f", of which {up:,} up and {down:,} down the wire" if up or down else ""
-    console.print(f"copied in all: {sum(entry.copied_bytes for entry in ledger):,} bytes{sent}")
-
-
-def _show_operations(explanation: Explanation, console: Console) -> None:
-    table = Table(
-        "node",
-        *_words("operation", "device"),
-        *_numbers("step", "modelled"),
-        "refusals",
-        title="Operations",
-    )
-    refusals = Footnotes()
-    for story in explanation.operations:
-        numbers = [refusals.number(f"{device}: {reason}") for device, reason in story.refusals.items()]
-        table.add_row(
-            Name(", ".join(story.nodes) or (ADDED if story.added else "-")),
-            story.operation,
-            story.device,
-            str(story.step),
-            time_of(story.modelled_ns),
-            ", ".join(numbers) or "none",
-        )
-    show_table(table, console)
-    refusals.show(console)
-
-
-def _show_edges(edges: Sequence[EdgeStory], console: Console) -> None:
-    table = Table("value", "edge", "how", *_numbers("why", "bytes", "copied"), title="Edges")
-    reasons = Footnotes()
-    for edge in edges:
-        layers = [edge.strategy, edge.layer, "sync" if edge.sync else "", sent_words(edge)]
-        table.add_row(
-            Name(edge.value),
-            _edge(edge.source, edge.source_step, edge.destination, edge.destination_step),
-            ", ".join(filter(None, layers)),
-            reasons.number(edge.reason),
-            bytes_of(edge.bytes),
-            f"{edge.copied_bytes:,}",
-        )
-    show_table(table, console)
-    reasons.show(console)
-
-
-def _show_steps(explanation: Explanation, console: Console) -> None:
-    columns = _numbers("operations", "modelled", "on device", "in driver", "copying")
-    table = Table(*_words("step", "device"), *columns, title="Steps")
-    measured = explanation.measured
-    for number, step in enumerate(explanation.steps):
-        table.add_row(
-            str(number),
-            step.device,
-            str(step.operations),
-            time_of(step.modelled_ns),
-            duration(measured.step_device_ns[number]) if measured else "",
-            duration(measured.step_driver_ns[number]) if measured else "",
-            duration(measured.step_copy_ns[number]) if measured else "",
-        )
-    show_table(table, console)
-    for number, step in enumerate(explanation.steps):
-        for optimization in step.optimizations:
-            console.print(f"step {number}: {optimization}", markup=False)
-
-
-def _words(*headers: str) -> list[Column]:
-    return [Column(header, no_wrap=True) for header in headers]
-
-
-def _numbers(*headers: str) -> list[Column]:
-    return [Column(header, no_wrap=True, justify="right") for header in headers]
-
-
-def _edge(source: str, source_step: int, destination: str, destination_step: int) -> str:
-    return f"{place(source, source_step)} to {place(destination, destination_step)}"
-
-
-def show_summary(explanation: Explanation, console: Console, notes: Sequence[str] = ()) -> None:
-    """Print the plan, who refuses what, memory and times, with further lines after them."""
-    for line in (*_plan(explanation), *_refusals(explanation), *_costs(explanation), *notes):
-        console.print(line, markup=False)
-
-
-def time_of(nanoseconds: float) -> str:
-    """A modelled time, which may be unknown."""
-    return duration(nanoseconds) if nanoseconds >= 0 else "unknown"
-
-
-def bytes_of(count: int) -> str:
-    """The bytes of a value, none of which are known if its dimensions are not."""
-    return f"{count:,}" if count else "unknown"
+    yield f"copied in all: {sum(entry.copied_bytes for entry in ledger):,} bytes{sent}"
 
 
 def _plan(explanation: Explanation) -> Iterator[str]:
     devices = Counter(story.device for story in explanation.operations)
     told = ", ".join(f"{count} on {name}" for name, count in devices.most_common())
-    yield f"{_counted(len(explanation.operations), 'operation')} in {_counted(len(explanation.steps), 'step')}: {told}"
+    yield f"{counted(len(explanation.operations), 'operation')} in {counted(len(explanation.steps), 'step')}: {told}"
     if len(explanation.steps) > 1:
         steps = [f"{step.device} {step.operations}" for step in explanation.steps[:_STEPS]]
         more = len(explanation.steps) - _STEPS
@@ -185,7 +102,7 @@ def _costs(explanation: Explanation) -> Iterator[str]:
     copying = [edge for edge in explanation.edges if edge.strategy == "CopyToTarget"]
     of_client = [edge for edge in explanation.edges if not (edge.source and edge.destination)]
     copied = f"copied in a run, by plan: {explanation.copied_bytes:,} bytes{_unknown(copying)}, over {len(copying)} of "
-    yield copied + _counted(len(explanation.edges), "edge")
+    yield copied + counted(len(explanation.edges), "edge")
     yield (
         f"memory: {explanation.fallback_bytes:,} bytes between steps ({explanation.fallback_bytes_unaligned:,} without "
         f"alignment), {explanation.constant_bytes:,} of constants, {explanation.client_bytes:,}{_unknown(of_client)} "
@@ -196,7 +113,7 @@ def _costs(explanation: Explanation) -> Iterator[str]:
     if sent := wire_total(explanation):
         yield f"wire: {sent}; constants were sent when the model was prepared"
     measured = explanation.measured
-    yield f"modelled {time_of(explanation.modelled_ns)}" + (
+    yield f"modelled {modelled(explanation.modelled_ns)}" + (
         f"; measured {duration(measured.duration_ns)} ({median_of(measured)}), {measured.copied_bytes:,} bytes copied "
         "in a run"
         if measured is not None
@@ -214,10 +131,6 @@ def _costs(explanation: Explanation) -> Iterator[str]:
 
 def _unknown(edges: Sequence[EdgeStory]) -> str:
     return " and those of unknown dimensions" if any(not edge.bytes for edge in edges) else ""
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def with_unknown_times(explanation: Explanation) -> Explanation:

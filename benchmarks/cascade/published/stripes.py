@@ -51,8 +51,8 @@ class StripeConfig:
 def count_stripes(config: StripeConfig, sliding: bool = False) -> dict[tuple[int, ...], int]:
     """Return how many stripes there are of each shape, without what lies outside the extent.
 
-    If ``sliding``, elements that an earlier stripe along the same axis has are not counted again. Stripes of which
-    nothing is left are left out.
+    If ``sliding``, elements that an earlier stripe along the same axis has are not counted again. Stripes without
+    any elements left are omitted.
     """
     counts: dict[tuple[int, ...], int] = {}
     axes = [Counter(_lengths(config, axis, sliding)) for axis in range(len(config.shape))]

@@ -29,7 +29,7 @@ class Breakdown:
     concurrency: int
     """Requests under way at a time; the stages over the protocol are those of one at a time."""
     requests: int
-    """Requests of the undisturbed series, of which all figures are that name no other."""
+    """Requests of the undisturbed series, from which all figures are that name no other series."""
     rate: float
     """Requests per second."""
     p50_us: float

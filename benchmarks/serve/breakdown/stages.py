@@ -50,7 +50,7 @@ def traced_stages(target: Target, server: BenchServer, seconds: float) -> list[S
 
 
 def direct_stages(window: MeasurementWindow, server: Statistics | None) -> list[StageTime]:
-    """The stages of a native client's requests, of which the server counts only how long they took on the device.
+    """Return the stages of a native client's requests. The server counts only the time that they took on the device.
 
     ``server`` are its statistics of the same time; None if it has none.
     """

@@ -32,13 +32,14 @@ from nnhal_pages.report import (
     Mark,
     Markup,
     Medium,
+    Name,
     PagePart,
     Picture,
     ReportTable,
+    RowGroup,
     report_page,
-    show_parts,
 )
-from nnhal_pages.terminal import Name
+from nnhal_pages.terminal import show_parts
 
 
 def show(report: CascadeReport, console: Console) -> None:
@@ -175,7 +176,7 @@ def _parts(report: CascadeReport) -> ReportTable[_PlanPart]:
         told = (
             "part by part" if number is None else f"{formatting.plan_name(together[0])}: {formatting.cost(together[0])}"
         )
-        groups.append((told, sum(len(plan.parts) for plan in together)))
+        groups.append(RowGroup(told, sum(len(plan.parts) for plan in together)))
     rows = [(plan, part) for plan in report.plans for part in plan.parts]
     return ReportTable("Parts", columns, rows, "parts", "The parts, in the order in which they run.", groups)
 

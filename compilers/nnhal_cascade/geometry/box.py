@@ -81,7 +81,7 @@ def cut_evenly(interval: Interval, most: int) -> list[Interval]:
 
 
 def cut(interval: Interval, extent: int) -> list[Interval]:
-    """Cut an interval into pieces of ``extent`` elements, the last of which may be smaller."""
+    """Cut an interval into pieces of ``extent`` elements; the last one may be smaller."""
     return [
         Interval(start, min(start + extent, interval.stop)) for start in range(interval.start, interval.stop, extent)
     ]

@@ -74,7 +74,7 @@ def read_system(path: str | PathLike[str]) -> System:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no TOML, or does not describe a system; the sentence says which key of which file.
+        ValueError: it is no TOML, or does not describe a system; the sentence names the file and the key.
     """
     path = Path(path)
     return system_from(read_given_toml(path, "a system"), str(path), path.stem)
@@ -124,7 +124,7 @@ class _Table:
         self._values = dict(values)
 
     def take(self, key: str, expected: str, convert: Callable[[object], _Value | None]) -> _Value:
-        """Return a converted value, of which None says that it is not what was expected."""
+        """Return a converted value. ``convert`` returns None if the value is not what was expected."""
         if key not in self._values:
             raise self.error(key, f"is missing, expected {expected}")
         value = self._values.pop(key)

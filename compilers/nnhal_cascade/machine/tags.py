@@ -60,7 +60,7 @@ class ByteOwners:
 
 
 def first_difference(expected: Tags, found: Tags) -> tuple[int, ...] | None:
-    """Return the index of the first element of which one byte has another tag; ``found`` has an axis for bytes."""
+    """Return the index of the first element with a byte that has another tag; ``found`` has an axis for bytes."""
     wrong = found != expected[..., None]
     if not wrong.any():
         return None

@@ -75,7 +75,7 @@ class ProposalSearch:
             limit = found.proposal.memory - 1
 
     def least(self) -> int:
-        """Return the memory of the smallest proposal, of which there must be one."""
+        """Return the memory of the smallest proposal. There must be a proposal."""
         needed: list[int | None] = [0]
         for ending in self._candidates:
             ways = (max(before, each.memory) for each in ending if (before := needed[each.first]) is not None)

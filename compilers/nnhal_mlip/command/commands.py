@@ -41,7 +41,7 @@ class StrictCommand(TyperCommand):
         """Read the command line."""
         try:
             return super().parse_args(ctx, args)
-        except Exception as error:  # click's class, of which typer has a private copy
+        except Exception as error:  # click's class: typer has a private copy of it
             if hasattr(error, "option_name") and hasattr(error, "possibilities"):
                 error.possibilities = [
                     name for parameter in self.params for name in parameter.opts if name.startswith("-")

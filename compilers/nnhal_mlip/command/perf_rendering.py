@@ -29,14 +29,14 @@ from nnhal_pages.report import (
     Mark,
     Markup,
     Medium,
+    Name,
     PagePart,
     Picture,
     ReportTable,
     report_page,
-    show_parts,
 )
 from nnhal_pages.svg import Drawing
-from nnhal_pages.terminal import Name
+from nnhal_pages.terminal import show_parts
 
 MemoryMaps = Mapping[str, Sequence[TileMemoryRange]]
 """The memory map of each binary, by its symbol."""

@@ -15,8 +15,8 @@ from nnhal_mlip.command.layer_names import counted, layer_title, some
 from nnhal_mlip.command.partition_report import HostReport, KernelReport, PartitionReport, SubgraphReport
 from nnhal_mlip.command.plan_file import MlipPlan, PlannedLayer, PlannedSubgraph
 from nnhal_mlip.command.simulation import SimulationResult
-from nnhal_pages.report import Column, ReportTable, TerminalPart, show_parts
-from nnhal_pages.terminal import Footnotes, Name
+from nnhal_pages.report import Column, Footnotes, Name, ReportTable, TerminalPart
+from nnhal_pages.terminal import show_parts
 
 _SHOWN = 8
 """Values of an output that are printed."""

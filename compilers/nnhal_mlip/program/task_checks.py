@@ -66,7 +66,7 @@ def _view(what: str, view: OcmView, low: int) -> None:
 
 
 def _apart(what: str, view: OcmView) -> None:
-    """Refuse a view of which two elements may share a byte."""
+    """Refuse a view in which two elements may share a byte."""
     span = TYPE_BYTES[view.type]
     for stride, extent in sorted(zip(view.strides, view.shape, strict=True)):
         if extent > 1:

@@ -21,8 +21,8 @@ class QueueStep(NamedTuple):
 def steps_of(program: MlipProgram, late: bool = False) -> Iterator[QueueStep]:
     """Yield a run's steps in an order that the queues allow, without the transfers at the start.
 
-    Transfers come as early as they can, or if ``late`` as late as they can. Any transfer and stage of which no order
-    is prescribed have one order in the first and the other in the second.
+    Transfers come as early as they can, or if ``late`` as late as they can. Any transfer and stage whose order is
+    not prescribed have one order in the first and the other in the second.
 
     Raises:
         ProgramError: the queues wait for each other for ever.

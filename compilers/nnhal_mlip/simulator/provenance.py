@@ -62,7 +62,7 @@ class _ProgramWalk:
         self._allowed = [self._inputs_of(layer) for layer in range(len(program.layers))]
 
     def reads(self) -> Iterator[tuple[str, int]]:
-        """Yield each place that reads OCM, and a digest of which steps wrote that. Raises StaleBytesError."""
+        """Yield each place that reads OCM, and a digest of what wrote the bytes. Raises StaleBytesError."""
         for number, transfer in enumerate(self._program.transfers):
             if transfer.at_start:
                 self._load(transfer, number)

@@ -81,7 +81,7 @@ class LayerShape:
 
     @property
     def macs(self) -> int:
-        """Products, of which only convolutions have any."""
+        """Multiply-adds. Only convolutions have any."""
         if self.kind not in (TaskKind.CONVOLUTION, TaskKind.DEPTHWISE):
             return 0
         return self.batch * self.height * self.width * self.channels * self.reduction
@@ -146,7 +146,7 @@ def layer_cycles(shape: LayerShape, split: LayerSplit, tiles: int, profile: Timi
 
 
 def stage_cycles(duration: int, profile: TimingProfile) -> int:
-    """Return the cycles of a stage of which the longest task takes ``duration`` when it is issued."""
+    """Return the cycles of a stage whose longest task takes ``duration`` after it is issued."""
     return duration + profile.issue_cycles + profile.barrier_cycles
 
 

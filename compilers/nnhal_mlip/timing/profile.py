@@ -21,7 +21,7 @@ _MAY_BE_ZERO = ("ddr_start_cycles", "issue_cycles", "barrier_cycles", "firmware_
 
 
 class ProfileError(NnhalError):
-    """A file describes no profile. The message says which key of which file, what was got and what was expected."""
+    """A file describes no profile. The message names file and key, and says what was got and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,8 @@ _WIDENED = frozenset(
         "Where",
     }
 )
-"""Operators of which later versions with the same inputs and outputs only take more: other element types, attributes
-that are optional. Their descriptions differ all the same."""
+"""Operators whose later versions have the same inputs and outputs and only allow more: other element types, optional
+attributes. Their descriptions differ nevertheless."""
 
 
 class MessageError(ValueError):
@@ -76,7 +76,7 @@ def is_run(model: Model, operation: Operation) -> bool:
 
 
 def is_one_run(model: Model) -> bool:
-    """Whether a model is one RUN, the nodes of which ONNX Runtime gets as they are."""
+    """Whether a model is one RUN, whose nodes ONNX Runtime gets as they are."""
     return len(model.main.operations) == 1 and is_run(model, model.main.operations[0])
 
 

@@ -85,7 +85,7 @@ def run(
 
 
 def _altering(message: bytes, alter: AlterNode) -> ReferenceEvaluator:
-    """An evaluator, for one run, of which the results of nodes are altered."""
+    """Return an evaluator for one run, in which the results of nodes are altered."""
     evaluator = _evaluator.__wrapped__(message)
     for node in evaluator.rt_nodes_:
         node.run = _altered_run(node, alter)

@@ -170,7 +170,7 @@ class _Runner:
     def _result(self, number: int, tensor: _Tensor) -> Array:
         try:
             return np.asarray(self._interpreter.get_tensor(tensor.index))
-        except ValueError:  # it refuses a tensor without elements, of which it has no memory
+        except ValueError:  # it has no memory for a tensor without elements, and refuses it
             shape = self._interpreter.get_output_details()[number]["shape"]
             if 0 not in shape:
                 raise

@@ -20,7 +20,7 @@ from nnhal_devices.ethos_n.limits import GRANULE, SRAM_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Stripes:
-    """``count`` stripes of at most ``rows`` and ``channels``, each of which takes at most ``bytes`` of SRAM."""
+    """``count`` stripes of at most ``rows`` and ``channels``. Each takes at most ``bytes`` of SRAM."""
 
     rows: int
     channels: int
@@ -65,7 +65,7 @@ def _stripes(geometry: Geometry, rows: int, channels: int) -> Stripes:
 
 
 def optimize(model: ResolvedModel, sram_bytes: int = SRAM_BYTES) -> OptimizationViews:
-    """Compile a model of which every operation is supported."""
+    """Compile a model whose operations are all supported."""
     geometries = _geometries(model)
     stripes = [cut(geometry, sram_bytes) for geometry in geometries]
     groups = groups_of(model, [each is None for each in stripes])

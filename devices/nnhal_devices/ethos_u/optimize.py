@@ -25,7 +25,7 @@ _MEGA = 1_000_000
 
 
 def optimize(model: ResolvedModel, compile_graph: CompileGraph) -> OptimizationViews:
-    """Compile a model of which every operation is supported."""
+    """Compile a model whose operations are all supported."""
     graph = build_graph(fold_paddings(model))
     failures: dict[int, str] = {}
     """Parts, and why they fail."""

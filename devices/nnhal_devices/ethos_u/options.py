@@ -29,7 +29,7 @@ class EthosUOptions:
 
 
 def read_options(given: Mapping[str, str]) -> EthosUOptions:
-    """Read options, of which all are known. Raises ValueError and OSError that say which one is wrong."""
+    """Read options whose names are all known. Raises ValueError and OSError that say which one is wrong."""
     system = _system(given)
     size = system.working.size
     sram = _of(SRAM, parse_size, given[SRAM]) if SRAM in given else size

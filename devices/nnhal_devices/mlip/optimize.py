@@ -23,7 +23,7 @@ _MEGA = 1_000_000
 
 
 def optimize(model: ResolvedModel, compiler: ModelCompiler, tiles: int | None = None) -> OptimizationViews:
-    """Compile a model of which every operation is supported, for so many tiles instead of the options'."""
+    """Compile a model whose operations are all supported, for so many tiles instead of the options'."""
     main = model.model.main
     failures: dict[tuple[int, ...], str] = {}
     """Operations of layers that do not fit, and why."""

@@ -98,7 +98,7 @@ class RemoteWorkload:
 
 
 class ShownRemoteWorkload(RemoteWorkload):
-    """A prepared model of which the device shows figures."""
+    """A prepared model whose figures the device shows."""
 
     def figures(self) -> WorkloadFigures:
         """Fetch them. Raises HalError."""

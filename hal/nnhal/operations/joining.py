@@ -10,7 +10,7 @@ SLICE: a contiguous part of a tensor.
 
 STRIDED_SLICE: elements of each axis from a begin towards an end in strides, which may be negative.
 Bit i of a mask concerns axis i. Begin and end masks replace the bound by the respective end of the axis. The shrink
-mask removes an axis of which one element remains.
+mask removes an axis with one remaining element.
 """
 
 from __future__ import annotations

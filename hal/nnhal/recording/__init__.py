@@ -2,7 +2,7 @@
 
 from nnhal.recording.file_form import INVALID_DEADLINE, MAX_CONTENT_BYTES, VERSION, DeviceRecordingError
 from nnhal.recording.models import WEIGHT_BYTES, recorded_model, refused_model, restored_model
-from nnhal.recording.reading import DeviceRecording, Record, read_device_recording
+from nnhal.recording.reading import DeviceRecording, RecordedCall, read_device_recording
 from nnhal.recording.writing import RecordingWriter
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "WEIGHT_BYTES",
     "DeviceRecording",
     "DeviceRecordingError",
-    "Record",
+    "RecordedCall",
     "RecordingWriter",
     "read_device_recording",
     "recorded_model",

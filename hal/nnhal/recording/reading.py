@@ -35,7 +35,7 @@ M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordedCall:
     """One call. Instants are in nanoseconds since the recording began."""
 
     started_ns: int
@@ -69,10 +69,10 @@ class DeviceRecording(Closing):
             raise
 
     @property
-    def records(self) -> list[Record]:
+    def calls(self) -> list[RecordedCall]:
         """All calls, in the order in which they began."""
-        found = [record for event in self._events for record in _each(event)]
-        return sorted(found, key=lambda record: record.started_ns)
+        found = [call for event in self._events for call in _each(event)]
+        return sorted(found, key=lambda call: call.started_ns)
 
     @property
     def content_bytes(self) -> int:
@@ -198,12 +198,12 @@ def contents_of(event: wire.RecordedEvent) -> Iterator[wire.RecordedContent]:
     yield event.copy.value
 
 
-def _each(event: wire.RecordedEvent) -> Iterator[Record]:
-    yield Record(event.started_ns, event.ended_ns, event)
+def _each(event: wire.RecordedEvent) -> Iterator[RecordedCall]:
+    yield RecordedCall(event.started_ns, event.ended_ns, event)
     started = event.started_ns
     for after, took in zip(event.again_ns[::2], event.again_ns[1::2], strict=False):
         started += after
-        yield Record(started, started + took, event)
+        yield RecordedCall(started, started + took, event)
 
 
 def _exactly(file: BinaryIO, length: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""TLS for both fronts, mutual if an authority for clients is named."""
+"""TLS for HTTP and gRPC servers, mutual if an authority for clients is named."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Administered(Protocol):
         ...
 
     def objects_of(self, owner: Ownership) -> Sequence[wire.ObjectCount]:
-        """Count what a session owns, by kind; kinds of which it owns none are left out."""
+        """Count what a session owns, by kind, without the kinds that it owns nothing of."""
         ...
 
     def fill(self, response: wire.GetProcessResponse, session: str | None) -> None:

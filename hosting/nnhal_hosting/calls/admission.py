@@ -96,9 +96,9 @@ class CallAdmission(_Interceptor):
     ) -> None:
         """``token_key`` is the metadata that names a call's session.
 
-        Methods in ``endless`` are streams that end with their clients. Methods of which ``is_aside`` is true are served
-        while a session's other calls wait. ``admit`` is called with a method before its message is received; it may
-        abort the call, or raise HalError.
+        Methods in ``endless`` are streams that end with their clients. Methods for which ``is_aside`` is true are
+        served while a session's other calls wait. ``admit`` is called with a method before its message is received;
+        it may abort the call, or raise HalError.
         """
         self._limits = limits
         self._token_key = token_key

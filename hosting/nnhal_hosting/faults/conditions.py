@@ -59,7 +59,7 @@ def _as_text(value: object) -> str:
 
 
 Layers = Annotated[Patterns, BeforeValidator(_as_texts, json_schema_input_type=int | str | list[int | str])]
-"""Patterns of layers, of which those that are numbers may be given as such."""
+"""Patterns of layers. A pattern that is a number may be given as a number."""
 
 
 def _as_bytes(value: object) -> int:

@@ -9,11 +9,20 @@ from functools import cache
 from importlib.resources import files
 
 from nnhal_client.explanation import EdgeStory, Explanation, OperationStory
-from nnhal_pages.comparison.pairing import OperationPair, count, difference, differs, figures, marks_of, pairs_of
+from nnhal_pages.comparison.pairing import (
+    OperationPair,
+    PlanFigure,
+    count,
+    difference,
+    differs,
+    figures,
+    marks_of,
+    pairs_of,
+)
 from nnhal_pages.document import scrolling
 from nnhal_pages.explanation.marks import counted, device_mark, operation_link
 from nnhal_pages.graph import GraphView, plan_graph
-from nnhal_pages.tables import short_name, stacking_table
+from nnhal_pages.report import Column, Markup, Name, ReportTable, part_html
 from nnhal_pages.text import escaped
 from nnhal_pages.units import duration
 
@@ -68,34 +77,33 @@ def _short(old: Explanation, new: Explanation, pairs: Sequence[OperationPair]) -
 
 
 def _figures(old: Explanation, new: Explanation, titles: tuple[str, str]) -> str:
-    rows = [
-        (name, written(before), written(after), difference(before, after, written))
-        for name, before, after, written in figures(old, new)
+    columns: list[Column[PlanFigure]] = [
+        Column("figure", lambda each: each.name),
+        Column("old", lambda each: each.written(each.old), number=True, page_header=titles[0]),
+        Column("new", lambda each: each.written(each.new), number=True, page_header=titles[1]),
+        Column("difference", lambda each: difference(each.old, each.new, each.written)),
     ]
-    header = ("Figure", *map(escaped, titles), "Difference")
-    return stacking_table("figures", "The plans as wholes.", header, rows, {1, 2})
+    return part_html(ReportTable("", columns, figures(old, new), "figures", "The plans as wholes."))
 
 
 def _devices(old: Explanation, new: Explanation, titles: tuple[str, str]) -> str:
-    rows = []
-    for name in (device.name for device in new.devices):
-        operations = [sum(story.device == name for story in plan.operations) for plan in (old, new)]
-        times = [sum(step.modelled_ns for step in plan.steps if step.device == name) for plan in (old, new)]
-        rows.append(
-            (
-                device_mark(new, name),
-                *map(count, operations),
-                difference(operations[0], operations[1], count),
-                *map(duration, times),
-                difference(times[0], times[1], duration),
-            )
-        )
-    one, other = map(escaped, titles)
-    header = (
-        *("Device", f"Operations, {one}", f"Operations, {other}", "Difference"),
-        *(f"Modelled time, {one}", f"Modelled time, {other}", "Difference"),
-    )
-    return stacking_table("devices", "What each device does.", header, rows, {1, 2, 4, 5})
+    def operations(plan: Explanation, name: str) -> int:
+        return sum(story.device == name for story in plan.operations)
+
+    def time(plan: Explanation, name: str) -> float:
+        return sum(step.modelled_ns for step in plan.steps if step.device == name)
+
+    columns: list[Column[str]] = [
+        Column("device", lambda name: Markup(device_mark(new, name))),
+        Column(f"operations, {titles[0]}", lambda name: count(operations(old, name)), number=True),
+        Column(f"operations, {titles[1]}", lambda name: count(operations(new, name)), number=True),
+        Column("difference", lambda name: difference(operations(old, name), operations(new, name), count)),
+        Column(f"modelled time, {titles[0]}", lambda name: duration(time(old, name)), number=True),
+        Column(f"modelled time, {titles[1]}", lambda name: duration(time(new, name)), number=True),
+        Column("difference", lambda name: difference(time(old, name), time(new, name), duration)),
+    ]
+    names = [device.name for device in new.devices]
+    return part_html(ReportTable("", columns, names, "devices", "What each device does."))
 
 
 def _operations(
@@ -105,37 +113,43 @@ def _operations(
     titles: tuple[str, str],
     views: tuple[GraphView, GraphView],
 ) -> str:
-    rows = []
-    for pair in pairs:
-        before = old.operations[pair.old] if pair.old is not None else None
-        after = new.operations[pair.new] if pair.new is not None else None
-        if before and after and not differs(before, after):
-            continue
+    def link(pair: OperationPair) -> Markup:
         plan, number, view = (new, pair.new, views[1]) if pair.new is not None else (old, pair.old, views[0])
-        story = after or before
-        if story is not None and number is not None:
-            rows.append(
-                (
-                    operation_link(plan, number, view.links.operation(number)),
-                    escaped(story.operation),
-                    _change(before, after),
-                    _placed(old, before),
-                    _placed(new, after),
-                )
-            )
-    if not rows:
+        assert number is not None
+        return Markup(operation_link(plan, number, view.links.operation(number)))
+
+    def stories(pair: OperationPair) -> tuple[OperationStory | None, OperationStory | None]:
+        return (
+            old.operations[pair.old] if pair.old is not None else None,
+            new.operations[pair.new] if pair.new is not None else None,
+        )
+
+    def kind(pair: OperationPair) -> str:
+        return next(story.operation for story in stories(pair) if story is not None)
+
+    changed = [pair for pair in pairs if _change(*stories(pair))]
+    if not changed:
         return "<p class='note'>None: every operation runs where it ran, in the same modelled time.</p>"
-    same = len(pairs) - len(rows)
-    caption = f"{counted(len(rows), 'operation')} of {len(pairs):,}; {same:,} are the same in both."
-    header = ("Node", "Operation", "Change", *map(escaped, titles))
-    return stacking_table("changes", caption, header, rows, ())
+    columns: list[Column[OperationPair]] = [
+        Column("node", link),
+        Column("operation", kind),
+        Column("change", lambda pair: _change(*stories(pair))),
+        Column("old", lambda pair: Markup(_placed(old, stories(pair)[0])), page_header=titles[0]),
+        Column("new", lambda pair: Markup(_placed(new, stories(pair)[1])), page_header=titles[1]),
+    ]
+    same = len(pairs) - len(changed)
+    caption = f"{counted(len(changed), 'operation')} of {len(pairs):,}; {same:,} are the same in both."
+    return part_html(ReportTable("", columns, changed, "changes", caption))
 
 
 def _change(before: OperationStory | None, after: OperationStory | None) -> str:
+    """Say how an operation differs; empty if it is the same in both plans."""
     if before is None:
         return "+ only in the new plan"
     if after is None:
         return "- only in the old plan"
+    if not differs(before, after):
+        return ""
     if before.device != after.device:
         return "◆ moved"
     return "◇ pinned otherwise" if before.pin != after.pin else "◇ another time"
@@ -152,15 +166,23 @@ def _placed(plan: Explanation, story: OperationStory | None) -> str:
 def _edges(old: Explanation, new: Explanation, titles: tuple[str, str]) -> str:
     rows = []
     for value in dict.fromkeys(edge.value for edge in (*new.edges, *old.edges)):
-        ways = [[edge for edge in plan.edges if edge.value == value] for plan in (old, new)]
-        if Counter(map(_way, ways[0])) != Counter(map(_way, ways[1])):
-            copied = [sum(edge.copied_bytes for edge in edges) for edges in ways]
-            rows.append((short_name(value), *map(_ways, ways), difference(copied[0], copied[1], count)))
+        before, after = ([edge for edge in plan.edges if edge.value == value] for plan in (old, new))
+        if Counter(map(_way, before)) != Counter(map(_way, after)):
+            rows.append((value, before, after))
     if not rows:
         return "<p class='note'>None: every value passes from device to device as it did.</p>"
-    header = ("Value", *map(escaped, titles), "Copied bytes")
+    columns: list[Column[tuple[str, list[EdgeStory], list[EdgeStory]]]] = [
+        Column("value", lambda row: Name(row[0])),
+        Column("old", lambda row: Markup(_ways(row[1])), page_header=titles[0]),
+        Column("new", lambda row: Markup(_ways(row[2])), page_header=titles[1]),
+        Column("copied bytes", lambda row: difference(_copied(row[1]), _copied(row[2]), count)),
+    ]
     caption = f"{counted(len(rows), 'value')} that {'passes' if len(rows) == 1 else 'pass'} in another way."
-    return stacking_table("changes", caption, header, rows, ())
+    return part_html(ReportTable("", columns, rows, "changes", caption))
+
+
+def _copied(edges: Sequence[EdgeStory]) -> int:
+    return sum(edge.copied_bytes for edge in edges)
 
 
 def _way(edge: EdgeStory) -> tuple[object, ...]:

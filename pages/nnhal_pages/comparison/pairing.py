@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nnhal_client.explanation import Explanation, OperationStory
 from nnhal_pages.units import duration
@@ -60,8 +61,13 @@ def marks_of(old: Explanation, new: Explanation, pairs: list[OperationPair]) -> 
     return before, after
 
 
-Figure = tuple[str, float, float, Callable[[float], str]]
-"""A name, the value in the old plan and in the new one, and how it is written."""
+class PlanFigure(NamedTuple):
+    """A figure of two plans as wholes."""
+
+    name: str
+    old: float
+    new: float
+    written: Callable[[float], str]
 
 
 def count(value: float) -> str:
@@ -77,32 +83,32 @@ def difference(old: float, new: float, written: Callable[[float], str]) -> str:
     return f"{'▲' if new > old else '▼'} {written(abs(new - old))} {'more' if new > old else 'less'}{share}"
 
 
-def figures(old: Explanation, new: Explanation) -> list[Figure]:
+def figures(old: Explanation, new: Explanation) -> list[PlanFigure]:
     """What can be compared of two plans as wholes. A measured time is there if both were measured."""
-    found: list[Figure] = [("Modelled time of a run", old.modelled_ns, new.modelled_ns, duration)]
+    found: list[PlanFigure] = [PlanFigure("Modelled time of a run", old.modelled_ns, new.modelled_ns, duration)]
     if old.measured and new.measured:
-        found.append(("Measured time of a run", old.measured.duration_ns, new.measured.duration_ns, duration))
+        found.append(PlanFigure("Measured time of a run", old.measured.duration_ns, new.measured.duration_ns, duration))
     return [
         *found,
-        ("Steps", len(old.steps), len(new.steps), count),
-        ("Devices in use", _devices(old), _devices(new), count),
-        ("Operations", len(old.operations), len(new.operations), count),
-        ("Edges", len(old.edges), len(new.edges), count),
-        ("Edges that copy", _copying(old), _copying(new), count),
-        ("Bytes copied in a run", old.copied_bytes, new.copied_bytes, count),
+        PlanFigure("Steps", len(old.steps), len(new.steps), count),
+        PlanFigure("Devices in use", _devices(old), _devices(new), count),
+        PlanFigure("Operations", len(old.operations), len(new.operations), count),
+        PlanFigure("Edges", len(old.edges), len(new.edges), count),
+        PlanFigure("Edges that copy", _copying(old), _copying(new), count),
+        PlanFigure("Bytes copied in a run", old.copied_bytes, new.copied_bytes, count),
         *(_sent(old, new) if old.wire_ns or new.wire_ns else ()),
-        ("Bytes between steps", old.fallback_bytes, new.fallback_bytes, count),
-        ("Bytes of constants", old.constant_bytes, new.constant_bytes, count),
-        ("Bytes of the client", old.client_bytes, new.client_bytes, count),
-        ("Peak memory, bytes", old.peak_bytes, new.peak_bytes, count),
+        PlanFigure("Bytes between steps", old.fallback_bytes, new.fallback_bytes, count),
+        PlanFigure("Bytes of constants", old.constant_bytes, new.constant_bytes, count),
+        PlanFigure("Bytes of the client", old.client_bytes, new.client_bytes, count),
+        PlanFigure("Peak memory, bytes", old.peak_bytes, new.peak_bytes, count),
     ]
 
 
-def _sent(old: Explanation, new: Explanation) -> list[Figure]:
+def _sent(old: Explanation, new: Explanation) -> list[PlanFigure]:
     return [
-        ("Modelled time on the wire", old.wire_ns, new.wire_ns, duration),
-        ("Bytes up the wire in a run", old.wire_up_bytes, new.wire_up_bytes, count),
-        ("Bytes down the wire in a run", old.wire_down_bytes, new.wire_down_bytes, count),
+        PlanFigure("Modelled time on the wire", old.wire_ns, new.wire_ns, duration),
+        PlanFigure("Bytes up the wire in a run", old.wire_up_bytes, new.wire_up_bytes, count),
+        PlanFigure("Bytes down the wire in a run", old.wire_down_bytes, new.wire_down_bytes, count),
     ]
 
 

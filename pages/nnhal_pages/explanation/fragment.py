@@ -6,20 +6,19 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
-from nnhal_client.explanation import DeviceStory, Explanation
+from nnhal_client.explanation import Explanation
 from nnhal_pages.charts.arena import arena_charts
 from nnhal_pages.document import document, figure_list, scrolling
 from nnhal_pages.document import style as page_style
-from nnhal_pages.explanation.marks import device_mark, legend, operation_link
-from nnhal_pages.explanation.panel import edge_table, operation_panel
-from nnhal_pages.facts import WALKED, facts_of, operation_name
+from nnhal_pages.explanation.marks import legend
+from nnhal_pages.explanation.panel import operation_panel
+from nnhal_pages.explanation.tables import EDGES, device_table, edge_table, operation_table
+from nnhal_pages.facts import facts_of, operation_name
 from nnhal_pages.graph import GraphView, PlanLinks, plan_graph
 from nnhal_pages.image_layouts import layout_figure, layout_words
+from nnhal_pages.report import Folded, Markup, Name, Picture, part_html
 from nnhal_pages.svg import drawing_style
-from nnhal_pages.tables import short_name, stacking_table, table
-from nnhal_pages.text import escaped
 from nnhal_pages.units import duration, median_of
-from nnhal_pages.wires import link_words, whole_model_words
 
 
 def fragment(explanation: Explanation, level: int = 2, name: str = "plan") -> str:
@@ -31,9 +30,9 @@ def fragment(explanation: Explanation, level: int = 2, name: str = "plan") -> st
     parts = (
         ("Summary", sums(explanation)),
         ("Plan", _graphs(explanation, name)),
-        ("Devices", _devices(explanation)),
-        ("Operations", _operations(explanation, name)),
-        ("Edges", edge_table(explanation.edges, "How each value is passed on. The number after a device is its step.")),
+        ("Devices", part_html(device_table(explanation))),
+        ("Operations", part_html(operation_table(explanation, name))),
+        ("Edges", part_html(edge_table(explanation.edges, EDGES))),
         ("Memory between steps", _arenas(explanation, name)),
         ("Each operation", _panels(explanation, name)),
     )
@@ -105,93 +104,27 @@ def _graphs(explanation: Explanation, name: str) -> str:
     )
 
 
-def _devices(explanation: Explanation) -> str:
-    alone = {other.device: other for other in explanation.counterfactuals}
-    rows = []
-    for device in explanation.devices:
-        operations = sum(story.device == device.name for story in explanation.operations)
-        steps = [step.modelled_ns for step in explanation.steps if step.device == device.name]
-        other = alone.get(device.name)
-        whole = "-" if other is None else whole_model_words(other) if other.modelled_ns else "not possible"
-        reason = f"<br><span class='small'>{escaped(other.reason)}</span>" if other and other.reason else ""
-        rows.append(
-            (
-                device_mark(explanation, device.name),
-                str(operations),
-                duration(sum(steps)) if min(steps, default=-1) >= 0 else "-",
-                whole + reason,
-                escaped(device.realisation or "not described") + _linked(device),
-                "modelled" if device.modelled_timing else "measured",
-            )
-        )
-    header = (
-        "Device",
-        "Operations",
-        "Modelled time of its steps",
-        "The whole model on it",
-        "What it is",
-        "Its times are",
-    )
-    return stacking_table("devices", "The devices that could be used, in order of preference.", header, rows, {1, 2})
-
-
-def _linked(device: DeviceStory) -> str:
-    if device.link is None:
-        return ""
-    link = link_words(device.link.round_trip_ns, device.link.ns_per_byte)
-    return f"<br><span class='small'>On another host: {link}</span>"
-
-
-def _operations(explanation: Explanation, name: str) -> str:
-    facts = facts_of(explanation)
-    titles = {
-        number: f"Step {number} on {step.device}: {step.operations} operations, {duration(step.modelled_ns)}"
-        for number, step in enumerate(explanation.steps)
-    }
-    titles[WALKED] = "Control flow that the framework walks"
-    groups = []
-    for number, title in titles.items():
-        rows = "".join(_operation(explanation, member, name) for member in facts.members.get(number, ()))
-        if rows:
-            groups.append(
-                f"<tbody role='rowgroup' id='{name}-step-{number}'><tr role='row' class='group'>"
-                f"<th role='rowheader' colspan='5' scope='rowgroup'>{escaped(title)}</th></tr>{rows}</tbody>"
-            )
-    caption = "Where each operation runs, and why it does not run elsewhere. A name leads to all that is known of it."
-    header = ("Node", "Operation", "Device", "Modelled", "Why not elsewhere")
-    return table("operations", caption, header, {3}, "".join(groups))
-
-
-def _operation(explanation: Explanation, number: int, name: str) -> str:
-    story = explanation.operations[number]
-    short = [f"{device}: {reason.partition(':')[0]}" for device, reason in story.refusals.items()]
-    return (
-        "<tr role='row'><th role='rowheader' scope='row'>"
-        f"{operation_link(explanation, number, f'#{name}-operation-{number}')}</th>"
-        f"<td role='cell'>{escaped(story.operation)}</td><td role='cell'>{device_mark(explanation, story.device)}</td>"
-        f"<td role='cell' class='number'>{duration(story.modelled_ns)}</td>"
-        f"<td role='cell' class='reasons'>{escaped('; '.join(short) or 'none refuses')}</td></tr>"
-    )
-
-
 def _arenas(explanation: Explanation, name: str) -> str:
     devices = [step.device for step in explanation.steps]
     drawings = arena_charts(explanation.arena_values, devices, f"{name}-arena")
     if not drawings:
         return "<p class='note'>None: no value lies in an arena.</p>"
-    return "".join(scrolling(f"Arena {number}", drawing.embedded()) for number, drawing in enumerate(drawings))
+    return "".join(part_html(Picture(f"Arena {number}", drawing)) for number, drawing in enumerate(drawings))
 
 
 def _panels(explanation: Explanation, name: str) -> str:
     """What there is to say of each operation, closed. A browser opens the one that a link leads to."""
     facts, links = facts_of(explanation), _links(name, lambda _: f"#{name}-closed")
     panels = (
-        f"<details><summary>{short_name(operation_name(story, number))}, {escaped(story.operation)} on "
-        f"{escaped(story.device)}</summary><div class='place' id='{name}-operation-{number}'>"
-        f"{operation_panel(explanation, number, links, facts)}</div></details>"
+        Folded(
+            Name(operation_name(story, number)),
+            (Markup(operation_panel(explanation, number, links, facts)),),
+            f", {story.operation} on {story.device}",
+            f"{name}-operation-{number}",
+        )
         for number, story in enumerate(explanation.operations)
     )
-    return f"<div class='panels'>{''.join(panels)}</div>"
+    return f"<div class='panels'>{''.join(map(part_html, panels))}</div>"
 
 
 def page(explanation: Explanation, title: str) -> str:

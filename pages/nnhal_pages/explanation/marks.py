@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnhal.reports import LedgerEntry
 from nnhal_client.explanation import EdgeStory, Explanation
 from nnhal_pages.facts import operation_name
 from nnhal_pages.patterns import DeviceLane, device_lanes
@@ -45,8 +46,8 @@ def counted(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def ends(edge: EdgeStory) -> str:
-    """Whence and where to, as text."""
+def ends(edge: EdgeStory | LedgerEntry) -> str:
+    """Return where the value comes from and where it goes, as text."""
     return f"{place(edge.source, edge.source_step)} to {place(edge.destination, edge.destination_step)}"
 
 

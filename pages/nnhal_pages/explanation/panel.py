@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nnhal_client.explanation import EdgeStory, Explanation
-from nnhal_pages.explanation.marks import copied, counted, device_mark, ends, operation_link, strategy
+from nnhal_pages.explanation.marks import copied, counted, device_mark, ends, operation_link
+from nnhal_pages.explanation.tables import edge_table
 from nnhal_pages.facts import WALKED, PlanFacts, facts_of
 from nnhal_pages.graph.view import PlanLinks
-from nnhal_pages.tables import short_name, stacking_table
+from nnhal_pages.report import Column, Markup, Name, ReportTable, part_html
 from nnhal_pages.text import escaped
 from nnhal_pages.units import duration
 from nnhal_pages.wires import sent_words
@@ -58,29 +59,12 @@ def step_panel(explanation: Explanation, number: int, links: PlanLinks) -> str:
         for member in members
     )
     edges = [edge for edge in explanation.edges if number in (edge.source_step, edge.destination_step)]
+    table = part_html(edge_table(edges, "The values that come in and leave."))
     return (
-        f"<div class='panel'>{_terms(terms)}{edge_table(edges, 'The values that come in and leave.')}"
+        f"<div class='panel'>{_terms(terms)}{table}"
         f"<details><summary>{counted(len(members), 'operation')}</summary>"
         f"<ol class='members'>{items}</ol></details></div>"
     )
-
-
-def edge_table(edges: Iterable[EdgeStory], caption: str) -> str:
-    """A table of edges."""
-    rows = [
-        (
-            short_name(edge.value),
-            escaped(ends(edge)),
-            strategy(edge),
-            f"{escaped(edge.memory)}<br><span class='small'>multiples of {edge.alignment}</span>",
-            f"{edge.bytes:,}",
-            copied(edge.copied_bytes),
-            escaped(edge.reason),
-        )
-        for edge in edges
-    ]
-    header = ("Value", "From and to", "Strategy", "Memory", "Bytes", "Copied", "Reason")
-    return stacking_table("edges", caption, header, rows, {4, 5})
 
 
 def _terms(terms: Iterable[tuple[str, str]]) -> str:
@@ -89,19 +73,29 @@ def _terms(terms: Iterable[tuple[str, str]]) -> str:
 
 def _answers(explanation: Explanation, number: int) -> str:
     story = explanation.operations[number]
-    rows = []
-    for name in dict.fromkeys((*(device.name for device in explanation.devices), *story.refusals, *story.costs)):
-        cost = story.costs.get(name, story.modelled_ns if name == story.device else 0.0)
-        refusal = story.refusals.get(name)
+
+    def cost(name: str) -> float:
+        return story.costs.get(name, story.modelled_ns if name == story.device else 0.0)
+
+    def answer(name: str) -> str:
         if name == story.device:
-            answer, reason = "✓ runs it", ""
-        elif refusal is not None:
-            answer, reason = "✕ refuses it", escaped(refusal)
-        else:
-            answer, reason = "○ could run it", _compared(cost, story.modelled_ns)
-        rows.append((device_mark(explanation, name), answer, duration(cost) if cost > 0 else "-", reason))
-    header = ("Device", "Answer", "Modelled", "Reason")
-    return stacking_table("answers", "What each device says of it.", header, rows, {2})
+            return "✓ runs it"
+        return "✕ refuses it" if name in story.refusals else "○ could run it"
+
+    def reason(name: str) -> str:
+        if name == story.device:
+            return ""
+        refusal = story.refusals.get(name)
+        return _compared(cost(name), story.modelled_ns) if refusal is None else refusal
+
+    columns: list[Column[str]] = [
+        Column("device", lambda name: Markup(device_mark(explanation, name))),
+        Column("answer", answer),
+        Column("modelled", lambda name: duration(cost(name)) if cost(name) > 0 else "-", number=True),
+        Column("reason", reason),
+    ]
+    names = dict.fromkeys((*(device.name for device in explanation.devices), *story.refusals, *story.costs))
+    return part_html(ReportTable("", columns, list(names), "answers", "What each device says of it."))
 
 
 def _compared(cost: float, chosen: float) -> str:
@@ -114,20 +108,18 @@ def _compared(cost: float, chosen: float) -> str:
 
 def _values(explanation: Explanation, number: int, links: PlanLinks, facts: PlanFacts) -> str:
     story = explanation.operations[number]
-    rows = [
-        *(
-            ("reads", short_name(value), _bytes(facts, value), _origin(explanation, number, value, links, facts))
-            for value in dict.fromkeys(story.inputs)
-        ),
-        *(
-            ("writes", short_name(value), _bytes(facts, value), _uses(explanation, number, value, links, facts))
-            for value in dict.fromkeys(story.outputs)
-        ),
-    ]
+    rows = [("reads", value) for value in dict.fromkeys(story.inputs)]
+    rows += [("writes", value) for value in dict.fromkeys(story.outputs)]
     if not rows:
         return "<p class='note'>Nothing is known of its values.</p>"
-    header = ("It", "Value", "Bytes", "From or to")
-    return stacking_table("values", "Its values. Constants are left out.", header, rows, {2})
+    ways = {"reads": _origin, "writes": _uses}
+    columns: list[Column[tuple[str, str]]] = [
+        Column("it", lambda row: row[0]),
+        Column("value", lambda row: Name(row[1])),
+        Column("bytes", lambda row: Markup(_bytes(facts, row[1])), number=True),
+        Column("from or to", lambda row: Markup(ways[row[0]](explanation, number, row[1], links, facts))),
+    ]
+    return part_html(ReportTable("", columns, rows, "values", "Its values. Constants are left out."))
 
 
 def _bytes(facts: PlanFacts, value: str) -> str:

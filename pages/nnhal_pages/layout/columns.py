@@ -10,7 +10,7 @@ from itertools import pairwise
 from nnhal_pages.layout.trunks import Stretch
 
 _MERGED = 2
-"""Links into a node, or out of it, of which one may be straight and the other a bend. More have it between them."""
+"""Links into a node, or out of it: of two, one may be straight and one bent. Of more, the node is in the middle."""
 
 
 @dataclass(frozen=True, slots=True)

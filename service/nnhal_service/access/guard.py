@@ -1,4 +1,4 @@
-"""The check that every front makes of a call before it serves it."""
+"""The check that every V2 server makes of a call before it serves it."""
 
 from __future__ import annotations
 

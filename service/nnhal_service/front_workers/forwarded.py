@@ -70,5 +70,5 @@ class ForwardedResponse(NamedTuple):
         return cls(response.model_name, response.model_version, outputs, response.parameters, response.timing)
 
     def as_response(self) -> InferenceResponse:
-        """The response for a front."""
+        """Return the response for a front worker."""
         return InferenceResponse(*self, release=lambda: None)

@@ -1,7 +1,7 @@
 """Calls between the framework's process and a front worker, both ways, over a socket pair that only these two hold.
 
 Both ends are the same program of the same user, started by one another, so that a message is a pickle: whoever could
-forge one could as well write the other's memory. Nothing that a client of a front sends is ever unpickled.
+forge one could as well write the other's memory. Nothing that a client of a front worker sends is ever unpickled.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Peer:
         except ChannelClosedError:
             pass
         except Exception:
-            _log.exception("a front's channel ended")
+            _log.exception("a front worker's channel ended")
         with self._lock:
             waiting, self._waiting = self._waiting or {}, None
         for answer in waiting.values():
@@ -151,7 +151,7 @@ class Peer:
         except (NnhalError, OSError, MemoryError) as error:
             kind, value = _ERROR, error
         except Exception:
-            _log.exception("a call of a front failed", method=method.__qualname__)
+            _log.exception("a call of a front worker failed", method=method.__qualname__)
             kind, value = _ERROR, ServingError(ErrorKind.INTERNAL, "the server failed; its log says why")
         try:
             self._send(kind, number, value)

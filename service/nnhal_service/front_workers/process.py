@@ -51,7 +51,7 @@ class RemoteTraceSettings:
         self._framework = framework
 
     def update(self, model_name: str, changes: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-        # The front may give values that are views of a message, which cannot be sent.
+        # The V2 server may give values that are views of a message, which cannot be sent.
         plain = {key: tuple(values) for key, values in changes.items()}
         return self._framework.ask(TraceSettings.update, model_name, plain)
 
@@ -106,7 +106,7 @@ class FrontWorkerProcess:
         self._stops = False
         self._must_report = threading.Event()
         self._is_short = False
-        self._fronts: list[AbstractContextManager[object]] = []
+        self._servers: list[AbstractContextManager[object]] = []
         with ExitStack() as undo:
             duties = Workers(_MOST_DUTIES, "front-duty")
             undo.callback(duties.shutdown)
@@ -152,20 +152,20 @@ class FrontWorkerProcess:
                 grpc = grpc_server(settings, backends, [address, own], start.directory, shares_ports=True)
                 watch.add(f"gRPC of front worker {start.column}", asks_grpc(own))
                 self._health = grpc.health
-                self._fronts.append(grpc)
+                self._servers.append(grpc)
             if settings.allow_http:
                 listener = listener_of(settings, settings.http_host, settings.http_port)
                 connections = numbers.number(HTTP_CONNECTIONS, start.column)
-                self._fronts.append(http_server(settings, backends, listener, connections))
-            self._fronts.append(watch)
+                self._servers.append(http_server(settings, backends, listener, connections))
+            self._servers.append(watch)
             self._undo = undo.pop_all()
 
     def __enter__(self) -> FrontWorkerProcess:
         with ExitStack() as undo:
             undo.push(self._undo)
             undo.callback(self._repository.close)
-            for front in self._fronts:
-                undo.enter_context(front)
+            for server in self._servers:
+                undo.enter_context(server)
             undo.callback(self._stop_reporting)
             threading.Thread(target=self._keep_reporting, name="front-report", daemon=True).start()
             self._undo = undo.pop_all()

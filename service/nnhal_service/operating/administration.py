@@ -27,21 +27,21 @@ class FrameworkAdministration:
         sessions: NativeSessions,
         intake: Intake,
         executions: FrameworkExecutions,
-        records: ServingMonitor,
+        monitor: ServingMonitor,
         note: Note,
-        fronts: OperatedModelServer | None = None,
+        model_server: OperatedModelServer | None = None,
         set_level: Callable[[str], object] | None = None,
     ) -> None:
-        """``intake`` is that of native clients, ``fronts`` are those of the protocol. ``note`` is told of draining.
+        """``intake`` counts the requests of native clients. ``note`` is told of draining.
 
         ``set_level`` changes the log settings that clients of the protocol see; None without the protocol.
         """
         self._sessions = sessions
         self._intake = intake
         self._executions = executions
-        self._records = records
+        self._monitor = monitor
         self._note = note
-        self._fronts = fronts
+        self._model_server = model_server
         self._set_level = set_level
 
     @property
@@ -86,7 +86,7 @@ class FrameworkAdministration:
     def fill(self, response: wire.GetProcessResponse, session: str | None) -> None:
         """Add pools, buffers, executions and fences: those of the session of a public id, or with None all."""
         owners = [owner for owner in self._sessions.all() if session in (None, owner.session.id)]
-        models = self._records.models.all() if session is None else []
+        models = self._monitor.models.all() if session is None else []
         response.pools.extend(with_pauses(pools_of(owners, models), 8))
         response.buffers.extend(buffers_of(owners))
         response.executions.extend(self._executions.live(session))
@@ -116,8 +116,8 @@ class FrameworkAdministration:
             self._intake.is_closed = drain
             kind, done = ("drained", "drains") if drain else ("back", "takes work again")
             self._note(kind, "framework", f"the framework {done}")
-        if self._fronts is not None:
-            self._fronts.drain(drain)
+        if self._model_server is not None:
+            self._model_server.drain(drain)
         if drain:
             for owner in self._sessions.all():
                 for binding in owner.all(SessionBinding):

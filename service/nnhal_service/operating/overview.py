@@ -32,11 +32,11 @@ class OperatedOverview:
     _guard: OperatorGuard
     _fleet: Fleet
     _sessions: NativeSessions
-    _records: ServingMonitor
+    _monitor: ServingMonitor
     _events: FrameworkEvents
     _models_in_use: ModelsInUse
     _direct_runs: DirectRunCounter
-    _fronts: OperatedModelServer | None
+    _model_server: OperatedModelServer | None
 
     @answers
     def GetFramework(
@@ -46,19 +46,19 @@ class OperatedOverview:
         self._direct_runs.count()
         for model in with_pauses(self._models_in_use.all(), 8):
             model.look()  # a model that nobody runs returns to its own plan all the same
-        fronts = self._fronts
+        model_server = self._model_server
         response = wire.GetFrameworkResponse(
             devices=self._devices(),
-            models=() if fronts is None else _states(fronts),
+            models=() if model_server is None else _states(model_server),
             session_models=self._session_models(),
-            counts=counts_to_wire(self._records.counts()),
-            addresses={} if fronts is None else fronts.addresses,
-            ready=fronts is not None and fronts.ready,
-            may_load=fronts is not None and fronts.may_load,
-            repositories=[] if fronts is None else fronts.folders,
+            counts=counts_to_wire(self._monitor.counts()),
+            addresses={} if model_server is None else model_server.addresses,
+            ready=model_server is not None and model_server.ready,
+            may_load=model_server is not None and model_server.may_load,
+            repositories=[] if model_server is None else model_server.folders,
             at_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         )
-        ages = (model.oldest_request_ns for model in self._records.models.all())
+        ages = (model.oldest_request_ns for model in self._monitor.models.all())
         runs = (age for owner in self._sessions.all() for age in _run_ages(owner).values())
         response.oldest_request_ns = max((*ages, *runs), default=0)
         response.events.extend(self._events.after(request.events_after))
@@ -111,14 +111,14 @@ def counts_to_wire(counts: RequestCounts) -> wire.ModelCounts:
     )
 
 
-def _states(fronts: OperatedModelServer) -> Iterator[wire.ServedModelState]:
-    return (_state_of(fronts, row) for row in with_pauses(fronts.repository.index(), 16))
+def _states(model_server: OperatedModelServer) -> Iterator[wire.ServedModelState]:
+    return (_state_of(model_server, row) for row in with_pauses(model_server.repository.index(), 16))
 
 
-def _state_of(fronts: OperatedModelServer, row: ModelIndex) -> wire.ServedModelState:
+def _state_of(model_server: OperatedModelServer, row: ModelIndex) -> wire.ServedModelState:
     """A version of a model; what only a version that serves has is left out if it does not serve by now."""
     state = wire.ServedModelState(name=row.name, version=row.version, state=row.state.value, reason=row.reason)
-    served = _served(fronts, row)
+    served = _served(model_server, row)
     if served is not None:
         loaded = served.loaded
         state.devices.extend(_devices_of(loaded.prepared))
@@ -131,10 +131,10 @@ def _state_of(fronts: OperatedModelServer, row: ModelIndex) -> wire.ServedModelS
     return state
 
 
-def _served(fronts: OperatedModelServer, row: ModelIndex) -> ServedModel | None:
+def _served(model_server: OperatedModelServer, row: ModelIndex) -> ServedModel | None:
     if row.state is not ModelState.READY:
         return None
-    with suppress(ServingError), fronts.repository.model(row.name, row.version) as lease:
+    with suppress(ServingError), model_server.repository.model(row.name, row.version) as lease:
         return lease.model
     return None
 

@@ -34,9 +34,9 @@ class NumberedRun(NamedTuple):
 class RunHistory:
     """Collects the runs of this process and of others when somebody asks. Safe to use from several threads."""
 
-    def __init__(self, records: ServingMonitor, processes: Callable[[], OtherProcesses | None]) -> None:
+    def __init__(self, monitor: ServingMonitor, processes: Callable[[], OtherProcesses | None]) -> None:
         """``processes`` returns the others that serve for this one."""
-        self._records = records
+        self._monitor = monitor
         self._processes = processes
         self._lock = threading.Lock()
         self._last = 0
@@ -48,10 +48,10 @@ class RunHistory:
         with self._lock:
             live = [
                 NamedRequest(f"{_OWN}{each.number}", each)
-                for model in self._records.models.all()
+                for model in self._monitor.models.all()
                 for each in model.live.list()
             ]
-            ended = self._records.log.take()
+            ended = self._monitor.log.take()
             others = self._processes()
             for process, runs in others.runs().items() if others is not None else ():
                 live += [NamedRequest(f"{_OTHER}{process}.{_OWN}{each.number}", each) for each in runs.live]
@@ -74,7 +74,7 @@ class RunHistory:
         if not rest.startswith(_OWN) or number is None:
             return None
         if not process:
-            return _first(model.live.cancel(number) for model in self._records.models.all())
+            return _first(model.live.cancel(number) for model in self._monitor.models.all())
         others, column = self._processes(), whole_number(process.removeprefix(_OTHER))
         if others is None or not process.startswith(_OTHER) or column is None:
             return None

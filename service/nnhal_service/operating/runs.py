@@ -25,7 +25,7 @@ class OperatedRuns:
     _guard: OperatorGuard
     _history: RunHistory
     _executions: FrameworkExecutions
-    _records: ServingMonitor
+    _monitor: ServingMonitor
 
     @answers
     def GetRuns(self, request: wire.GetRunsRequest, context: grpc.ServicerContext) -> wire.GetRunsResponse:
@@ -40,14 +40,14 @@ class OperatedRuns:
                 finished_to_wire(number, run, shift)
                 for number, run in with_pauses(self._history.after(request.after, request.model), 16)
             ],
-            recordings=[wire.RecordingState(**state._asdict()) for state in self._records.recordings.states()],
+            recordings=[wire.RecordingState(**state._asdict()) for state in self._monitor.recordings.states()],
         )
 
     @answers
     def RecordRuns(self, request: wire.RecordRunsRequest, context: grpc.ServicerContext) -> wire.RecordRunsResponse:
         self._guard.require_operator(context, "record runs")
         try:
-            number = self._records.recordings.begin(request.model, request.count)
+            number = self._monitor.recordings.begin(request.model, request.count)
         except ValueError as error:
             invalid_argument(str(error))
         return wire.RecordRunsResponse(recording=number)
@@ -57,7 +57,7 @@ class OperatedRuns:
         self, request: wire.GetRecordingRequest, context: grpc.ServicerContext
     ) -> wire.GetRecordingResponse:
         self._guard.require_operator(context, "see recorded runs")
-        recording = self._records.recordings.get(request.recording)
+        recording = self._monitor.recordings.get(request.recording)
         if recording is None:
             invalid_argument(f"there is no recording {request.recording}, or it has been dropped for later ones")
         shift = boottime_shift()

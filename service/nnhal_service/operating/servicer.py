@@ -41,25 +41,25 @@ class FrameworkAdminServicer(
         guard: OperatorGuard,
         fleet: Fleet,
         sessions: NativeSessions,
-        records: ServingMonitor,
+        monitor: ServingMonitor,
         events: FrameworkEvents,
         targets: PlanTargets,
         history: RunHistory,
         executions: FrameworkExecutions,
-        fronts: OperatedModelServer | None = None,
+        model_server: OperatedModelServer | None = None,
     ) -> None:
-        """``guard`` tells operators from clients. ``fronts`` are those of the protocol, None without a repository."""
+        """``guard`` tells operators from clients. ``model_server`` is None without a repository."""
         self._guard = guard
         self._fleet = fleet
         self._sessions = sessions
-        self._records = records
+        self._monitor = monitor
         self._events = events
         self._note = events.note
         self._targets = targets
         self._history = history
         self._executions = executions
-        self._fronts = fronts
-        self._models_in_use = ModelsInUse(records, sessions)
+        self._model_server = model_server
+        self._models_in_use = ModelsInUse(monitor, sessions)
         self._loaded = self._models_in_use.by_name
         self._direct_runs = DirectRunCounter(self._models_in_use.all)
 
@@ -75,20 +75,28 @@ def serve_framework_operators(
     fleet: Fleet,
     sessions: NativeSessions,
     intake: Intake,
-    records: ServingMonitor,
+    monitor: ServingMonitor,
     events: FrameworkEvents,
-    fronts: OperatedModelServer | None,
+    model_server: OperatedModelServer | None,
     set_level: Callable[[str], object] | None,
 ) -> None:
     """Serve AdminService and FrameworkAdminService at the framework's own socket.
 
     The process must have been made with the keys of the same ``oversight``; the rest is as the parts have it.
     """
-    history = RunHistory(records, lambda: None if fronts is None else fronts.processes)
+    history = RunHistory(monitor, lambda: None if model_server is None else model_server.processes)
     executions = FrameworkExecutions(sessions, history)
-    administration = FrameworkAdministration(sessions, intake, executions, records, events.note, fronts, set_level)
+    administration = FrameworkAdministration(
+        sessions, intake, executions, monitor, events.note, model_server, set_level
+    )
     guard = serve_admin(process, administration, oversight)
-    repository = None if fronts is None else OperatedRepository(fronts.repository, fronts.served, fronts.opener)
+    repository = (
+        None
+        if model_server is None
+        else OperatedRepository(model_server.repository, model_server.served, model_server.opener)
+    )
     targets = PlanTargets(sessions, repository)
-    servicer = FrameworkAdminServicer(guard, fleet, sessions, records, events, targets, history, executions, fronts)
+    servicer = FrameworkAdminServicer(
+        guard, fleet, sessions, monitor, events, targets, history, executions, model_server
+    )
     process.serve_operators(framework_admin_pb2_grpc.add_FrameworkAdminServiceServicer_to_server, servicer)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 class ModelsInUse:
     """The models of the repository and those that native clients have loaded. Safe to use from several threads."""
 
-    def __init__(self, records: ServingMonitor, sessions: NativeSessions) -> None:
-        self._records = records
+    def __init__(self, monitor: ServingMonitor, sessions: NativeSessions) -> None:
+        self._monitor = monitor
         self._sessions = sessions
 
     def by_name(self) -> dict[str, LoadedModel]:
         """Return them: "digits 1" is version 1 of a model of the repository, "digits of s7" is a session's."""
-        served = {f"{model.name} {model.version}": model.loaded for model in self._records.models.all()}
+        served = {f"{model.name} {model.version}": model.loaded for model in self._monitor.models.all()}
         return served | {
             f"{name} of {owner.session.id}": model
             for owner in self._sessions.all()

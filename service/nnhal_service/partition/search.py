@@ -3,7 +3,7 @@
 A plan is built operation by operation: each one either joins the open step or opens one on another device. The cost of
 the rest then depends on which operations are done, on the device of the open step, and for each value that is still to
 be read, on its source, on whether it has left that, and on whether the open step has it. Partial plans that agree in
-these are the same state, of which the cheapest is kept. Level n has the states with n operations done. On a chain there
+these are the same state, and the cheapest one is kept. Level n has the states with n operations done. On a chain there
 is one state for each device and level; on trees and series-parallel graphs the number of states is multiplied by the
 open branches.
 
@@ -111,7 +111,7 @@ class _State:
 
 
 @dataclass(slots=True, eq=False)
-class _Front:
+class _Frontier:
     """A set of operations that are done: all below ``base``, and ``base + n`` for each bit n of ``mask``."""
 
     base: int
@@ -159,10 +159,10 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Transition:
-    """An operation that leads from one front to another."""
+    """An operation that leads from one frontier to another."""
 
     operation: int
-    target: _Front
+    target: _Frontier
     reads: tuple[tuple[_Table, int, bool], ...]
     """The costs of the values that it reads, the first bit of their fields, and whether they are read again."""
     writes: tuple[tuple[_Table, int, bool], ...]
@@ -199,57 +199,63 @@ class _Round:
 
     def run(self) -> _State | None:
         """Return the cheapest state with all operations done; None if none is below the limit."""
-        start = _Front(0, 0, [n for n, needs in enumerate(self._problem.needs) if not needs], sum(self._least_ns))
+        start = _Frontier(0, 0, [n for n, needs in enumerate(self._problem.needs) if not needs], sum(self._least_ns))
         start.states[(-1, 0)] = _State(0.0, -1, 0)
         level = [start]
         for _ in self._problem.reads:
             level = self._advance(level)
-        ends = (state for front in level for state in front.states.values())
+        ends = (state for frontier in level for state in frontier.states.values())
         return min(ends, key=lambda state: state.cost, default=None)
 
-    def _advance(self, level: list[_Front]) -> list[_Front]:
+    def _advance(self, level: list[_Frontier]) -> list[_Frontier]:
         """Return the next level."""
-        following: dict[tuple[int, int], _Front] = {}
+        following: dict[tuple[int, int], _Frontier] = {}
         states = sorted(
-            ((state.cost + front.rest_ns, front, state) for front in level for state in self._worthwhile(front)),
+            (
+                (state.cost + frontier.rest_ns, frontier, state)
+                for frontier in level
+                for state in self._worthwhile(frontier)
+            ),
             key=lambda entry: entry[0],
         )
         moves: dict[int, tuple[list[tuple[_Transition, int]], bool]] = {}
         quota = self.evaluated + self._width
-        for promise, front, state in states:
+        for promise, frontier, state in states:
             if promise >= self._limit:
                 break
             if self.evaluated >= quota:
                 self.left_out = min(self.left_out, promise)
                 break
-            if id(front) not in moves:
-                moves[id(front)] = self._moves(front, following)
-            chosen, all_of_them = moves[id(front)]
+            if id(frontier) not in moves:
+                moves[id(frontier)] = self._moves(frontier, following)
+            chosen, all_of_them = moves[id(frontier)]
             for transition, device in chosen:
                 self._follow(transition, state, device)
             if not all_of_them:
                 self.left_out = min(self.left_out, promise)
         for _, _, state in states:
             state.codes = 0  # a long search keeps many states; of the old ones only the path is needed
-        fronts = [front for front in following.values() if front.states]
-        self._shorten(fronts)
-        return fronts
+        frontiers = [frontier for frontier in following.values() if frontier.states]
+        self._shorten(frontiers)
+        return frontiers
 
-    def _shorten(self, level: list[_Front]) -> None:
-        """Drop the first fields of all codes if no front reads their values any more."""
+    def _shorten(self, level: list[_Frontier]) -> None:
+        """Drop the first fields of all codes if no frontier reads their values any more."""
         first = self._first
-        while first < len(self._operands) and not any(self._lives(self._operands[first], front) for front in level):
+        while first < len(self._operands) and not any(
+            self._lives(self._operands[first], frontier) for frontier in level
+        ):
             first += 1
         if first - self._first < _PASSED:
             return
-        for front in level:
-            for state in front.states.values():
+        for frontier in level:
+            for state in frontier.states.values():
                 state.codes >>= self._bits * (first - self._first)
-            front.states = {(state.device, state.codes): state for state in front.states.values()}
+            frontier.states = {(state.device, state.codes): state for state in frontier.states.values()}
         self._first = first
 
     def _moves(
-        self, front: _Front, following: dict[tuple[int, int], _Front]
+        self, frontier: _Frontier, following: dict[tuple[int, int], _Frontier]
     ) -> tuple[list[tuple[_Transition, int]], bool]:
         """Return the next transitions with their devices, and whether these are all.
 
@@ -258,14 +264,14 @@ class _Round:
         moves = []
         left_out = False
         taken = [0] * len(self._problem.devices)
-        for operation in front.ready:
+        for operation in frontier.ready:
             devices = [device for device, figure in enumerate(self._base_ns[operation]) if figure < inf]
             allowed = [device for device in devices if taken[device] < self._choices]
             left_out = left_out or allowed != devices
             if not allowed and left_out and min(taken) >= self._choices:
                 break  # no device takes another, however many are ready
             if allowed:
-                transition = self._transition(front, operation, following)
+                transition = self._transition(frontier, operation, following)
                 moves += [(transition, device) for device in allowed]
             for device in allowed:
                 taken[device] += 1
@@ -297,16 +303,18 @@ class _Round:
         if known is None or cost < known.cost:
             target.states[device, codes] = _State(cost, device, codes, transition.operation, state)
 
-    def _transition(self, front: _Front, operation: int, following: dict[tuple[int, int], _Front]) -> _Transition:
+    def _transition(
+        self, frontier: _Frontier, operation: int, following: dict[tuple[int, int], _Frontier]
+    ) -> _Transition:
         problem = self._problem
-        base, mask = front.base, front.mask | 1 << (operation - front.base)
+        base, mask = frontier.base, frontier.mask | 1 << (operation - frontier.base)
         while mask & 1:
             base, mask = base + 1, mask >> 1
         target = following.get((base, mask))
         if target is None:
-            ready = front.ready.copy()
+            ready = frontier.ready.copy()
             ready.remove(operation)
-            target = _Front(base, mask, ready, max(0.0, front.rest_ns - self._least_ns[operation]))
+            target = _Frontier(base, mask, ready, max(0.0, frontier.rest_ns - self._least_ns[operation]))
             for number in self._consumers[operation]:
                 if all(map(target.has_done, self._needs[number])):
                     insort(ready, number)
@@ -332,18 +340,18 @@ class _Round:
         """Return the first bit of a value's field."""
         return self._bits * (self._places[operand] - self._first)
 
-    def _lives(self, operand: int, front: _Front) -> bool:
+    def _lives(self, operand: int, frontier: _Frontier) -> bool:
         """Return whether a value is still to be read. The last reader comes first, as the likeliest to be left."""
-        return not all(map(front.has_done, reversed(self._problem.values[operand].readers)))
+        return not all(map(frontier.has_done, reversed(self._problem.values[operand].readers)))
 
-    def _worthwhile(self, front: _Front) -> Iterator[_State]:
-        """Yield the states of a front that may become cheaper than its cheapest one."""
-        best = min(front.states.values(), key=lambda state: state.cost)
-        for state in front.states.values():
-            if state is best or state.cost < best.cost + self._switch_ns(front, best, state):
+    def _worthwhile(self, frontier: _Frontier) -> Iterator[_State]:
+        """Yield the states of a frontier that may become cheaper than its cheapest one."""
+        best = min(frontier.states.values(), key=lambda state: state.cost)
+        for state in frontier.states.values():
+            if state is best or state.cost < best.cost + self._switch_ns(frontier, best, state):
                 yield state
 
-    def _switch_ns(self, front: _Front, mine: _State, theirs: _State) -> float:
+    def _switch_ns(self, frontier: _Frontier, mine: _State, theirs: _State) -> float:
         """Return an upper bound of the cost of continuing from ``mine`` in the way that ``theirs`` would."""
         total = 0.0
         codes = mine.codes
@@ -361,7 +369,7 @@ class _Round:
             value = self._problem.values[self._operands[self._first + place]]
             if code >> 1 != wanted >> 1:
                 readers = value.readers
-                left = len(readers) if len(readers) > _MOST_COMPARED else sum(not front.has_done(n) for n in readers)
+                left = len(readers) if len(readers) > _MOST_COMPARED else sum(not frontier.has_done(n) for n in readers)
                 total += left * self._tables[id(value.edge_ns)].excess[code >> 1][wanted >> 1]
             if wanted & 1 and not code & 1:
                 total += value.edge_ns[code >> 1][theirs.device]

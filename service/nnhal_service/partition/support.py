@@ -15,7 +15,7 @@ CPU = "cpu_ref"
 
 
 def without_unsized_control_flow(model: Model, candidates: Sequence[Candidate], cpu: str) -> list[Candidate]:
-    """Return the candidates, of which only the CPU takes IF and WHILE with operands of unknown size."""
+    """Return the candidates, so changed that only the CPU takes IF and WHILE with operands of unknown size."""
     refusal = f"control flow with operands of unknown size is for {cpu} only"
     unsized = {
         index: refusal
@@ -38,7 +38,7 @@ def cannot_be_offered(model: Model, refused: Container[int]) -> bool:
 
 
 def strictly_sliced(model: Model, candidates: Sequence[Candidate], cpu: str) -> list[Candidate]:
-    """Return the candidates, of which those that the model cannot be offered to refuse every operation."""
+    """Return the candidates. Those to which the model cannot be offered refuse every operation."""
     return [
         _refusing_all(model, candidate)
         if candidate.name != cpu and cannot_be_offered(model, candidate.refusals)

@@ -187,7 +187,7 @@ def pins_of(text: str) -> tuple[Pin, ...]:
 
 
 def text_of(pins: Sequence[Pin]) -> str:
-    """Return the text of which ``pins_of`` makes the same pins."""
+    """Return the text from which ``pins_of`` makes the same pins."""
     return "; ".join(f"{_written(pin.match)}={pin.device}" for pin in pins)
 
 

@@ -12,7 +12,7 @@ from nnhal_service.runtime.run.cancellation import CancelledRunError
 
 
 class ErrorKind(Enum):
-    """The kinds of errors that the Open Inference Protocol has in Triton; each front has a status for each kind."""
+    """The kinds of errors that the Open Inference Protocol has in Triton; each V2 server has a status for each kind."""
 
     UNKNOWN = "unknown"
     INTERNAL = "internal"

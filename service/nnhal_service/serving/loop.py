@@ -29,7 +29,8 @@ _log = get_logger(__name__)
 
 
 class ServingLoop:
-    """The loop that the fronts and the queues of all models share. Use it as a context; everything else must end first.
+    """The loop that the V2 servers and the queues of all models share. Use it as a context
+    that is left after everything that uses it has ended.
 
     Nothing in the loop may wait or compute for long. ``compute`` is for what takes processor time, ``wait_for`` for
     what waits for devices: a device that has stopped must not keep the threads from computing.

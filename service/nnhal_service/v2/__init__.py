@@ -1,1 +1,1 @@
-"""The Open Inference Protocol V2: its fronts, and what they share."""
+"""The Open Inference Protocol V2: its HTTP and gRPC servers, and what they share."""

@@ -1,4 +1,4 @@
-"""What a front of the protocol needs of the server behind it.
+"""What a V2 server needs of the framework behind it.
 
 Every method raises ServingError, and may be called from several threads, but for the coroutine that runs a model, which
 belongs to the event loop.

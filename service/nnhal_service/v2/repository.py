@@ -1,4 +1,4 @@
-"""The repository of models behind the fronts' interface."""
+"""The repository of models behind the interface of the V2 servers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a request asks for in the terms of the protocol, whatever the front: parameters, outputs and shared memory.
+"""What a request asks for in the terms of the protocol, over HTTP or gRPC: parameters, outputs and shared memory.
 
-Nothing here reads or writes messages: the fronts decode requests into these objects, and encode what comes of them.
+Nothing here reads or writes messages: the V2 servers decode requests into these objects, and encode what comes of them.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def enabled(memory: SharedMemory | None) -> SharedMemory:
 
 
 def request_parameters(given: Mapping[str, Parameter], flags: Collection[str] = ()) -> RequestParameters:
-    """The parameters of a request. ``flags`` name booleans that only the front itself uses.
+    """The parameters of a request. ``flags`` name booleans that only the V2 server itself uses.
 
     Raises INVALID_ARGUMENT for a reserved name, or a value of the wrong type.
     """

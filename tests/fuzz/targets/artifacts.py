@@ -61,8 +61,8 @@ def _recording(data: bytes) -> None:
     path = _folder() / "a.nnrec"
     path.write_bytes(data)
     with read_device_recording(path) as recording:
-        for record in islice(recording.records, _MOST_RECORDS):
-            asked = record.event.preparation
+        for call in islice(recording.calls, _MOST_RECORDS):
+            asked = call.event.preparation
             if asked.model.HasField("model"):
                 ValidModel.of(restored_model(asked.model, recording.content))
 

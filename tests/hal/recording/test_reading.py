@@ -36,7 +36,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.nnrec"
     assert write(path).bytes == path.stat().st_size
     with read_device_recording(path) as recording:
-        assert [record.started_ns for record in recording.records] == [0, 1]
+        assert [call.started_ns for call in recording.calls] == [0, 1]
         assert recording.end is not None
         assert recording.end.calls == 2
 
@@ -62,7 +62,7 @@ def test_repeated_calls_have_their_own_times(tmp_path: Path) -> None:
     with path.open("wb") as file:
         RecordingWriter(file.fileno(), wire.RecordingHeader(version=1)).events([event])
     with read_device_recording(path) as recording:
-        assert [(one.started_ns, one.ended_ns) for one in recording.records] == [(0, 5), (100, 107), (150, 158)]
+        assert [(one.started_ns, one.ended_ns) for one in recording.calls] == [(0, 5), (100, 107), (150, 158)]
 
 
 def test_what_does_not_fit_is_left_out_and_the_end_still_fits(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_what_does_not_fit_is_left_out_and_the_end_still_fits(tmp_path: Path) ->
         writer.end(wire.RecordingFigures(dropped_contents=1))
     assert path.stat().st_size <= 10_000
     with read_device_recording(path) as recording:
-        assert len(recording.records) == 2
+        assert len(recording.calls) == 2
         with pytest.raises(DeviceRecordingError, match="20000 bytes were left out"):
             recording.content(wire.RecordedContent(digest=bytes(32), size=20_000))
 
@@ -90,7 +90,7 @@ def test_a_recording_that_ends_early_is_read_up_to_there(tmp_path: Path, cut: in
     with read_device_recording(path) as recording:
         assert recording.end is None
         assert recording.contents == 1
-        assert recording.records == []
+        assert recording.calls == []
 
 
 def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_small_file_stands_for_a_bounded_number_of_calls(tmp_path: Path, repet
     size = path.stat().st_size
     if repetitions == 10:
         with read_device_recording(path) as recording:
-            assert len(recording.records) == 11
+            assert len(recording.calls) == 11
     else:
         with pytest.raises(DeviceRecordingError, match=f"more than {1_000_000 + size} calls in a file of {size} bytes"):
             read_device_recording(path)

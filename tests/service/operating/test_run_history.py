@@ -33,12 +33,12 @@ class Others:
 
 
 def test_runs_are_numbered_in_the_order_of_their_ends_whoever_ran_them() -> None:
-    records, others = ServingMonitor(), Others()
-    history = RunHistory(records, lambda: others)
-    records.log.keep(run(20))
+    monitor, others = ServingMonitor(), Others()
+    history = RunHistory(monitor, lambda: others)
+    monitor.log.keep(run(20))
     others.ended = {0: [run(10)], 1: [run(15, "n"), run(25)]}
     history.look()
-    records.log.keep(run(5))  # it is found later, and so it is numbered later
+    monitor.log.keep(run(5))  # it is found later, and so it is numbered later
     history.look()
     assert [(number, each.ended_ns) for number, each in history.after(0)] == [
         (1, 10),
@@ -52,10 +52,10 @@ def test_runs_are_numbered_in_the_order_of_their_ends_whoever_ran_them() -> None
 
 
 def test_the_last_runs_are_kept_with_their_numbers() -> None:
-    records = ServingMonitor()
-    history = RunHistory(records, lambda: None)
+    monitor = ServingMonitor()
+    history = RunHistory(monitor, lambda: None)
     for ended in range(RUNS_KEPT + 5):
-        records.log.keep(run(ended))
+        monitor.log.keep(run(ended))
         history.look()
     numbers = [number for number, _ in history.after(0)]
     assert (len(numbers), numbers[0], numbers[-1]) == (RUNS_KEPT, 6, RUNS_KEPT + 5)
@@ -74,20 +74,20 @@ def test_requests_have_the_ids_of_their_processes_and_are_cancelled_there() -> N
 
 
 def test_runs_that_went_well_do_not_push_out_those_that_did_not() -> None:
-    records = ServingMonitor()
-    history = RunHistory(records, lambda: None)
-    records.log.keep(run(0)._replace(error="no device"))
-    records.log.keep(run(1)._replace(fell_back=True))
+    monitor = ServingMonitor()
+    history = RunHistory(monitor, lambda: None)
+    monitor.log.keep(run(0)._replace(error="no device"))
+    monitor.log.keep(run(1)._replace(fell_back=True))
     for ended in range(2, RUNS_KEPT + 7):
-        records.log.keep(run(ended))
+        monitor.log.keep(run(ended))
     history.look()
     for ended in range(RUNS_KEPT):
-        records.log.keep(run(10_000 + ended))
+        monitor.log.keep(run(10_000 + ended))
     history.look()
     kept = history.after(0)
     assert [each.run.ended_ns for each in kept[:3]] == [0, 1, 10_000]
     assert [each.number for each in kept] == sorted(each.number for each in kept)
     for ended in range(TROUBLED_KEPT + 1):
-        records.log.keep(run(20_000 + ended)._replace(error="no device"))
+        monitor.log.keep(run(20_000 + ended)._replace(error="no device"))
         history.look()
     assert sum(each.run.is_troubled for each in history.after(0)) == TROUBLED_KEPT

@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from nnhal.arrays import Array
-from nnhal_pages.terminal import Name, output_console, show_table
+from nnhal_pages.terminal import FittingName, output_console, show_table
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.demo.digits import HEAD_PINS, MODELS, Classification, Digits, classify, classify_alone, held_out
 from nnhal_tools.up import DEFAULT_TOPOLOGY
@@ -98,7 +98,11 @@ def _show_placement(console: Console, results: dict[str, Classification]) -> Non
     for kind, result in results.items():
         for placement in result.placements:
             table.add_row(
-                kind, str(placement.step), placement.device, placement.operation, Name(" + ".join(placement.nodes))
+                kind,
+                str(placement.step),
+                placement.device,
+                placement.operation,
+                FittingName(" + ".join(placement.nodes)),
             )
     show_table(table, console)
 

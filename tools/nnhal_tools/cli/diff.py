@@ -12,8 +12,7 @@ from rich.console import Console
 from nnhal_pages.terminal import output_console
 from nnhal_tools.cli.model_options import Lengths, Shapes, SignatureName
 from nnhal_tools.diff import DiffRequest, Limits, diff_model
-from nnhal_tools.diff.page import diff_page
-from nnhal_tools.diff.tables import show_report
+from nnhal_tools.diff.rendering import diff_page, show_report
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.input_files import read_samples
 

@@ -155,11 +155,11 @@ def _show(file: Path, as_json: bool) -> None:
                     "header": MessageToDict(recording.header, preserving_proto_field_name=True),
                     "calls": [
                         {
-                            **MessageToDict(record.event, preserving_proto_field_name=True),
-                            "started_ns": record.started_ns,
-                            "ended_ns": record.ended_ns,
+                            **MessageToDict(call.event, preserving_proto_field_name=True),
+                            "started_ns": call.started_ns,
+                            "ended_ns": call.ended_ns,
                         }
-                        for record in recording.records
+                        for call in recording.calls
                     ],
                 }
             )

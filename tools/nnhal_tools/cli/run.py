@@ -19,10 +19,10 @@ from nnhal.tensors import stored_inputs
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
-from nnhal_pages.terminal import output_console, show_table
+from nnhal_pages.terminal import output_console, show_parts, show_table
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
-from nnhal_tools.explain import show_ledger
+from nnhal_tools.explain import ledger_parts
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.input_files import read_inputs
 from nnhal_tools.trace import add_run
@@ -80,7 +80,7 @@ def run(
         else:
             _show(loaded, outputs, report, output)
             if ledger:
-                show_ledger(report.ledger, output_console())
+                show_parts(ledger_parts(report.ledger), output_console())
 
 
 def _inferred(model: Model, arrays: Mapping[str, Array]) -> tuple[dict[str, Value], RunReport]:

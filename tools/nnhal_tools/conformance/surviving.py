@@ -11,7 +11,7 @@ from nnhal_tools.up import RenewableDevice
 
 
 class SurvivingRunner:
-    """Runs vectors in one session after another: a test of which the device dies has failed, and the next ones run."""
+    """Runs vectors in one session after another: a test that kills the device has failed, and the next ones run."""
 
     def __init__(self, device: RenewableDevice, ways: Sequence[Way], seconds: float | None = None) -> None:
         """``seconds`` limits each preparation and each execution; None sets no deadline."""

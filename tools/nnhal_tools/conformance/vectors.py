@@ -87,7 +87,7 @@ def vector_of(
 ) -> Vector:
     """Return a test that expects these outputs of a model whose operations are all of the base set.
 
-    ``uncompared`` are operands that are outputs of which only the dimensions are compared. With ``half`` floats of 32
+    ``uncompared`` are outputs whose values are not compared, but only their dimensions. With ``half`` floats of 32
     bits may be computed with the precision of float16, as they may if the model says so or has a tensor of float16.
     """
     main = model.main

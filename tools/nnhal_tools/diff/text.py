@@ -29,6 +29,11 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def differ_words(figures: Figures) -> str:
+    """Say how many elements are not equal."""
+    return f"{figures.mismatching:,} of {figures.elements:,}"
+
+
 def cosine_words(figures: Figures) -> str:
     """Say a cosine with the digits that tell it from 1."""
     return "" if figures.cosine is None else f"{figures.cosine:.6f}"
@@ -53,8 +58,13 @@ def title_of(layer: LayerDiff) -> str:
     return " + ".join(layer.nodes) or layer.value
 
 
-def declined_words(report: DiffReport) -> list[str]:
-    """Say what the device declines, a line for each reason."""
+def notes_of(report: DiffReport) -> list[str]:
+    """Return what is said beside the verdict: what the device declines, notes, and what a layer is reduced to."""
+    return list(filter(None, (*_declined(report), *report.notes, _reduced(report))))
+
+
+def _declined(report: DiffReport) -> list[str]:
+    """Return a line for each reason."""
     found: dict[str, list[str]] = {}
     for name, reason in report.declined.items():
         found.setdefault(reason, []).append(name)
@@ -67,7 +77,7 @@ def declined_words(report: DiffReport) -> list[str]:
     return [*lines, f"it declines more for {left} other reasons; --json has all"] if left > 0 else lines
 
 
-def reduced_words(report: DiffReport) -> str:
+def _reduced(report: DiffReport) -> str:
     """Say what a layer is reduced to; empty if none is."""
     least = report.reduced
     if least is None:

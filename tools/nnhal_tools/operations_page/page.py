@@ -25,7 +25,7 @@ rule is refused with INVALID_ARGUMENT and the rule.
   end by a shorter list, elsewhere as an operand with lifetime NO_VALUE.
 - *float* is TENSOR_FLOAT32 or TENSOR_FLOAT16, *quant8* is TENSOR_QUANT8_ASYMM or TENSOR_QUANT8_ASYMM_SIGNED. Types
   without TENSOR_ are scalars: such an operand has no dimensions. An operand without a type has that of input 0. So has
-  an output of which nothing is said; its dimensions are those of input 0 too.
+  an output without a word about it; its dimensions are those of input 0 too.
 - Tensors are row-major without gaps, little-endian.
 - *Images* are `[batch, height, width, channels]`, or `[batch, channels, height, width]` if the layout flag is true.
 - If nothing else is said: *padding* is 1 for SAME, 2 for VALID. *activation* is 0 for none, 1 RELU, 2 RELU1, 3 RELU6.

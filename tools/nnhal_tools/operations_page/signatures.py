@@ -58,7 +58,7 @@ class Form:
     outputs: dict[int, OperandUse] = field(default_factory=dict)
 
 
-class _Recorder(Signature):
+class _SignatureProbe(Signature):
     """Writes down the checks of one validation."""
 
     def __init__(self, context: OperationContext, preferred: OperandType) -> None:
@@ -125,16 +125,16 @@ class _Recorder(Signature):
 def forms_of(definition: OperationDefinition) -> list[Form]:
     """Return the forms of an operation, the implicit one first."""
     forms: dict[type[IntEnum] | None, Form] = {}
-    for recorder in _recordings(definition):
-        if recorder.main is None:
+    for probe in _probes(definition):
+        if probe.main is None:
             raise ValueError(f"{definition.type.name}: no input is a tensor")
-        form = forms.setdefault(recorder.names, Form(recorder.names, recorder.counts, recorder.main_index))
-        for index, types in recorder.used.items():
+        form = forms.setdefault(probe.names, Form(probe.names, probe.counts, probe.main_index))
+        for index, types in probe.used.items():
             use = form.inputs.setdefault(index, OperandUse())
-            use.types.setdefault(recorder.main, set()).update(types)
-            use.optional |= index in recorder.optional
-        for index, types in recorder.written.items():
-            form.outputs.setdefault(index, OperandUse()).types.setdefault(recorder.main, set()).update(types)
+            use.types.setdefault(probe.main, set()).update(types)
+            use.optional |= index in probe.optional
+        for index, types in probe.written.items():
+            form.outputs.setdefault(index, OperandUse()).types.setdefault(probe.main, set()).update(types)
     return list(forms.values())
 
 
@@ -144,18 +144,18 @@ def all_forms() -> Iterator[tuple[OperationDefinition, list[Form]]]:
         yield DEFINITIONS[code], forms_of(DEFINITIONS[code])
 
 
-def _recordings(definition: OperationDefinition) -> Iterator[_Recorder]:
+def _probes(definition: OperationDefinition) -> Iterator[_SignatureProbe]:
     for initial, operands in _PASSES:
         for preferred in OperandType:
             context = OperationContext(
                 definition.type, definition.type.name, [Operand(initial)] * operands, [Operand(initial)], lambda _: None
             )
-            recorder = _Recorder(context, preferred)
+            probe = _SignatureProbe(context, preferred)
             with contextlib.suppress(HalError):  # of quantisation, which comes after all that is asked
-                definition.validate(recorder)
-            has_any_number = len(recorder.counts) == 1 and recorder.counts[0] == operands == _MANY
+                definition.validate(probe)
+            has_any_number = len(probe.counts) == 1 and probe.counts[0] == operands == _MANY
             if not has_any_number:
-                yield recorder
+                yield probe
 
 
 def _counts(allowed: int | tuple[int, ...] | range) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from nnhal.recording import DeviceRecording, Record
+from nnhal.recording import DeviceRecording, RecordedCall
 from nnhal.types import ErrorStatus, OperationType
 from nnhal.types.layout import describe, is_extension
 from nnhal.v1 import model_pb2
@@ -21,11 +21,11 @@ COLUMNS = ("at", "session", "call", "what", "took", "ended")
 
 def headline(recording: DeviceRecording) -> list[str]:
     """Say what a recording is of and what it lacks, in sentences."""
-    header, records = recording.header, recording.records
-    calls = sum(is_call(record.event) for record in records)
-    sessions = len({record.event.session for record in records if record.event.session})
+    header, found = recording.header, recording.calls
+    calls = sum(is_call(call.event) for call in found)
+    sessions = len({call.event.session for call in found if call.event.session})
     began = datetime.fromtimestamp(header.started_unix_ms / 1000, UTC)
-    lasted = max((record.ended_ns for record in records), default=0) / _NS
+    lasted = max((call.ended_ns for call in found), default=0) / _NS
     lines = [
         f"{recording.path.name}: {header.driver} {header.driver_version}, recorded {began:%Y-%m-%d %H:%M:%S} UTC by "
         f"nnhal {header.nnhal_version or 'of unknown version'}",
@@ -53,8 +53,8 @@ def lacks(recording: DeviceRecording) -> list[str]:
 
 def models(recording: DeviceRecording) -> Iterator[str]:
     """Say what each prepared model is, a line for each."""
-    for record in recording.records:
-        about = record.event.preparation
+    for call in recording.calls:
+        about = call.event.preparation
         if about.prepared_model:
             constants = sum(one.value.size for one in about.model.constants)
             main = about.model.model.main
@@ -77,19 +77,19 @@ def operations(model: model_pb2.Model) -> str:
 def rows(recording: DeviceRecording) -> Iterator[tuple[str, ...]]:
     """The calls in the order in which they began, as rows of ``COLUMNS``."""
     requests = {
-        record.event.request.request: record.event.request
-        for record in recording.records
-        if record.event.WhichOneof("about") == "request"
+        call.event.request.request: call.event.request
+        for call in recording.calls
+        if call.event.WhichOneof("about") == "request"
     }
-    for record in recording.records:
-        event = record.event
+    for call in recording.calls:
+        event = call.event
         status = ErrorStatus(event.status)
         yield (
-            f"{record.started_ns / _NS:.6f}" if record.started_ns >= 0 else "before",
+            f"{call.started_ns / _NS:.6f}" if call.started_ns >= 0 else "before",
             str(event.session or ""),
             event.method,
             _what(event, requests),
-            f"{(record.ended_ns - record.started_ns) / 1e3:.0f} µs" if is_call(event) else "",
+            f"{(call.ended_ns - call.started_ns) / 1e3:.0f} µs" if is_call(event) else "",
             "" if status == ErrorStatus.NONE else f"{status.name}: {event.message}".rstrip(": "),
         )
 
@@ -102,9 +102,9 @@ def is_call(event: wire.RecordedEvent) -> bool:
     return not (event.preparation.is_earlier or event.allocation.is_earlier)
 
 
-def place(record: Record) -> str:
+def place(call: RecordedCall) -> str:
     """Name a call in messages."""
-    return f"{record.event.method} of session {record.event.session} at {record.started_ns / _NS:.6f} s"
+    return f"{call.event.method} of session {call.event.session} at {call.started_ns / _NS:.6f} s"
 
 
 def _what(event: wire.RecordedEvent, requests: dict[int, wire.RecordedRequest]) -> str:

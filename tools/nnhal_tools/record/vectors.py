@@ -38,8 +38,8 @@ def vectors_of(recording: DeviceRecording, group: str) -> tuple[list[str], Count
     lines: dict[tuple[object, ...], str] = {}
     left_out: Counter[str] = Counter()
     characters = 0
-    for record in recording.records:
-        event = record.event
+    for call in recording.calls:
+        event = call.event
         if event.preparation.prepared_model:
             models[event.preparation.prepared_model] = event.preparation.model
         elif event.request.request:

@@ -18,7 +18,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, NnhalError
-from nnhal.recording import DeviceRecording, Record, read_device_recording
+from nnhal.recording import DeviceRecording, RecordedCall, read_device_recording
 from nnhal.remote import RemoteDevice
 from nnhal.types import Model
 from nnhal.types.layout import ELEMENT_TYPES, fully_specified, is_scalar
@@ -70,10 +70,10 @@ def replay_recording(request: ReplayRequest) -> ReplayReport:
         recording = stack.enter_context(read_device_recording(request.recording))
         device = stack.enter_context(opened_device(request.device, _CLIENT))
         report = ReplayReport(str(request.recording), request.device, notes=lacks(recording))
-        records = [record for record in recording.records if record.event.WhichOneof("about") in PLAYED]
+        calls = [call for call in recording.calls if call.event.WhichOneof("about") in PLAYED]
         lock = threading.Lock()
         copies = [
-            _Copy(recording, records, device.endpoint, Found(report, lock, number), request.pace)
+            _Copy(recording, calls, device.endpoint, Found(report, lock, number), request.pace)
             for number in range(1, request.copies + 1)
         ]
         threads = [work for copy in copies for work in copy.sessions]
@@ -90,18 +90,23 @@ class _Copy:
     """One copy of a recording that is replayed."""
 
     def __init__(
-        self, recording: DeviceRecording, records: Sequence[Record], endpoint: Endpoint, found: Found, pace: ReplayPace
+        self,
+        recording: DeviceRecording,
+        calls: Sequence[RecordedCall],
+        endpoint: Endpoint,
+        found: Found,
+        pace: ReplayPace,
     ) -> None:
         self._recording = recording
-        self._records = records
+        self._calls = calls
         self._endpoint = endpoint
         self.found = found
         self._pace = pace
-        self._turns = Turns(records)
-        self._began_ns = time.monotonic_ns() - min((record.started_ns for record in records), default=0)
+        self._turns = Turns(calls)
+        self._began_ns = time.monotonic_ns() - min((call.started_ns for call in calls), default=0)
         of_session: dict[int, list[int]] = {}
-        for number, record in enumerate(records):
-            of_session.setdefault(record.event.session, []).append(number)
+        for number, call in enumerate(calls):
+            of_session.setdefault(call.event.session, []).append(number)
         self.sessions = [lambda numbers=numbers: self._play(numbers) for numbers in of_session.values()]
         """What plays each session, for a thread of its own."""
 
@@ -112,17 +117,17 @@ class _Copy:
             for number in numbers:
                 if not self._turns.wait_for(number):
                     return
-                record = self._records[number]
+                call = self._calls[number]
                 if self._pace == ReplayPace.RECORDED:
-                    time.sleep(max(0, self._began_ns + record.started_ns - time.monotonic_ns()) / 1e9)
+                    time.sleep(max(0, self._began_ns + call.started_ns - time.monotonic_ns()) / 1e9)
                 if session is None:
                     session = PlayedSession(
-                        self._recording, RemoteDevice(self._endpoint, _CLIENT), self.found, self._records, numbers
+                        self._recording, RemoteDevice(self._endpoint, _CLIENT), self.found, self._calls, numbers
                     )
                 try:
-                    session.play(number, record)
+                    session.play(number, call)
                 except DeadObjectError:
-                    self.found.differ(place(record), "the device has ended, or ended the session, in this call")
+                    self.found.differ(place(call), "the device has ended, or ended the session, in this call")
                     self._turns.fail()
                     return
                 self._turns.end(number)
@@ -162,12 +167,12 @@ class Turns:
     Calls that overlap in the recording may overlap again. As each waits for earlier ones only, none waits for ever.
     """
 
-    def __init__(self, records: Sequence[Record]) -> None:
-        by_end = sorted(range(len(records)), key=lambda number: records[number].ended_ns)
-        ends = [records[number].ended_ns for number in by_end]
+    def __init__(self, calls: Sequence[RecordedCall]) -> None:
+        by_end = sorted(range(len(calls)), key=lambda number: calls[number].ended_ns)
+        ends = [calls[number].ended_ns for number in by_end]
         self._places = {number: place for place, number in enumerate(by_end)}
-        self._before = [bisect_right(ends, record.started_ns) for record in records]
-        self._is_done = bytearray(len(records))
+        self._before = [bisect_right(ends, call.started_ns) for call in calls]
+        self._is_done = bytearray(len(calls))
         self._done = 0
         self._has_failed = False
         self._changed = threading.Condition()

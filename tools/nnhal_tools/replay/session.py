@@ -14,7 +14,7 @@ from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError
 from nnhal.memory import create_ashmem, open_pool
-from nnhal.recording import INVALID_DEADLINE, DeviceRecording, DeviceRecordingError, Record, restored_model
+from nnhal.recording import INVALID_DEADLINE, DeviceRecording, DeviceRecordingError, RecordedCall, restored_model
 from nnhal.remote import RemoteBurst, RemoteDevice, RemoteExecution, RemotePreparedModel
 from nnhal.remote.buffer import RemoteBuffer
 from nnhal.types import (
@@ -73,7 +73,7 @@ class _PlayedBuffer:
 
     buffer: RemoteBuffer
     held: tuple[Model, Operand] | None
-    """What lies in it, and of which model; None if no role says so."""
+    """The model and the operand whose value lies in it; None if no role says so."""
     is_known: bool = True
     """Whether it has the values that it had in the recording, or was to have."""
 
@@ -86,10 +86,10 @@ class PlayedSession:
         recording: DeviceRecording,
         device: RemoteDevice,
         found: Found,
-        records: Sequence[Record],
+        calls: Sequence[RecordedCall],
         numbers: Sequence[int],
     ) -> None:
-        """``numbers`` are those of its calls, of all ``records``."""
+        """``calls`` are those of all sessions, ``numbers`` the places of this session's calls among them."""
         self._recording = recording
         self._device = device
         self._found = found
@@ -98,30 +98,30 @@ class PlayedSession:
         self._requests: dict[int, tuple[wire.RecordedRequest, PlayedRequest]] = {}
         self._executions: dict[int, RemoteExecution] = {}
         self._buffers: dict[int, _PlayedBuffer] = {}
-        self._last_uses = _last_uses(records, numbers)
+        self._last_uses = _last_uses(calls, numbers)
 
-    def play(self, number: int, record: Record) -> None:
+    def play(self, number: int, recorded: RecordedCall) -> None:
         """Make one call again, and compare how it ends.
 
         Raises DeadObjectError if the device ends, TransportError if it does not answer.
         """
         try:
-            self._recording.require_bounded(record.event)
-            match record.event.WhichOneof("about"):
+            self._recording.require_bounded(recorded.event)
+            match recorded.event.WhichOneof("about"):
                 case "preparation":
-                    self._prepare(record)
+                    self._prepare(recorded)
                 case "question":
-                    self._ask(record)
+                    self._ask(recorded)
                 case "request":
-                    self._bind(record)
+                    self._bind(recorded)
                 case "execution":
-                    self._execute(record)
+                    self._execute(recorded)
                 case "allocation":
-                    self._allocate(record)
+                    self._allocate(recorded)
                 case "copy":
-                    self._copy(record)
+                    self._copy(recorded)
                 case "release":
-                    self._release(number, record)
+                    self._release(number, recorded)
         except (UnplayableError, DeviceRecordingError) as error:
             self._found.leave_out(str(error))
         except HalError:  # of decoding: what a device answers has been looked at before
@@ -131,11 +131,11 @@ class PlayedSession:
         """Leave the device."""
         self._device.close()
 
-    def _prepare(self, record: Record) -> None:
-        about = record.event.preparation
+    def _prepare(self, recorded: RecordedCall) -> None:
+        about = recorded.event.preparation
         if about.is_from_cache and not about.prepared_model:
             raise UnplayableError("preparations from a cache that failed")
-        if about.has_cache and record.event.status:
+        if about.has_cache and recorded.event.status:
             raise UnplayableError("preparations for a cache that failed")
         model = self._model(about.model)
         deadline_ns = _deadline(about.deadline_in_ns if about.HasField("deadline_in_ns") else None)
@@ -146,7 +146,7 @@ class PlayedSession:
         hints = hints_from_wire(about.compilation_hints)
         names = extension_names_from_wire(about.extension_name_to_prefix)
         prepared = self._attempt(
-            record,
+            recorded,
             lambda: self._device.prepare_model(model, preference, priority, deadline_ns, hints, names),
             about.prepared_model,
         )
@@ -164,41 +164,43 @@ class PlayedSession:
         self._found.decline(number, "; ".join(reasons))
         return False
 
-    def _ask(self, record: Record) -> None:
-        model = self._model(record.event.question.model)
-        self._attempt(record, lambda: self._device.supported_operations(model))
+    def _ask(self, recorded: RecordedCall) -> None:
+        model = self._model(recorded.event.question.model)
+        self._attempt(recorded, lambda: self._device.supported_operations(model))
 
-    def _bind(self, record: Record) -> None:
-        about = record.event.request
+    def _bind(self, recorded: RecordedCall) -> None:
+        about = recorded.event.request
         played = self._memory.request(about, self._token)
         model = self._model_of(about.prepared_model)
         if about.request:
             self._requests[about.request] = about, played
-        if record.event.method == _REUSABLE:
+        if recorded.event.method == _REUSABLE:
             made = self._attempt(
-                record,
+                recorded,
                 lambda: model.prepared.create_reusable_execution(played.request, played.config),
                 about.prepared_model,
             )
             if made is not None and about.request:
                 self._executions[about.request] = made
         elif not about.request:  # it was refused as it was executed
-            self._attempt(record, lambda: self._run(record, model, played, None, NO_DEADLINE), about.prepared_model)
+            self._attempt(recorded, lambda: self._run(recorded, model, played, None, NO_DEADLINE), about.prepared_model)
 
-    def _execute(self, record: Record) -> None:
-        about = record.event.execution
+    def _execute(self, recorded: RecordedCall) -> None:
+        about = recorded.event.execution
         if about.request not in self._requests:
             raise UnplayableError("executions of requests that could not be bound again")
         _, played = self._requests[about.request]
         model, execution = self._model_of(played.model), self._executions.get(about.request)
         is_known = self._fill(about, played)
         deadline_ns = _deadline(about.deadline_in_ns if about.HasField("deadline_in_ns") else None)
-        result = self._attempt(record, lambda: self._run(record, model, played, execution, deadline_ns), played.model)
+        result = self._attempt(
+            recorded, lambda: self._run(recorded, model, played, execution, deadline_ns), played.model
+        )
         written = [self._buffers[number] for one in played.request.outputs if (number := played.buffer_of(one))]
         for buffer in written:
             buffer.is_known = is_known and result is not None
-        if result is not None and not record.event.status:
-            self._compare(record, model, played, result, is_known)
+        if result is not None and not recorded.event.status:
+            self._compare(recorded, model, played, result, is_known)
 
     def _fill(self, about: wire.RecordedExecution, played: PlayedRequest) -> bool:
         """Write the inputs; return whether all have the values of the recording."""
@@ -219,14 +221,14 @@ class PlayedSession:
 
     def _run(
         self,
-        record: Record,
+        recorded: RecordedCall,
         model: _PlayedModel,
         played: PlayedRequest,
         execution: RemoteExecution | None,
         deadline_ns: int,
     ) -> ExecutionResult:
         """Execute a request in the way in which it was executed. Raises HalError."""
-        method, request, config = record.event.method, played.request, played.config
+        method, request, config = recorded.event.method, played.request, played.config
         if method.endswith(_FENCED):
             if execution is not None:
                 return awaited(execution.execute_fenced((), deadline_ns))
@@ -241,12 +243,17 @@ class PlayedSession:
         return model.prepared.execute(request, config, deadline_ns)
 
     def _compare(
-        self, record: Record, model: _PlayedModel, played: PlayedRequest, result: ExecutionResult, is_known: bool
+        self,
+        recorded: RecordedCall,
+        model: _PlayedModel,
+        played: PlayedRequest,
+        result: ExecutionResult,
+        is_known: bool,
     ) -> None:
-        about, number = record.event.execution, played.model
+        about, number = recorded.event.execution, played.model
         wrong = _difference_of_results(about, result)
         if wrong:
-            self._found.differ(place(record), wrong, number)
+            self._found.differ(place(recorded), wrong, number)
             return
         if not result.output_sufficient_size:  # there are no values, in the recording neither
             return
@@ -259,16 +266,16 @@ class PlayedSession:
         for index, (content, operand) in enumerate(zip(about.outputs, model.outputs, strict=True)):
             if not self._recording.has(content):
                 continue
-            recorded = self._recording.content(content)
-            wrong = difference_of(model.model, operand, recorded, played.output(index, len(recorded)))
+            expected = self._recording.content(content)
+            wrong = difference_of(model.model, operand, expected, played.output(index, len(expected)))
             self._found.compared()
             if wrong:
-                self._found.differ(place(record), f"output {index}: {wrong}", number)
+                self._found.differ(place(recorded), f"output {index}: {wrong}", number)
                 self._found.differing(number, self._requests[about.request][0], about)
                 return
 
-    def _allocate(self, record: Record) -> None:
-        about = record.event.allocation
+    def _allocate(self, recorded: RecordedCall) -> None:
+        about = recorded.event.allocation
         models = [self._model_of(number) for number in about.prepared_models]
         inputs, outputs = (
             [BufferRole(role.model_index, role.io_index, role.probability) for role in roles]
@@ -276,7 +283,7 @@ class PlayedSession:
         )
         dimensions = tuple(about.desc.dimensions)
         made = self._attempt(
-            record,
+            recorded,
             lambda: self._device.allocate([model.prepared for model in models], inputs, outputs, dimensions),
         )
         if made is None or not about.buffer:
@@ -289,19 +296,19 @@ class PlayedSession:
             if size:
                 made.copy_from(_memory(data), tuple(about.dimensions))
 
-    def _copy(self, record: Record) -> None:
-        about = record.event.copy
+    def _copy(self, recorded: RecordedCall) -> None:
+        about = recorded.event.copy
         buffer = self._buffer(about.buffer)
         if not about.value.size:  # a copy that failed, or of nothing
             raise UnplayableError("copies whose memory is not recorded")
         if about.is_into_buffer:
             is_known = self._recording.has(about.value)
             source = _memory(self._recording.content(about.value) if is_known else bytes(about.value.size))
-            done = self._succeeds(record, lambda: buffer.buffer.copy_from(source, tuple(about.dimensions)))
+            done = self._succeeds(recorded, lambda: buffer.buffer.copy_from(source, tuple(about.dimensions)))
             buffer.is_known = is_known and done
             return
         target = create_ashmem(about.value.size, "nnhal-replay")
-        if not self._succeeds(record, lambda: buffer.buffer.copy_to(target)) or record.event.status:
+        if not self._succeeds(recorded, lambda: buffer.buffer.copy_to(target)) or recorded.event.status:
             return
         if not buffer.is_known or buffer.held is None or not self._recording.has(about.value):
             self._found.leave_out("values of buffers that are not in the recording: they were not compared")
@@ -310,10 +317,10 @@ class PlayedSession:
         wrong = difference_of(*buffer.held, self._recording.content(about.value), got)
         self._found.compared()
         if wrong:
-            self._found.differ(place(record), f"buffer {about.buffer}: {wrong}")
+            self._found.differ(place(recorded), f"buffer {about.buffer}: {wrong}")
 
-    def _release(self, number: int, record: Record) -> None:
-        about = record.event.release
+    def _release(self, number: int, recorded: RecordedCall) -> None:
+        about = recorded.event.release
         model = about.prepared_model
         if model in self._models and self._last_uses.get(model, 0) < number:  # its executions may go on after that
             self._models.pop(model).release()
@@ -322,29 +329,29 @@ class PlayedSession:
         if about.request in self._executions:
             self._executions.pop(about.request).release()
 
-    def _succeeds(self, record: Record, call: Callable[[], None]) -> bool:
+    def _succeeds(self, recorded: RecordedCall, call: Callable[[], None]) -> bool:
         """Make a call without a result as ``_attempt`` does, and return whether it has not failed."""
 
         def done() -> bool:
             call()
             return True
 
-        return self._attempt(record, done) is not None
+        return self._attempt(recorded, done) is not None
 
-    def _attempt(self, record: Record, call: Callable[[], T], model: int = 0) -> T | None:
+    def _attempt(self, recorded: RecordedCall, call: Callable[[], T], model: int = 0) -> T | None:
         """Make a call, and compare its status with the recorded one. Returns None if it has failed."""
-        recorded = ErrorStatus(record.event.status)
+        status = ErrorStatus(recorded.event.status)
         self._found.made()
         try:
             result = call()
         except HalError as error:
-            if error.status != recorded:
-                was = "it succeeded" if recorded == ErrorStatus.NONE else recorded.name
-                self._found.differ(place(record), f"{error}; in the recording {was}", model)
+            if error.status != status:
+                was = "it succeeded" if status == ErrorStatus.NONE else status.name
+                self._found.differ(place(recorded), f"{error}; in the recording {was}", model)
             return None
-        if recorded != ErrorStatus.NONE:
-            said = f": {record.event.message}" if record.event.message else ""
-            self._found.differ(place(record), f"it succeeds; in the recording {recorded.name}{said}", model)
+        if status != ErrorStatus.NONE:
+            said = f": {recorded.event.message}" if recorded.event.message else ""
+            self._found.differ(place(recorded), f"it succeeds; in the recording {status.name}{said}", model)
         return result
 
     def _model(self, recorded: wire.RecordedModel) -> Model:
@@ -367,12 +374,12 @@ class PlayedSession:
         return self._buffer(number).buffer.token
 
 
-def _last_uses(records: Sequence[Record], numbers: Sequence[int]) -> dict[int, int]:
+def _last_uses(calls: Sequence[RecordedCall], numbers: Sequence[int]) -> dict[int, int]:
     """The last call of each prepared model that needs it, by their numbers."""
     found: dict[int, int] = {}
     models: dict[int, int] = {}
     for number in numbers:
-        event = records[number].event
+        event = calls[number].event
         if event.HasField("request"):
             models[event.request.request] = event.request.prepared_model
             found[event.request.prepared_model] = number

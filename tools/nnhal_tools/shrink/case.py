@@ -36,7 +36,7 @@ class Case:
     """Of inputs and constants, by operand."""
     relaxed: bool = False
     uncompared: frozenset[int] = frozenset()
-    """Outputs of which only the dimensions are compared."""
+    """Outputs whose values are not compared, but only their dimensions."""
     branches: tuple[Branch, ...] = ()
     """The subgraphs that operations refer to, by their index."""
 

@@ -1,4 +1,4 @@
-"""The working memory over time: which bytes hold live elements of which tensor."""
+"""The working memory over time: for each byte, the tensor whose live elements it holds."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Softmax:
         return (_whole_along((self._axis,), self.inputs[0], output),)
 
     def compute(self, output: Box, values: Sequence[Array]) -> Array:
-        """All of the axis, of which the box may be a part."""
+        """Compute the whole axis, even if the box is only a part of it."""
         given = np.ascontiguousarray(values[0])
         given = given.reshape(given.shape[_RANK - self._rank :] if self._rank <= _RANK else (1, *given.shape))
         (result,) = softmax_kernel(executing(self._op, {_INPUT: given}))

@@ -54,7 +54,7 @@ class UnaryTable:
 
 
 class PairTable:
-    """An operation of two inputs that broadcast, one of which may be a constant."""
+    """An operation of two inputs that broadcast. One of them may be a constant."""
 
     def __init__(self, call: OperationCall) -> None:
         op = call.op

@@ -29,7 +29,7 @@ def leaky_relu(each: NodeImport) -> bool:
 
 
 def clip(each: NodeImport) -> bool:
-    """A range with constant ends, of which any may be missing."""
+    """Import a range with constant ends. Either end may be missing."""
     ends = []
     for index, name, missing in ((1, "min", float("-inf")), (2, "max", float("inf"))):
         if each.has(index):

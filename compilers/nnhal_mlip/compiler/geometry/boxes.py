@@ -31,7 +31,7 @@ class TensorBox(NamedTuple):
         return TensorBox(_sum(self.starts, offset), _sum(self.stops, offset))
 
     def permuted(self, axes: Extents) -> TensorBox:
-        """Return the box of which axis ``axes[i]`` is axis i of this one."""
+        """Return the box whose axis ``axes[i]`` is axis i of this one."""
         starts, stops = [0] * 4, [0] * 4
         for axis, start, stop in zip(axes, self.starts, self.stops, strict=True):
             starts[axis], stops[axis] = start, stop

@@ -81,7 +81,7 @@ class KernelDraft:
         return low, high
 
     def shape(self, value: str) -> tuple[int, ...]:
-        """Return the shape of a value, of which all extents are known."""
+        """Return the shape of a value whose extents are all known."""
         shape = self.graph.shape(value)
         if 0 in shape:
             self.refuse(f"value '{value}' of shape {list(shape)}, in which 0 is unknown", "known extents")

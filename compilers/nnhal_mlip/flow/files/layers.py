@@ -110,7 +110,7 @@ class GlobalPoolAttributes(KernelAttributes):
 
 
 class SumAttributes(KernelAttributes):
-    """A sum of two operands, of which one may be a constant."""
+    """A sum of two operands. One of them may be a constant."""
 
     layer_name: Annotated[Word, schema_of_words(SUM)]
     input_const_name: Word | None = None

@@ -42,7 +42,7 @@ def parse_options(mattr: str = "", mcpu: str = "cn10ka", num_tiles: int | None =
     """Return what options say.
 
     ``mattr`` has options as ``-num_tiles=4 -quantize=fp16`` or ``num_tiles=4,quantize=fp16``, and the words ``sim`` and
-    ``hw``, of which ``sim`` wins. What is not named has its default.
+    ``hw``; ``sim`` wins if both are there. What is not named has its default.
 
     Raises:
         ValueError: an option is unknown, has a value that it cannot have, or two values. The sentence lists the known.

@@ -86,7 +86,7 @@ def _check_flatten(draft: KernelDraft) -> None:
 
 
 def total(draft: KernelDraft) -> LayerDraft:
-    """Describe a sum, of which one operand may be a constant."""
+    """Describe a sum. One of its operands may be a constant."""
     node = draft.main
     draft.only((*draft.before, *draft.after))
     shapes = [draft.shape(value) for value in node.inputs]

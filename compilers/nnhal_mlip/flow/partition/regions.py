@@ -52,7 +52,7 @@ def vertices(graph: FlowGraph, groups: Iterable[Sequence[FlowKernel]]) -> list[F
 
 
 class FlowRegions:
-    """Sets of vertices, of which each pair can become one."""
+    """Sets of vertices that can be merged, any two of them."""
 
     def __init__(self, members: Sequence[FlowVertex]) -> None:
         self.members = members

@@ -24,7 +24,7 @@ def transposed_axes(node: FlowNode) -> tuple[int, ...]:
 
 
 def merged(first: FlowNode, second: FlowNode) -> FlowNode | None:
-    """Return a node that does what two do, of which the second reads the first; None if there is none.
+    """Return a node that does what ``first`` does and then ``second``, which reads it; None if there is none.
 
     The node has the second's output and sources.
     """

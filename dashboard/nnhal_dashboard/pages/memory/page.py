@@ -134,7 +134,7 @@ class ProcessMemory:
 
 
 def process_memories(snapshot: Snapshot) -> list[ProcessMemory]:
-    """List the processes of which memory is known."""
+    """List the processes whose memory is known."""
     rows = []
     for process in snapshot.processes:
         said = process.last_said

@@ -21,8 +21,10 @@ from nnhal_pages.charts.roofline import roofline_chart
 from nnhal_pages.comparison import comparison
 from nnhal_pages.explanation.fragment import sums
 from nnhal_pages.explanation.marks import legend
-from nnhal_pages.explanation.panel import edge_table, operation_panel, step_panel
+from nnhal_pages.explanation.panel import operation_panel, step_panel
+from nnhal_pages.explanation.tables import EDGES, edge_table
 from nnhal_pages.graph import plan_graph
+from nnhal_pages.report import part_html
 from nnhal_pages.svg import Drawing
 from nnhal_pages.text import escaped
 
@@ -49,12 +51,12 @@ def drawn_comparison(old: KnownPlan, new: KnownPlan, titles: tuple[str, str], ad
 def drawn_facts(plan: KnownPlan) -> tuple[Markup, Markup, Markup]:
     """Return the figures of a plan as a whole, its edges, and its memory between steps."""
     told = plan.explanation
-    caption = "How each value is passed on. The number after a device is its step."
+    caption = EDGES
     if len(told.edges) > _EDGES:
         caption += f" The first {_EDGES} of {len(told.edges):,}; the file to download has all."
     arenas = arena_charts(told.arena_values, [step.device for step in told.steps], "arena")
     drawings = "".join(_scrolled(drawing, f"Arena {number}") for number, drawing in enumerate(arenas))
-    return Markup(sums(told)), Markup(edge_table(told.edges[:_EDGES], caption)), Markup(drawings)
+    return Markup(sums(told)), Markup(part_html(edge_table(told.edges[:_EDGES], caption))), Markup(drawings)
 
 
 def drawn_choice(plan: KnownPlan, side: str, address: PlanAddress) -> tuple[str, Markup] | None:

@@ -96,7 +96,7 @@ class PlanAddress:
 
     path: str
     fixed: tuple[tuple[str, str], ...] = ()
-    """The part of the query that says of which plans it is."""
+    """The part of the query that names the plans that are shown."""
     open: str = ""
     """The open steps of the old plan, as ``opened_from`` reads them."""
     open_new: str = ""

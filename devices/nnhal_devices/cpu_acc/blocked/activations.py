@@ -47,7 +47,7 @@ def _is_read_alone(graph: LoweredGraph, images: Images, name: str) -> bool:
 
 
 def _slopes(graph: LoweredGraph, node: LoweredNode, channels: int) -> list[LoweredNode]:
-    """x + (1 - slope) * max(-x, 0), of which ONNX Runtime makes two convolutions: the sum is a part of the second."""
+    """x + (1 - slope) * max(-x, 0), which ONNX Runtime turns into two convolutions: the sum is a part of the second."""
     given, slopes = node.inputs[0], graph.constants[node.inputs[1]]
     negated = _carrier(graph, node, given, np.full(channels, -1.0))
     positive = LoweredNode("Relu", list(negated.outputs), [graph.name()], {}, node.place)

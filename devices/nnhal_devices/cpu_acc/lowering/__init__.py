@@ -112,7 +112,7 @@ LOWERINGS: dict[OperationType, Lowering] = {
 
 
 def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> LoweredGraph:
-    """Lower a model of which every operation is supported. ``dimensions`` are those of its operands."""
+    """Lower a model whose operations are all supported. ``dimensions`` are those of its operands."""
     graph = LoweredGraph(model, dimensions, opsets_of(model))
     if is_one_run(model.model):
         extension.run_alone(graph)

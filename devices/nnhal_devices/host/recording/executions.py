@@ -119,7 +119,7 @@ class RecordingExecution(Execution):
             failure = HalError(error.status, error.message)
             self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, failure)
             raise
-        # The common case, of which every tenth of a microsecond counts: a run on a channel, without its values.
+        # The common case is a run on a channel, without its values. Every tenth of a microsecond counts here.
         if done[0] is SUCCESS and asked_over and deadline_ns == NO_DEADLINE and not self._values:
             active.notes.add_plain((self, asked_over, started_ns, clock_gettime_ns(CLOCK_BOOTTIME)))
         else:

@@ -91,7 +91,7 @@ class BoundRun:
 
     @property
     def unknown_output(self) -> int | None:
-        """The first output of which not all dimensions are known before a run."""
+        """Return the first output with a dimension that is unknown before a run; None if there is none."""
         return self._results.unknown_output(self._arguments.outputs)
 
     @property

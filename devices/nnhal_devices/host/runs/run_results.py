@@ -25,7 +25,7 @@ class RunResults:
         self._last_outcome, self._last_result = DONE, SUCCESS
 
     def unknown_output(self, outputs: Sequence[Argument]) -> int | None:
-        """The first output of which not all dimensions are known before a run."""
+        """Return the first output with a dimension that is unknown before a run; None if there is none."""
         for number, (code, argument) in enumerate(zip(self._types, outputs, strict=True)):
             if argument.data is not None and not is_extension(code) and not fully_specified(code, argument.dimensions):
                 return number

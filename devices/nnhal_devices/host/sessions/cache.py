@@ -174,7 +174,7 @@ def load(
 
 
 def _artifact(workload: Workload | None) -> Sequence[memoryview] | None:
-    """The artifact of a workload in pieces, of which there may be none; None if nothing is to be cached."""
+    """Return the artifact of a workload in pieces, which may be none at all; None if nothing is to be cached."""
     if not isinstance(workload, CompiledWorkload):
         return ()
     artifact = workload.artifact()

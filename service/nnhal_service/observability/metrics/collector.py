@@ -261,7 +261,7 @@ def _duration(kind: str) -> Callable[[ModelStatistics], float]:
 def metrics_app(metrics: Metrics) -> ASGIApp:
     """Make an application that serves ``GET /metrics`` and nothing else. Each scrape runs in a thread."""
 
-    # Without the front of metrics nothing imports a server of HTTP, which would take as long as the rest together.
+    # Without the metrics server nothing imports an HTTP server, which would take as long as the rest together.
     from starlette.applications import Starlette
     from starlette.responses import Response
     from starlette.routing import Route

@@ -243,7 +243,7 @@ class LoadedModel:
         raise UnloadedError
 
     def new_state(self) -> CarriedState:
-        """A state for bindings to share, of which one runs at a time. The caller is a user of it, until ``leave``.
+        """Return a state for bindings that run one at a time to share. The caller is a user of it, until ``leave``.
 
         Raises HalError if a device refuses, TransportError if one is gone.
         """
@@ -387,5 +387,5 @@ def _cache_of(
 
 
 def _pins_by_number(options: Options) -> bool:
-    """Whether a pin counts operations, of which there may be others for certain dimensions."""
+    """Whether a pin names an operation by a number, which may be another operation's in a dimensioned plan."""
     return any(pin.match.startswith("index:") for pin in options.pins)

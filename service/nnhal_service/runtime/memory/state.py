@@ -38,7 +38,7 @@ class _Value(NamedTuple):
 
 
 class CarriedState:
-    """The state of one sequence of runs, for bindings of one model, of which one runs at a time.
+    """The state of one sequence of runs, for bindings of one model that run one at a time.
 
     A run that succeeds has the two buffers of each value change their roles. One that fails leaves the state as it was,
     since inputs are never modified. What dies with a device is lost.

@@ -64,7 +64,7 @@ class ActivePlan:
 
     @property
     def substitute_bytes(self) -> int:
-        """What its substitutes count: for each the constants of the model, of which devices may keep other forms."""
+        """Return the bytes that its substitutes count: those of the model's constants for each of them."""
         return len(self._substitutes) * self._bytes_of_one
 
     def hold(self, is_original: bool = False) -> PreparedPlan:

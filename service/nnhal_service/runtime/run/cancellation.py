@@ -53,7 +53,7 @@ class Cancellation:
 
 
 class RunCancellation(Cancellation):
-    """The cancellation of runs that follow one another, of which none is usually cancelled: one callback, and no lock.
+    """The cancellation of runs that follow one another. Runs are seldom cancelled, so it has one callback and no lock.
 
     A callback may be called twice, and after ``forget`` if that races with ``cancel``; it must not mind.
     """

@@ -91,7 +91,7 @@ class Chained:
         duration_ns: int = NO_DEADLINE,
         cancellation: Cancellation | None = None,
     ) -> None:
-        """Launch all steps, those without dependencies after ``fences``, of which there may be MAX_FENCES.
+        """Launch all steps, those without dependencies after ``fences``, which are at most MAX_FENCES.
 
         A step may take ``duration_ns`` from the moment when the last fence that it waits for has signalled. Steps that
         were launched are in ``launched`` even if a device refuses. Raises HalError, TransportError if a device is

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from nnhal.types import RunUsage
 from nnhal_service.runtime import PreparedPlan, RunReport
 from nnhal_service.runtime.run.reports import Context, RunWatcher
-from nnhal_service.serving.history.ended_runs import EndedRun, RunKeeper
+from nnhal_service.serving.history.ended_runs import EndedRun, RunLog
 from nnhal_service.serving.history.observer import Executed, FailureReason, Observer
 from nnhal_service.serving.history.statistics import RequestCounts, StatisticsRecorder
 from nnhal_service.serving.requests.planned_run import PlannedEdge, planned_edges, planned_steps
@@ -45,15 +45,15 @@ class ClientRuns:
         has_batches: bool,
         recorder: StatisticsRecorder,
         observers: Sequence[Observer] = (),
-        keeper: RunKeeper | None = None,
+        run_log: RunLog | None = None,
     ) -> None:
-        """``keeper`` is told of each run that is not direct."""
+        """``run_log`` is told of each run that is not direct."""
         self._name = name
         self._version = version
         self._has_batches = has_batches
         self._recorder = recorder
         self._observers = observers
-        self._keeper = keeper
+        self._run_log = run_log
         self._planned: WeakKeyDictionary[Context, _Planned] = WeakKeyDictionary()
 
     def of(self, client: str) -> RunWatcher:
@@ -67,14 +67,14 @@ class ClientRuns:
         began = ended - report.duration_ns
         self._recorder.ran(report.duration_ns, size, copied, report.fell_back)
         self._notify(planned, size, report, 1, RequestTiming(began, began, began, began, ended, ended))
-        if self._keeper is not None:
-            self._keeper.keep(_ended(self._name, self._version, client, ended, size, planned.devices, copied, report))
+        if self._run_log is not None:
+            self._run_log.keep(_ended(self._name, self._version, client, ended, size, planned.devices, copied, report))
 
     def failed(self, client: str, duration_ns: int, error: BaseException) -> None:
         """A run of a client has failed."""
         self._recorder.failed(FailureReason.BACKEND, duration_ns)
-        if self._keeper is not None:
-            self._keeper.keep(_failed(self._name, self._version, client, duration_ns, error))
+        if self._run_log is not None:
+            self._run_log.keep(_failed(self._name, self._version, client, duration_ns, error))
 
     def ran_directly(self, context: Context, usage: RunUsage) -> None:
         """A client has run so much over a run channel."""
@@ -135,9 +135,9 @@ class ClientModelRuns:
     being measured counts no steps.
     """
 
-    def __init__(self, keeper: RunKeeper | None = None) -> None:
-        """``keeper`` is told of each run that is not direct."""
-        self._keeper = keeper
+    def __init__(self, run_log: RunLog | None = None) -> None:
+        """``run_log`` is told of each run that is not direct."""
+        self._run_log = run_log
         self._recorder = StatisticsRecorder()
         self._lock = threading.Lock()
         self._steps: Counter[tuple[str, ...]] = Counter()
@@ -151,14 +151,14 @@ class ClientModelRuns:
         copied = _copied_by(report, 0)
         self._recorder.ran(report.duration_ns, 1, copied, report.fell_back)
         self._count(steps, 1)
-        if self._keeper is not None:
-            self._keeper.keep(_ended(model, "", client, time.monotonic_ns(), 1, devices, copied, report))
+        if self._run_log is not None:
+            self._run_log.keep(_ended(model, "", client, time.monotonic_ns(), 1, devices, copied, report))
 
     def failed(self, model: str, client: str, duration_ns: int, error: BaseException) -> None:
         """A run has failed."""
         self._recorder.failed(FailureReason.BACKEND, duration_ns)
-        if self._keeper is not None:
-            self._keeper.keep(_failed(model, "", client, duration_ns, error))
+        if self._run_log is not None:
+            self._run_log.keep(_failed(model, "", client, duration_ns, error))
 
     def ran_directly(self, context: Context, usage: RunUsage) -> None:
         """A client has run so much over a run channel."""

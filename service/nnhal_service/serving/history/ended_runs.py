@@ -54,11 +54,11 @@ class EndedRun(NamedTuple):
         return self.fell_back or bool(self.error)
 
 
-class RunKeeper(Protocol):
+class RunLog(Protocol):
     """Keeps the runs of native clients. Safe to use from several threads; it should be quick, and must not raise."""
 
     def keep(self, run: EndedRun) -> None:
-        """A run has ended. Its report is given if it was measured, or fell back."""
+        """Keep a run that has ended. Its report is given if it was measured, or fell back."""
 
 
 class Recorder(Protocol):
@@ -73,7 +73,7 @@ class Recorder(Protocol):
 
 
 class EndedRuns:
-    """A sampler of served models, and the keeper of native clients' runs. Safe to use from several threads.
+    """A sampler of the runs of served models, and the log of native clients' runs. Safe to use from several threads.
 
     It keeps the last RUNS_KEPT runs that went well and the last TROUBLED_KEPT others until they are taken. A run costs
     it one entry of a queue; everything else is done when somebody asks.

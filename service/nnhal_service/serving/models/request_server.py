@@ -236,7 +236,7 @@ class RequestServer:
         self._instances.close()
 
     def _runner_of(self, model: BindableModel, kept: int) -> tuple[InstancePool, LoopRunner]:
-        """Instances of a model, of which some are kept, and what runs requests on them."""
+        """Return instances of a model, ``kept`` of them for good, and what runs requests on them."""
         config, signature = self.config, self.signature
         instances = InstancePool(
             model,

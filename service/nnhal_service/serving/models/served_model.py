@@ -10,7 +10,7 @@ from nnhal_service.runtime import LoadedModel
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.history.client_runs import ClientRuns
-from nnhal_service.serving.history.ended_runs import RunKeeper
+from nnhal_service.serving.history.ended_runs import RunLog
 from nnhal_service.serving.history.observer import Observer, Sampler
 from nnhal_service.serving.history.statistics import ModelStatistics, RequestCounts
 from nnhal_service.serving.instances.bindable_model import BindableLoadedModel
@@ -40,11 +40,11 @@ class ServedModel(RequestServer):
         samplers: Sequence[Sampler] = (),
         measure: bool = False,
         register: ServedModelRegister | None = None,
-        keeper: RunKeeper | None = None,
+        run_log: RunLog | None = None,
         memory: InstanceMemory = NOT_COUNTED,
     ) -> None:
         """Takes ``loaded`` over: it is closed with the served model. ``register`` knows the model until then. The
-        ``keeper`` is told of runs of native clients. The rest is as RequestServer has it.
+        ``run_log`` is told of runs of native clients. The rest is as RequestServer has it.
 
         Raises ServingError: UNSUPPORTED if the protocol has no datatype for a tensor, INVALID_ARGUMENT if the
         configuration wants batches of a model that has no batch axis, or no instances.
@@ -69,7 +69,7 @@ class ServedModel(RequestServer):
                 name, sequences, self._sequence_memory, config.instances, signature.hidden_shapes, loop
             )
         self._client_runs = ClientRuns(
-            name, version, config.max_batch_size > 0, self._statistics, self._observers, keeper
+            name, version, config.max_batch_size > 0, self._statistics, self._observers, run_log
         )
         self._pending_elsewhere: dict[object, tuple[int, int]] = {}
         self._register = register

@@ -73,7 +73,7 @@ def flags_of(request: InferenceRequest, model: str) -> Flags:
 
 
 class RequestSequence:
-    """One sequence: its requests in their order, of which the first runs."""
+    """One sequence: its requests in their order. The first one runs."""
 
     __slots__ = ("id", "is_started", "lost", "memory", "timer", "turns")
 

@@ -40,7 +40,7 @@ class InferenceRequest:
     """The instant of CLOCK_BOOTTIME by which it must have ended."""
     cancellation: Cancellation = field(default_factory=Cancellation)
     arrived_ns: int = 0
-    """The instant of CLOCK_MONOTONIC at which the front received it; 0 for the start of ``ServedModel.infer``."""
+    """The instant of CLOCK_MONOTONIC at which the V2 server received it; 0 for the start of ``ServedModel.infer``."""
     output_places: Mapping[str, Place] = field(default_factory=dict)
     """Where the client wants outputs. Those that devices have left there are PlacedTensors in the response."""
     copying: Callable[[int], None] = no_limit

@@ -42,7 +42,7 @@ def decompressed(message: bytes, grow: Callable[[int], None]) -> bytes:
 
 
 def plain(message: bytes) -> bytes:
-    """A message of which only little memory may be taken, decompressed if it is compressed.
+    """Return a message for which only little memory may be taken, decompressed if it is compressed.
 
     Raises RESOURCE_EXHAUSTED if it holds more than half a MiB, and as ``decompressed``.
     """

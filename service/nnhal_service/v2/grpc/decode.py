@@ -39,7 +39,7 @@ _MOST_FIELDS_IN_LOOP = 256
 _MOST_FIELDS = 1 << 14
 """Fields of a request beside elements of tensors: to parse one takes up to 2.5 us and 250 bytes."""
 _MOST_RAW = 1 << 17
-"""Raw contents of a request, each of which is cut out."""
+"""Raw contents of a request. Each is cut out of the message."""
 _MOST_ELEMENT_FIELDS = 1 << 18
 """Fields that are elements of tensors: strings, or numbers that are not packed."""
 _MOST_BYTES = 1 << 24

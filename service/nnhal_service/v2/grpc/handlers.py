@@ -1,4 +1,4 @@
-"""The services of the front as gRPC's handlers: inference and server reflection.
+"""The services of the gRPC server as handlers: inference and server reflection.
 
 Requests of inference arrive as bytes and are parsed here, so that a malformed one is INVALID_ARGUMENT, and not an error
 of gRPC's own.
@@ -89,7 +89,7 @@ def health_handlers(health: ModelHealth, watches: OpenLimit, untaken: UntakenAns
 
 
 def reflection_handlers(streams: OpenLimit, guard: Guard, untaken: UntakenAnswers) -> Handlers:
-    """Server reflection of all services of the front.
+    """Server reflection of all services of the gRPC server.
 
     It reads a descriptor pool of its own, since package 'inference' is not in protobuf's default pool.
     """

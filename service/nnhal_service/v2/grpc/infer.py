@@ -38,7 +38,7 @@ Owner = Callable[[Context], str]
 
 _STATUS_HEADER = "triton_grpc_error"
 _MOST_STRING_BYTES_IN_LOOP = 1 << 14
-"""Bytes of strings, of which each may have only four."""
+"""Bytes of strings: a string may have as few as four."""
 _STRING_COST = MOST_BYTES_IN_LOOP // (_MOST_STRING_BYTES_IN_LOOP // 4)
 """A string to be encoded, in bytes to be copied."""
 

@@ -83,7 +83,7 @@ class GrpcServer:
         ``users`` of this host may do everything at a port, and those whom the ``socket_mode`` of its file lets in at a
         unix socket. If ``shares_ports``, other processes may listen at the ports too.
 
-        ``loop`` runs until the front has been left; gRPC serves in only one loop of a process at full speed. Raises
+        ``loop`` runs until the server has been left; gRPC serves in only one loop of a process at full speed. Raises
         OSError if an address cannot be listened at.
         """
         self._loop = loop

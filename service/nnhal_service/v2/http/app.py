@@ -1,4 +1,4 @@
-"""The application of the HTTP front: the protocol's routes behind their middleware."""
+"""The application of the HTTP server: the protocol's routes behind their middleware."""
 
 from __future__ import annotations
 

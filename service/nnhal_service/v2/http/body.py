@@ -21,7 +21,7 @@ _PIECE = 1 << 20
 _SLICE = 1 << 16
 """The bytes of a body that zlib is given at once, and copies if a member ends in them."""
 _MOST_MEMBERS = 4096
-"""Members of a gzip body, each of which costs a copy of a slice."""
+"""Members of a gzip body. Each costs a copy of a slice."""
 _NOT_ACCEPTED = re.compile(r"q\s*=\s*0(\.0*)?")
 """The weight of an encoding that a client does not accept (RFC 9110, 12.4.2)."""
 

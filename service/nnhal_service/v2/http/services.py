@@ -12,7 +12,7 @@ from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescrip
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the routes of the HTTP front need."""
+    """What the routes of the HTTP server need."""
 
     server: ServerDescription
     repository: ModelRepository
@@ -28,4 +28,4 @@ class Services:
     budget: RequestMemoryBudget = field(default_factory=RequestMemoryBudget)
     """The memory that the bodies of all requests share."""
     hosts: AllowedHosts = field(default_factory=AllowedHosts)
-    """The names under which the front may be addressed."""
+    """The names under which the server may be addressed."""

@@ -50,20 +50,20 @@ def test_the_last_runs_are_kept() -> None:
 
 
 def test_requests_are_measured_while_their_model_is_recorded() -> None:
-    records = ServingMonitor()
-    assert not records.log.began("m", "1", REQUEST)
-    number = records.recordings.begin("m", 1)
-    assert records.log.began("m", "1", REQUEST)
-    assert not records.log.began("other", "1", REQUEST)
-    records.log.finished(finished("other", MEASURED))
-    records.log.finished(finished("m", RunReport(10, 0)))  # it had begun before
-    records.log.finished(finished("m", MEASURED))
-    assert not records.log.began("m", "1", REQUEST)
-    recording = records.recordings.get(number)
+    monitor = ServingMonitor()
+    assert not monitor.log.began("m", "1", REQUEST)
+    number = monitor.recordings.begin("m", 1)
+    assert monitor.log.began("m", "1", REQUEST)
+    assert not monitor.log.began("other", "1", REQUEST)
+    monitor.log.finished(finished("other", MEASURED))
+    monitor.log.finished(finished("m", RunReport(10, 0)))  # it had begun before
+    monitor.log.finished(finished("m", MEASURED))
+    assert not monitor.log.began("m", "1", REQUEST)
+    recording = monitor.recordings.get(number)
     assert recording is not None and recording.left == 0
     (run,) = recording.runs
     assert (run.model, run.report, run.recording) == ("m", MEASURED, number)
-    assert [(kept.recording, kept.report) for kept in records.log.take()] == [(0, None), (0, None), (number, None)]
+    assert [(kept.recording, kept.report) for kept in monitor.log.take()] == [(0, None), (0, None), (number, None)]
 
 
 def test_recordings_say_how_far_they_are_and_the_oldest_is_dropped_for_a_ninth() -> None:
@@ -78,12 +78,12 @@ def test_recordings_say_how_far_they_are_and_the_oldest_is_dropped_for_a_ninth()
 
 
 def test_all_models_are_recorded_with_their_failures_and_the_runs_of_native_clients() -> None:
-    records = ServingMonitor()
-    number = records.recordings.begin(ALL_MODELS, 3)
-    records.log.finished(finished("m", error=ERROR))
-    records.log.keep(native("n", MEASURED))
-    records.log.keep(native("n", RunReport(10, 0, fell_back=True)))
-    recording = records.recordings.get(number)
+    monitor = ServingMonitor()
+    number = monitor.recordings.begin(ALL_MODELS, 3)
+    monitor.log.finished(finished("m", error=ERROR))
+    monitor.log.keep(native("n", MEASURED))
+    monitor.log.keep(native("n", RunReport(10, 0, fell_back=True)))
+    recording = monitor.recordings.get(number)
     assert recording is not None and recording.left == 1
     assert [(run.model, run.error) for run in recording.runs] == [("m", "too many"), ("n", "")]
 
@@ -113,10 +113,10 @@ def test_a_recording_has_from_one_to_a_thousand_runs(count: int) -> None:
 
 def test_a_model_that_falls_back_again_and_again_is_noted_once() -> None:
     notes: list[tuple[str, ...]] = []
-    records = ServingMonitor(lambda *note: notes.append(note))
+    monitor = ServingMonitor(lambda *note: notes.append(note))
     for _ in range(3):
-        records.log.keep(native("m", RunReport(10, 0, fell_back=True, failed_devices=("npu",))))
-    records.log.keep(native("m", RunReport(10, 0, fell_back=True)))
+        monitor.log.keep(native("m", RunReport(10, 0, fell_back=True, failed_devices=("npu",))))
+    monitor.log.keep(native("m", RunReport(10, 0, fell_back=True)))
     assert notes == [
         ("fell back", "m", "model m fell back: npu failed, and another device ran the steps"),
         ("fell back", "m", "model m fell back: all of it ran on the fallback device"),

@@ -28,10 +28,10 @@ from nnhal_service.v2.http.statuses import STATUS as HTTP_STATUS
 _AUTHORIZATION = "authorization"
 _ENDS_STREAM = "triton_grpc_error"
 
-UnaryMethod = Callable[["ProtocolFront", WireMessage, RayServegRPCContext], Coroutine[Any, Any, WireMessage]]
+UnaryMethod = Callable[["ProtocolIngress", WireMessage, RayServegRPCContext], Coroutine[Any, Any, WireMessage]]
 
 
-class ProtocolFront(ABC):
+class ProtocolIngress(ABC):
     """A class that Ray Serve can deploy as the ingress. What it is asked, it has answered by ``answer`` and such."""
 
     def __init__(self, options: ScaleOutOptions) -> None:
@@ -124,7 +124,7 @@ class ProtocolFront(ABC):
 
 
 def _unary_method(name: str) -> UnaryMethod:
-    async def method(self: ProtocolFront, request: WireMessage, grpc_context: RayServegRPCContext) -> WireMessage:
+    async def method(self: ProtocolIngress, request: WireMessage, grpc_context: RayServegRPCContext) -> WireMessage:
         return await self.unary(name, request, grpc_context)
 
     method.__name__ = name
@@ -132,7 +132,7 @@ def _unary_method(name: str) -> UnaryMethod:
 
 
 for _name in UNARY:
-    setattr(ProtocolFront, _name, _unary_method(_name))
+    setattr(ProtocolIngress, _name, _unary_method(_name))
 
 
 def _metadata(context: RayServegRPCContext) -> dict[str, str]:

@@ -1,0 +1,64 @@
+"""What the device does wrong, and what it says of itself."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message import Message
+
+FaultName = Literal[
+    "answers twice",  # one call of a channel, with the same answer
+    "answers insufficient",  # NONE with output_sufficient_size false and no shapes; writes nothing
+    "answers nothing",  # NONE without a result; writes nothing
+    "does not fit",  # NONE, an output whose size is known does not fit; writes nothing
+    "closes the channel",  # of a burst, a run channel or launches, instead of an answer; lives on
+    "no socket",  # hands out a file for a channel
+    "never answers",  # a call of a channel
+    "rings twice",  # the bells after a stage
+]
+FOR_EVER = -1
+M = TypeVar("M", bound=Message)
+
+
+class Faults:
+    """Faults, each with how many times it is still to happen, and answers that are not the device's usual ones."""
+
+    def __init__(self, given: str = "{}") -> None:
+        self._lock = threading.Lock()
+        self._left: dict[str, int] = {}
+        self._answers: dict[str, Mapping[str, Any]] = {}
+        self.obey(given)
+
+    def obey(self, line: str) -> None:
+        """Take a command: JSON with ``faults``, counts by FaultName, and ``answers``, changes by the name of a method.
+
+        What a command names replaces what was there of the same name.
+        """
+        command = json.loads(line)
+        with self._lock:
+            self._left.update(command.get("faults", {}))
+            self._answers.update(command.get("answers", {}))
+
+    def strikes(self, name: FaultName) -> bool:
+        """Whether a fault is to happen now."""
+        with self._lock:
+            left = self._left.get(name, 0)
+            self._left[name] = max(FOR_EVER, left - 1) if left > 0 else left
+            return left != 0
+
+    def changed(self, method: str, answer: M) -> M:
+        """Change an answer as the commands say: by the JSON of its message."""
+        with self._lock:
+            changes = self._answers.get(method, {})
+        for name in changes:
+            answer.ClearField(_snake(name))
+        ParseDict(dict(changes), answer)
+        return answer
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
