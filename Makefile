@@ -2,8 +2,10 @@
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
+# With it every test worker and every process that a test starts would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo run check test quick sweep browser testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick sweep browser sdk testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -36,7 +38,7 @@ check: $(VENV)/.dev  ## Lint, type-check, and compare the generated code with pr
 WORKERS ?= $(shell expr $$(nproc) + 1)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.dev  ## Run the tests, and say which were the slowest
-	$(PYTEST) -m 'not browser and not testbed and not ray' --durations 20
+	$(PYTEST) -m 'not browser and not testbed and not ray and not sdk' --durations 20
 
 browser: $(VENV)/.dev  ## Test the dashboard with a real browser, Debian's Chromium
 	@command -v chromium >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -44,6 +46,14 @@ browser: $(VENV)/.dev  ## Test the dashboard with a real browser, Debian's Chrom
 	  apt-get -qq install --no-install-recommends chromium fonts-liberation >/dev/null || echo 'Chromium cannot be installed' >&2; \
 	else echo 'Chromium is missing: apt-get install chromium fonts-liberation' >&2; fi
 	$(PYTEST) -m browser tests/browser --durations 10
+
+# What the SDK's server half is built with; its core needs g++ only. Where they are missing, tests say so and are skipped.
+SDK_PACKAGES := g++ cmake pkg-config libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+sdk: $(VENV)/.dev  ## Test the SDK in C++, which it builds with g++ and Debian's gRPC
+	@if ! pkg-config --exists grpc++ protobuf 2>/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo 'installing g++ and gRPC for C++'; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+	  apt-get -qq install --no-install-recommends $(SDK_PACKAGES) >/dev/null || echo 'they cannot be installed' >&2; fi
+	$(PYTEST) -m sdk tests/sdk -rs --durations 10
 
 RAY ?= .ray
 $(RAY)/.made: pyproject.toml
@@ -108,7 +118,7 @@ endif
 
 coverage: $(VENV)/.dev  ## Run the tests and report the code that they do not cover
 	$(BIN)/python -m pip install --quiet coverage
-	$(BIN)/python -m coverage run --source hal,hosting,frontends,compilers,devices,service,client,pages,dashboard,tools -m pytest -m 'not browser and not testbed and not ray'
+	$(BIN)/python -m coverage run --source hal,hosting,frontends,compilers,devices,service,client,pages,dashboard,tools -m pytest -m 'not browser and not testbed and not ray and not sdk'
 	$(BIN)/python -m coverage report --skip-covered --omit '*/v1/*,*_pb2.py'
 
 $(PEERS)/kserve/.made:

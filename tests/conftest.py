@@ -41,11 +41,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = in_order(items)
 
 
-@pytest.fixture(autouse=True)
-def _no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _no_processes(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hold quick tests to what they promise."""
-    if request.config.getoption("--quick"):
-        forbid_processes(monkeypatch)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.config.getoption("--quick"):
+            forbid_processes(patch)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -89,14 +90,17 @@ def dotted(path: Path) -> str:
     return ".".join((package, *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
-def imports_of(path: Path) -> Iterator[str]:
-    """Yield everything that a module imports, at any place: modules, and names from them."""
+@cache
+def imports_of(path: Path) -> list[str]:
+    """Return everything that a module imports, at any place: modules, and names from them."""
+    found: list[str] = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0 and node.module, f"{dotted(path)} imports by a relative name"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += (f"{node.module}.{alias.name}" for alias in node.names)
+    return found
 
 
 def belongs(name: str, to: str) -> bool:

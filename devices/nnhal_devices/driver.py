@@ -260,7 +260,7 @@ class RefusingDriver(Protocol):
     """A driver whose ``prepare`` refuses what it does not support, so that asking it before would compile twice."""
 
     def foreseen_support(self, model: ResolvedModel) -> Sequence[Support] | None:
-        """Answer for each operation of main as far as that takes no compiling; what is supported, may be refused yet.
+        """Answer for each operation of main without compiling: ``prepare`` may still refuse what is supported here.
 
         Returns None if ``supported_operations`` must be asked before this model is prepared.
         """

@@ -12,6 +12,7 @@ from nnhal.private_folders import give_to_group, make_private_folder, require_tr
 
 SERVER_UIDS = "NNHAL_SERVER_UIDS"
 GROUP = "NNHAL_GROUP"
+_SERVICES = ("device", "framework")
 _ID_DIGITS = 10
 _SOCKET_OF_GROUP = 0o660
 
@@ -73,6 +74,16 @@ class Endpoint:
         with contextlib.suppress(OSError):  # what is not there, or may not be entered, is told by who connects
             require_trusted_folder(directory, server_uids())
         return Endpoint(directory, self.service)
+
+
+def endpoints_below(directory: Path) -> list[Endpoint]:
+    """The devices and frameworks that have sockets in folders of a directory, whether they answer or not, by name."""
+    return [
+        Endpoint(folder, service)
+        for folder in (sorted(directory.iterdir()) if directory.is_dir() else ())
+        for service in _SERVICES
+        if Endpoint(folder, service).rpc.is_socket()
+    ]
 
 
 def folder_group() -> int | None:

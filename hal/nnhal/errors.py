@@ -3,7 +3,8 @@
 NnhalError
 ├── HalError            a device's own answer: an ErrorStatus with a message
 └── TransportError      the call did not reach the device, or the answer did not come back
-    └── DeadObjectError the process on the other side is gone
+    ├── DeadObjectError the process on the other side is gone
+    └── MissingMethodError  the process does not serve the method
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ class TransportError(NnhalError):
 
 class DeadObjectError(TransportError):
     """The process on the other side is gone."""
+
+
+class MissingMethodError(TransportError):
+    """The process on the other side does not serve the method, as devices may that have no optional services."""
 
 
 def invalid_argument(message: str) -> NoReturn:

@@ -45,7 +45,8 @@ _OPERATORS = 8
 _RESERVED = 8
 """One in so many links is for processes that have none."""
 _OPERATOR_HELLO_SECONDS = 1.0
-"""Others must not keep operators out by connecting and sending nothing."""
+"""Seconds until a link that only operators get must say who opens it: nobody may keep operators out by sending
+nothing."""
 _END_SECONDS = 2.0
 _ACCEPT_PAUSE_SECONDS = 0.1
 """How long clients wait if the process has run out of descriptors."""

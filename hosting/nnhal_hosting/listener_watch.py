@@ -21,7 +21,7 @@ from nnhal_hosting.supervision import is_traced
 _PAUSE_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
 _MOST_SILENCES = 4
-"""A listener that is silent so often, one time after another, is given up."""
+"""Silences in a row after which a listener is given up."""
 _TICK_SECONDS = 0.1
 _LONGEST_TICK_SECONDS = 0.15
 """A tick that takes longer shows that the machine is busy, or was asleep."""

@@ -1,4 +1,4 @@
-"""The sockets that this process has open, those of libraries included, which give nobody their connections."""
+"""The sockets that this process has open, including those of libraries that do not give them out."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ STARTED, DIED = "started", "died"
 
 
 class RestartState(enum.Enum):
-    """How the process fares."""
+    """The state of the process."""
 
     STARTING = enum.auto()
     """It runs and does not serve yet."""

@@ -1,4 +1,4 @@
-"""Numbers that limits are about, which several may count together."""
+"""Counters for limits, which several processes may share."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ProcessHealth(health_pb2_grpc.HealthServicer):
             self._changed.notify_all()
 
     def Check(self, request: wire.HealthCheckRequest, context: grpc.ServicerContext) -> wire.HealthCheckResponse:
-        """Check."""
+        """Answer a Check call."""
         status = self._status(request.service)
         if status == wire.HealthCheckResponse.SERVICE_UNKNOWN:
             context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
@@ -48,7 +48,7 @@ class ProcessHealth(health_pb2_grpc.HealthServicer):
     def Watch(
         self, request: wire.HealthCheckRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.HealthCheckResponse]:
-        """Watch."""
+        """Answer a Watch call, until its client ends it."""
         if not context.add_callback(self._wake):
             return
         said: wire.HealthCheckResponse.ServingStatus | None = None

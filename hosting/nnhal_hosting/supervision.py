@@ -20,7 +20,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from nnhal.admin import EXIT_STATUS
 from nnhal.errors import NnhalError
@@ -31,13 +31,14 @@ from nnhal_hosting.service_manager import ENDS, SERVES, WORKS, seconds_between_s
 from nnhal_hosting.zygote import UNKNOWN_STATUS, ForkedProcess, Zygote
 
 _log = get_logger(__name__)
-_READY, _WORKS = b"R", b"W"
+READY, _WORKS = b"R", b"W"
 HANG_SECONDS = 60.0
 """A process hangs that has given no sign of life for so long."""
 _TICKS = 8
 """How often a supervisor looks in the time after which a process hangs."""
 _LONGEST_TICK = 1.5
-"""How many ticks count of one that took longer: if the supervisor itself was late, the machine is busy or has slept."""
+"""The ticks that a longer one counts as at most: if the supervisor itself was late, the machine is busy or has
+slept."""
 _REFUSED = 2
 """The exit status of a process that refuses its options, or cannot have what they name."""
 _KEY_END = b"\n"
@@ -88,14 +89,14 @@ class Supervision:
                 print(error, file=sys.stderr)
             return
         with contextlib.suppress(OSError):  # the supervisor has ended; wait() will see it
-            self._socket.send(_READY)
+            self._socket.send(READY)
 
     def exit(self) -> None:
         """Have ``wait`` return EXIT_STATUS, upon which the process is started again. May be called by any thread."""
         self._status = EXIT_STATUS
         self._stopping = True
         with contextlib.suppress(BlockingIOError):  # a full pipe wakes as well
-            os.write(self._waker, _READY)
+            os.write(self._waker, READY)
 
     def give_up(self) -> None:
         """As ``exit``, for a process that cannot go on: it ends even if what has failed keeps it from shutting down."""
@@ -165,6 +166,13 @@ def _receive_key(supervisor: socket.socket) -> str:
     return received.removesuffix(_KEY_END).decode()
 
 
+class LaunchedProcess(NamedTuple):
+    """A process that has just been started, and what it writes, if that is read here."""
+
+    process: ForkedProcess | subprocess.Popen[bytes]
+    output: IO[bytes] | None
+
+
 class Child:
     """A supervised process: ``python -m MODULE ARGUMENTS…``. It ends when this object is stopped or collected."""
 
@@ -188,40 +196,58 @@ class Child:
         ``stderr`` nor ``inherited`` is given. For ``hang_seconds`` see ``await_end``; with 0 it never hangs.
         Raises OSError, or ValueError if the key is not one.
         """
-        self.admin_key = checked_admin_key(admin_key) if admin_key else new_admin_key()
-        self.command = (sys.executable, "-m", module, *arguments)
-        self._socket, theirs = socket.socketpair()
-        with theirs:
-            send_admin_key(self._socket, self.admin_key)
-            environment = {**os.environ, **(variables or {}), **watchdog_variables(hang_seconds)}
+        environment = {**os.environ, **(variables or {}), **watchdog_variables(hang_seconds)}
+
+        def launch(theirs: int) -> LaunchedProcess:
             forked = None if zygote is None else _forked(zygote, module, arguments, theirs, environment)
-            self.process: ForkedProcess | subprocess.Popen[bytes] = forked or subprocess.Popen(
-                [*self.command, "--supervisor", str(theirs.fileno())],
+            process = forked or subprocess.Popen(
+                [*self.command, "--supervisor", str(theirs)],
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE if stderr is None else stderr,
-                pass_fds=[theirs.fileno(), *inherited],
+                pass_fds=[theirs, *inherited],
                 env=environment,
             )
+            return LaunchedProcess(process, process.stderr)
+
+        self._gives_signs = True
+        self._launch((sys.executable, "-m", module, *arguments), launch, admin_key, heard, hang_seconds)
         self.name = " ".join([module, *arguments])
+
+    def _launch(
+        self,
+        command: tuple[str, ...],
+        launch: Callable[[int], LaunchedProcess],
+        admin_key: str,
+        heard: Callable[[str], None] | None,
+        hang_seconds: float,
+    ) -> None:
+        """Start a process, which is given the number of its end of the socket pair, and watch it. Raises as above."""
+        self.admin_key = checked_admin_key(admin_key) if admin_key else new_admin_key()
+        self.command = command
+        self.name = " ".join(command)
         self.hung = False
         """Whether it was killed since it hung."""
         self._hang_seconds = hang_seconds
         self._said: list[str] = []
         self._heard = heard
         self._reader: threading.Thread | None = None
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            send_admin_key(self._socket, self.admin_key)
+            self.process, output = launch(theirs.fileno())
         try:
             self._handle = os.pidfd_open(self.process.pid)
             weakref.finalize(self, os.close, self._handle)
-            if self.process.stderr is not None:
+            if output is not None:
                 name = f"stderr-{self.process.pid}"
-                self._reader = threading.Thread(target=self._read, name=name, args=(self.process.stderr,), daemon=True)
+                self._reader = threading.Thread(target=self._read, name=name, args=(output,), daemon=True)
                 self._reader.start()
         except (OSError, RuntimeError) as error:  # no descriptor or no thread is left
             self.process.kill()
             self.process.wait()
             self._socket.close()
-            if self.process.stderr is not None:
-                self.process.stderr.close()
+            if output is not None:
+                output.close()
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise OSError(f"cannot watch {self.name}: {reason}") from error
 
@@ -235,35 +261,30 @@ class Child:
 
         Raises StartError also if the descriptor ``interrupt`` becomes readable first; then the process may still run.
         """
-        readable = _await([self._socket.fileno()], interrupt, seconds)
+        readable = awaited([self._socket.fileno()], interrupt, seconds)
         if readable is None:
             self.stop()
             raise StartError(f"{self.name} did not serve within {seconds:.0f} s{self._last_words()}")
         if not readable:
             raise StartError(f"{self.name} was to end before it served")
-        try:
-            said = self._socket.recv(1)
-        except OSError:
-            said = b""
-        if said != _READY:
-            status = self.stop()
-            message = f"{self.name} {ended_in_words(status)}{self._last_words()}"
-            raise StartError(message, is_told=status == _REFUSED and len(self._said) == 1)
+        if self._received(1) != READY:
+            raise self._start_error()
 
     def await_end(self, interrupt: int) -> bool:
         """Wait until the process has ended. Returns False if the descriptor ``interrupt`` becomes readable first.
 
         The process, which serves, hangs if it gives no sign of life for ``hang_seconds``: then it is killed. One that a
-        signal has stopped, or that a debugger traces, is left alone.
+        signal has stopped, or that a debugger traces, is left alone, and so is a foreign one that has never given any.
         """
         tick = self._hang_seconds / _TICKS if self._hang_seconds else None
         heard, silence = [self._socket.fileno()], 0.0
         while True:
             began = time.monotonic()
-            readable = _await([self._handle, *heard], interrupt, tick)
+            readable = awaited([self._handle, *heard], interrupt, tick)
             if readable is None and tick is not None:
                 silence += min(time.monotonic() - began, _LONGEST_TICK * tick)
-                if silence > self._hang_seconds / 2 and (is_stopped(self.pid) or is_traced(self.pid)):
+                is_late = silence > self._hang_seconds / 2
+                if not self._gives_signs or (is_late and (is_stopped(self.pid) or is_traced(self.pid))):
                     silence = 0.0
                 if silence >= self._hang_seconds and not self.hung:
                     self.hung = True
@@ -274,7 +295,9 @@ class Child:
                 return True
             else:
                 silence = 0.0
-                if not self._socket.recv(_PIPE_BYTES):  # it ends
+                said = self._received(_PIPE_BYTES)
+                self._gives_signs |= _WORKS in said
+                if not said:  # it ends
                     heard.clear()
 
     def ended_in_words(self, status: int) -> str:
@@ -283,9 +306,13 @@ class Child:
             return f"gave no sign of life for {self._hang_seconds:g} s and was killed"
         return ended_in_words(status)
 
+    def ask_to_end(self) -> None:
+        """Have the process end, and do not wait."""
+        self._socket.close()
+
     def stop(self, seconds: float = _STOP_SECONDS) -> int:
         """Ask the process to end, kill it after ``seconds``, and return its exit status."""
-        self._socket.close()
+        self.ask_to_end()
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -312,6 +339,19 @@ class Child:
                         _log.exception("a line of a process was lost", process_id=self.process.pid)
                 STDERR.write(text)
 
+    def _received(self, most: int) -> bytes:
+        """What the process has written to its end of the socket pair; nothing if it has closed that."""
+        try:
+            return self._socket.recv(most)
+        except OSError:  # with a key that it has not read
+            return b""
+
+    def _start_error(self) -> StartError:
+        """The error that it has ended, or ends, instead of serving."""
+        status = self.stop()
+        message = f"{self.name} {ended_in_words(status)}{self._last_words()}"
+        return StartError(message, is_told=status == _REFUSED and len(self._said) == 1)
+
     def _last_words(self) -> str:
         if self._reader is not None and self.process.poll() is not None:
             self._reader.join(_READER_SECONDS)
@@ -320,11 +360,11 @@ class Child:
 
 
 def _forked(
-    zygote: Zygote, module: str, arguments: Sequence[str], supervision: socket.socket, environment: Mapping[str, str]
+    zygote: Zygote, module: str, arguments: Sequence[str], supervision: int, environment: Mapping[str, str]
 ) -> ForkedProcess | None:
     """Return None if the zygote cannot fork the process, which is then started without it."""
     try:
-        return zygote.fork(module, arguments, supervision.fileno(), environment)
+        return zygote.fork(module, arguments, supervision, environment)
     except OSError as error:
         _log.warning("a process starts without a zygote", module=module, reason=str(error))
         return None
@@ -333,7 +373,7 @@ def _forked(
 def stop_all(children: Sequence[Child]) -> None:
     """Ask all processes to end, last first, and then wait for each."""
     for child in reversed(children):
-        child._socket.close()
+        child.ask_to_end()
     deadline = time.monotonic() + _STOP_SECONDS
     for child in reversed(children):
         child.stop(max(0.1, deadline - time.monotonic()))
@@ -369,7 +409,7 @@ def is_stopped(pid: int) -> bool:
         return False
 
 
-def _await(wanted: Sequence[int], interrupt: int | None, seconds: float | None = None) -> list[int] | None:
+def awaited(wanted: Sequence[int], interrupt: int | None, seconds: float | None = None) -> list[int] | None:
     """Wait until a wanted descriptor is readable, and return those that are; none of them if ``interrupt`` is first.
 
     Returns None after ``seconds``.

@@ -42,7 +42,7 @@ _IMPORTING_SECONDS = 60.0
 _ARGUMENTS_START, _STATE = 48, 3
 """Fields of /proc/PID/stat (proc(5)), counted from 1."""
 UNKNOWN_STATUS = 256
-"""In place of the exit status of a process that has outlived its zygote: only a parent is told that."""
+"""In place of the exit status of a process that has outlived its zygote: the kernel tells it only to the parent."""
 
 
 class Zygote:
@@ -214,7 +214,10 @@ def main() -> None:
 
 
 def fork_for(supervisor: socket.socket) -> None:
-    """Fork processes for who has the other end. Returns when that is closed, and in each process when it has ended."""
+    """Fork processes for whoever has the other end.
+
+    Returns when that is closed, and in each process when it has ended.
+    """
     while True:
         message, descriptors, _, _ = socket.recv_fds(supervisor, _MOST_BYTES, 2)
         if not message:

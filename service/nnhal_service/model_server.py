@@ -122,7 +122,7 @@ class ModelServer:
         native service, for metrics. ``monitor`` keeps what operators may ask about runs. ``passed`` are listening
         sockets from a service manager for the servers ``http`` and ``metrics``, in place of their hosts and ports.
         ``rates`` are how often clients may call, native ones among them; None for any rate. ``end_process`` is
-        called when one of these servers has ended by itself; the process is then to be started again.
+        called when a server has ended by itself; the process is then to be started again.
 
         Raises ValueError or ServingError if settings contradict one another or are not safe, OSError if an address or a
         file cannot be used.

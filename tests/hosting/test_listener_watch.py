@@ -19,7 +19,7 @@ SECONDS = 20.0
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An address at which somebody listens and never answers."""
-    monkeypatch.setattr(listener_watch, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(listener_watch, "_PATIENCE_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 

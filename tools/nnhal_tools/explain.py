@@ -134,7 +134,7 @@ def _unknown(edges: Sequence[EdgeStory]) -> str:
 
 
 def with_unknown_times(explanation: Explanation) -> Explanation:
-    """Return it with UNKNOWN in place of modelled times that depend on unknown dimensions."""
+    """Return the explanation with UNKNOWN in place of modelled times that depend on unknown dimensions."""
     if not any(story.has_open_dimensions for story in explanation.operations):
         return explanation
     open_steps = {story.step for story in explanation.operations if story.has_open_dimensions}

@@ -38,7 +38,7 @@ class Visitor:
         return hmac.new(_SECRET, self.cookie.encode(), sha256).hexdigest()
 
     def may(self, role: AccessRole) -> bool:
-        """Whether it may do what needs a role. Who has not signed in may do what needs none."""
+        """Whether it may do what needs a role. Before it has signed in, it may only do what needs none."""
         return role <= (self.identity.role if self.identity is not None else AccessRole.NOBODY)
 
     def takes(self, form_token: str) -> bool:

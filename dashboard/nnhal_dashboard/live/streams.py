@@ -23,7 +23,10 @@ from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_hosting.logs import get_logger
 
 Render = Callable[[str], str]
-"""From the key of a fragment to its HTML. Raises LookupError if it does not exist any more, ValueError for no sense."""
+"""From the key of a fragment to its HTML.
+
+Raises LookupError if it does not exist any more, ValueError if the key makes no sense.
+"""
 MOST_KEYS = 64
 """Fragments that one stream may show."""
 MOST_STREAMS = 256

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from nnhal.errors import NnhalError
+from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
 from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin
 from nnhal.v1 import admin_pb2, framework_admin_pb2
@@ -109,7 +109,8 @@ class ProcessObserver:
             answers = self._connect()
         admin = self._admin
         if isinstance(admin, DeviceAdmin):
-            answers = replace(answers, device=admin.device())
+            with suppress(MissingMethodError):  # a device may tell operators nothing, and is used all the same
+                answers = replace(answers, device=admin.device())
         elif isinstance(admin, FrameworkAdmin):
             framework = admin.framework(self._last_event)
             runs = admin.runs(self._last_run) if watched else None
@@ -118,7 +119,8 @@ class ProcessObserver:
                 self._last_run = max([self._last_run, *(run.number for run in runs.finished)])
             answers = replace(answers, framework=framework, runs=runs)
         if whole and admin is not None:
-            answers = replace(answers, process=admin.process())
+            with suppress(MissingMethodError):
+                answers = replace(answers, process=admin.process())
         return answers
 
     def _connect(self) -> Answers:
@@ -135,5 +137,7 @@ class ProcessObserver:
         finally:
             remote.close()
         admin = self._admin = DeviceAdmin(endpoint, self._key, CLIENT_NAME, _PATIENCE_SECONDS)
-        limits = admin.device(with_limits=True).limits
-        return Answers(limits=limits, identity=identity, description=description)
+        answers = Answers(identity=identity, description=description)
+        with suppress(MissingMethodError):
+            answers = replace(answers, limits=admin.device(with_limits=True).limits)
+        return answers

@@ -1,4 +1,4 @@
-"""How devices and models fare with the framework."""
+"""The states of devices and models in the framework."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONG_TIMES = 10
 
 
 def standing_of(snapshot: Snapshot, device: str) -> framework_admin_pb2.DeviceStanding | None:
-    """Return how a device fares with the framework; None if the framework does not know it, or is not known."""
+    """Return what the framework says of a device; None if it does not know the device, or has said nothing."""
     framework = snapshot.framework
     known = framework.devices if framework is not None else ()
     return next((standing for standing in known if standing.name == device), None)

@@ -1,12 +1,12 @@
-"""Which processes there are to observe, by what the supervisor, the framework and the settings say."""
+"""Which processes there are to observe: what the supervisor, the framework and the settings say, and what is found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnhal.endpoint import Endpoint
+from nnhal.endpoint import Endpoint, endpoints_below
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.settings import DashboardSettings
 
@@ -43,11 +43,26 @@ def targets_of(
     others += [ProcessTarget(name, "device", str(directory)) for name, directory in settings.device]
     if settings.framework is not None:
         others.append(ProcessTarget(FRAMEWORK, FRAMEWORK, str(settings.framework)))
+    if supervisor is None:
+        others += _found(settings.directory, {target.directory for target in others})
     for target in others:
         if target.name not in known:
             known.add(target.name)
             supervised.append(target)
     return sorted(supervised, key=_place)
+
+
+def _found(directory: Path, told: Set[str]) -> list[ProcessTarget]:
+    """The processes below a directory that nobody supervises, as ``nnhal ps`` finds them, but for those told of."""
+    try:
+        endpoints = endpoints_below(directory.absolute())
+    except OSError:  # it may not be looked into, or has just gone
+        return []
+    return [
+        ProcessTarget(endpoint.directory.name, endpoint.service, str(endpoint.directory))
+        for endpoint in endpoints
+        if str(endpoint.directory) not in told
+    ]
 
 
 def _place(target: ProcessTarget) -> int:

@@ -90,7 +90,8 @@ def write_artifact(graph: OptimisedGraph, model: ResolvedModel) -> list[memoryvi
 
 
 def read_artifact(data: bytes, model: ResolvedModel) -> OptimisedGraph | None:
-    """Return the graph; None if the bytes are none, or were made of another model, elsewhere, or by another runtime.
+    """Return the graph; None if there are no bytes, or they were made of another model, elsewhere, or by another
+    runtime.
 
     Weights are views of the bytes.
     """

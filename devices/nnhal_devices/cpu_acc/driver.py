@@ -58,7 +58,9 @@ class CpuAcc:
         return supported_operations(model)
 
     def foreseen_support(self, model: ResolvedModel) -> Sequence[Support] | None:
-        """Of a model that is one RUN, that its operands are those of the message; the session says all else."""
+        """Answer, for a model that is one RUN, whether its operands are those of the message; making the session tells
+        the rest.
+        """
         return [*declared(model).values()] if is_one_run(model.model) else None
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload:

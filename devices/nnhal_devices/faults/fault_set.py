@@ -54,7 +54,7 @@ RAN: ContextVar[ModelFacts | None] = ContextVar("ran", default=None)
 LATER: ContextVar[Sequence[ActiveFault] | None] = ContextVar("later", default=None)
 """The faults of the answer, or of the fence, that the execution in this thread has met; None if there was none."""
 CURRENT: ContextVar[ServedCall] = ContextVar("call", default=NO_CALL)
-"""That of this thread, or of the thread that has started it."""
+"""The call that this thread serves, or the one that the thread which started it serves."""
 
 _EXECUTE, _LAUNCHES, _PREPARE = frozenset(EXECUTE), frozenset(LAUNCHES), frozenset(PREPARE)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def about_layers(met: Sequence[ActiveFault]) -> list[ActiveFault]:
-    """Those of some faults that alter values of layers."""
+    """Return those of some faults that alter values of layers."""
     return [each for each in met if isinstance(each.fault, ValuesFault) and each.fault.layer]
 
 

@@ -14,7 +14,7 @@ import grpc
 from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
 
-from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import status_pb2
 from nnhal.v1 import types_pb2 as wire
@@ -58,17 +58,24 @@ def abort_status(error: HalError) -> grpc.Status:
     return _Status(code, message, ((_DETAILS, status.SerializeToString()),), error)
 
 
-def error_from_rpc(error: grpc.RpcError, peer: str) -> NnhalError:
-    """Return the error behind a failed call: HalError if the device answered, else the transport's failure."""
+def error_from_rpc(error: grpc.RpcError, peer: str, method: str = "") -> NnhalError:
+    """Return the error behind a failed call: HalError if the device answered, else the transport's failure.
+
+    The transport's failure names the ``method``, which is its service and its name.
+    """
+    place = f"{peer}: {method}" if method else peer
     call: Any = error  # grpc's stubs raise errors that are also calls, which grpc's types do not say
     if not isinstance(call, grpc.Call):
-        return TransportError(f"{peer}: {error}")
+        return TransportError(f"{place}: {error}")
     answer = _answer(call)
     if answer is not None:
         return answer
     if call.code() == grpc.StatusCode.UNAVAILABLE:
         return DeadObjectError(f"{peer} is gone: {call.details()}")
-    return TransportError(f"{peer}: {call.code().name}: {call.details()}")
+    if call.code() == grpc.StatusCode.UNIMPLEMENTED:
+        said = call.details() or "it does not serve this method"
+        return MissingMethodError(f"{place}: UNIMPLEMENTED: {said}")
+    return TransportError(f"{place}: {call.code().name}: {call.details()}")
 
 
 def _answer(call: Any) -> HalError | None:

@@ -6,8 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nnhal.errors import general_failure
+from nnhal.extensions import is_extension_name
 from nnhal.types import FailedSubgraph, OptimizationViews, Substitution, TensorHandleFactory, TransferCosts
 from nnhal.v1 import backend_pb2 as wire
+
+MAX_ALIGNMENT = 65_536
+"""The largest alignment, in bytes: the largest page of a processor that Linux runs on. Memory is mapped at pages."""
+MAX_NS = 1e15
+"""The largest cost, in nanoseconds: eleven days. Sums and products of such costs are finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +76,28 @@ class ModelAssessment:
 
 
 def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceDescription:
-    """Check and decode a description. Raises GENERAL_FAILURE if it is invalid."""
+    """Check and decode a description. Raises GENERAL_FAILURE if it is invalid: no figure of it is replaced.
+
+    A device that is wrong about its memory may be wrong about all of it, and a plan by costs that make no sense is
+    worse than one without the device.
+    """
+    place = f"{place}: BackendService/Describe"
     costs = message.transfer_costs
+    require_alignment(message.alignment, place)
+    if message.workers < 0:
+        general_failure(f"{place} answered with {message.workers} workers, expected 0 or more")
+    if message.source_extension and not is_extension_name(message.source_extension):
+        general_failure(f"{place} answered with source extension {message.source_extension!r}, which is not a name")
+    for what in ("hop_ns", "sync_ns", "import_ns", "copy_ns_per_byte", "round_trip_ns"):
+        _require_cost(getattr(costs, what), f"transfer_costs.{what}", place)
+    if costs.round_trip_ns > costs.hop_ns:
+        general_failure(
+            f"{place} answered with transfer_costs.round_trip_ns {costs.round_trip_ns:g}, expected at most hop_ns, "
+            f"which is {costs.hop_ns:g}"
+        )
+    ids = [factory.id for factory in message.tensor_handle_factories]
+    if len(set(ids)) < len(ids):
+        general_failure(f"{place} answered with tensor handle factories {ids}, expected each once")
     return DeviceDescription(
         message.name,
         _kinds(message.imports, place),
@@ -93,18 +119,25 @@ def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceD
 
 
 def assessment_from_wire(message: wire.AssessModelResponse, operations: int, place: str) -> ModelAssessment:
-    """Check and decode an assessment. Raises GENERAL_FAILURE if it is for another number of operations."""
+    """Check and decode an assessment.
+
+    Raises GENERAL_FAILURE if it is for another number of operations, or if a cost makes no sense.
+    """
+    place = f"{place}: BackendService/AssessModel"
     supports = tuple(OperationSupport(o.supported, o.code, o.got, o.allowed, o.hint) for o in message.operations)
     if len(supports) != operations:
         general_failure(f"{place} answered for {len(supports)} operations, expected {operations}")
     costs = tuple(message.operation_ns)
     if len(costs) not in (0, operations):
         general_failure(f"{place} answered with the costs of {len(costs)} operations, expected {operations} or none")
+    for number, cost in enumerate(costs):
+        _require_cost(cost, f"operation_ns of operation {number}", place)
     return ModelAssessment(supports, costs)
 
 
 def views_from_wire(message: wire.OptimizeSubgraphResponse, operations: int, place: str) -> OptimizationViews:
     """Check and decode the optimisation of a subgraph. Raises GENERAL_FAILURE unless it lists each operation once."""
+    place = f"{place}: BackendService/OptimizeSubgraph"
     views = OptimizationViews(
         tuple(Substitution(tuple(s.operations), s.replacement) for s in message.substitutions),
         tuple(FailedSubgraph(tuple(f.operations), f.reason) for f in message.failed),
@@ -118,11 +151,21 @@ def views_from_wire(message: wire.OptimizeSubgraphResponse, operations: int, pla
     return views
 
 
-def _factory(message: wire.TensorHandleFactory, place: str) -> TensorHandleFactory:
-    if message.alignment < 1:
+def require_alignment(alignment: int, place: str) -> None:
+    """Raises GENERAL_FAILURE unless an alignment is a power of two that memory can have."""
+    if not 0 < alignment <= MAX_ALIGNMENT or alignment & (alignment - 1):
         general_failure(
-            f"{place}: tensor handle factory {message.id!r} has alignment {message.alignment}, expected at least 1"
+            f"{place} answered with alignment {alignment}, expected a power of two from 1 to {MAX_ALIGNMENT}"
         )
+
+
+def _require_cost(cost: float, what: str, place: str) -> None:
+    if not 0 <= cost <= MAX_NS:  # also true for NaN
+        general_failure(f"{place} answered with {what} {cost:g}, expected 0 to {MAX_NS:g}")
+
+
+def _factory(message: wire.TensorHandleFactory, place: str) -> TensorHandleFactory:
+    require_alignment(message.alignment, f"{place}: tensor handle factory {message.id!r}")
     return TensorHandleFactory(
         message.id,
         _kinds(message.imports, place),

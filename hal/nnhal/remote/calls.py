@@ -20,7 +20,7 @@ from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, 
 from nnhal.link import Channel, Link
 from nnhal.link.channel import channel_from
 from nnhal.link.client import ANSWER_SECONDS
-from nnhal.remote.rpc_channel import RpcChannel
+from nnhal.remote.rpc_channel import RpcChannel, name_of
 from nnhal.remote.watch import Watch
 
 T = TypeVar("T")
@@ -103,8 +103,9 @@ class Calls:
     def call(self, method: grpc.UnaryUnaryMultiCallable[Any, T], request: Any, timeout: float | None = None) -> T:
         """Make a unary call of this session.
 
-        Raises HalError if the process answered with one, DeadObjectError if the process or the session is gone, and
-        TransportError in all other cases, also if the call takes longer than ``timeout`` seconds.
+        Raises HalError if the process answered with one, DeadObjectError if the process or the session is gone,
+        MissingMethodError if it does not serve the method, and TransportError in all other cases, also if the call
+        takes longer than ``timeout`` seconds.
         """
         try:
             if self._watch is None:
@@ -113,10 +114,10 @@ class Calls:
             future = method.future(request, metadata=self._metadata, timeout=timeout or _WATCHED_SECONDS)
             return self._watch.result_of(future)
         except grpc.FutureCancelledError as error:
-            raise self._failure(grpc.RpcError("the call was cancelled")) from error
+            raise self._failure(grpc.RpcError("the call was cancelled"), method) from error
         except (grpc.RpcError, ValueError) as error:
             # The future is the error: with its frames, it would hold the caller's until the next garbage collection.
-            raise self._failure(error) from error.with_traceback(None)
+            raise self._failure(error, method) from error.with_traceback(None)
 
     def stream(self, method: Callable[..., _Answers[T]], request: Any) -> Generator[T]:
         """Make a streaming call of this session, which ends with the generator. Raises the same errors as ``call``."""
@@ -131,7 +132,7 @@ class Calls:
                 self.streams -= 1
                 answers.cancel()
         except (grpc.RpcError, ValueError) as error:
-            raise self._failure(error) from error
+            raise self._failure(error, method) from error
 
     def release(self, method: grpc.UnaryUnaryMultiCallable[Any, Any], request: Any) -> None:
         """Release an object in the process. A process that is gone has released it already.
@@ -234,10 +235,10 @@ class Calls:
     def _silence(self) -> TransportError:
         return TransportError(f"{self.place} does not answer, though it has not ended; it may have been stopped")
 
-    def _failure(self, error: grpc.RpcError | ValueError) -> NnhalError:
+    def _failure(self, error: grpc.RpcError | ValueError, method: object) -> NnhalError:
         if isinstance(error, ValueError):  # gRPC raises it for a closed channel
             return DeadObjectError(f"{self.place}: the session has been closed")
-        failure = error_from_rpc(error, self.place)
+        failure = error_from_rpc(error, self.place, name_of(method))
         if self.hung_up and not isinstance(failure, DeadObjectError):
             # gRPC has connected again, and the process that answers does not know this session.
             return DeadObjectError(f"{self.place}: the session has ended: {failure}")

@@ -153,30 +153,32 @@ class RemoteDevice(Closing):
         """Call getVersionString. Raises GENERAL_FAILURE if the version is empty."""
         request = device_pb2.GetVersionStringRequest()
         answer = self._calls.call(self._device.GetVersionString, request, timeout)
-        return checked_version(answer.version, self._calls.place)
+        return checked_version(answer.version, f"{self._calls.place}: DeviceService/GetVersionString")
 
     def device_type(self, timeout: float | None = None) -> DeviceType:
         """Call getType."""
         answer = self._calls.call(self._device.GetType, device_pb2.GetTypeRequest(), timeout)
-        return checked_type(answer.type, self._calls.place)
+        return checked_type(answer.type, f"{self._calls.place}: DeviceService/GetType")
 
     def capabilities(self, timeout: float | None = None) -> Capabilities:
         """Call getCapabilities."""
         request = device_pb2.GetCapabilitiesRequest()
         answer = self._calls.call(self._device.GetCapabilities, request, timeout)
-        return checked_capabilities(answer.capabilities, self._calls.place)
+        return checked_capabilities(answer.capabilities, f"{self._calls.place}: DeviceService/GetCapabilities")
 
     def supported_extensions(self, timeout: float | None = None) -> tuple[Extension, ...]:
         """Call getSupportedExtensions."""
         request = device_pb2.GetSupportedExtensionsRequest()
         answer = self._calls.call(self._device.GetSupportedExtensions, request, timeout)
-        return checked_extensions(answer.extensions, self._calls.place)
+        return checked_extensions(answer.extensions, f"{self._calls.place}: DeviceService/GetSupportedExtensions")
 
     def number_of_cache_files_needed(self, timeout: float | None = None) -> NumberOfCacheFiles:
         """Call getNumberOfCacheFilesNeeded."""
         request = device_pb2.GetNumberOfCacheFilesNeededRequest()
         answer = self._calls.call(self._device.GetNumberOfCacheFilesNeeded, request, timeout)
-        return checked_cache_files(answer.number_of_cache_files, self._calls.place)
+        return checked_cache_files(
+            answer.number_of_cache_files, f"{self._calls.place}: DeviceService/GetNumberOfCacheFilesNeeded"
+        )
 
     def supported_operations(self, model: Model) -> list[bool]:
         """Call getSupportedOperations. Raises GENERAL_FAILURE if the answer is for another number of operations."""
@@ -184,7 +186,10 @@ class RemoteDevice(Closing):
         answers = list(self._calls.call(self._device.GetSupportedOperations, request).supported)
         count = len(model.main.operations)
         if len(answers) != count:
-            general_failure(f"{self._calls.place} answered for {len(answers)} operations, expected {count}")
+            general_failure(
+                f"{self._calls.place}: DeviceService/GetSupportedOperations answered for {len(answers)} operations, "
+                f"expected {count}"
+            )
         return answers
 
     def assess_model(self, model: Model) -> ModelAssessment:
@@ -193,10 +198,13 @@ class RemoteDevice(Closing):
         answer = self._calls.call(self._backend.AssessModel, request)
         return assessment_from_wire(answer, len(model.main.operations), self._calls.place)
 
-    def describe(self) -> DeviceDescription:
-        """Return the description of the device beyond the HAL. It is asked for once, since it stays the same."""
+    def describe(self, timeout: float | None = None) -> DeviceDescription:
+        """Return the description of the device beyond the HAL. It is asked for once, since it stays the same.
+
+        Raises MissingMethodError if the device has none, and GENERAL_FAILURE if it violates the rules.
+        """
         if self._description is None or self.gone:
-            answer = self._calls.call(self._backend.Describe, backend_pb2.DescribeRequest())
+            answer = self._calls.call(self._backend.Describe, backend_pb2.DescribeRequest(), timeout)
             self._description = description_from_wire(answer, self._calls.place)
         return self._description
 

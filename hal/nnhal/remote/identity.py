@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from math import inf
 
 from nnhal.codec import capabilities_from_wire, extensions_from_wire
 from nnhal.errors import general_failure
@@ -62,7 +63,10 @@ def checked_type(code: int, place: str) -> DeviceType:
 
 
 def checked_capabilities(message: wire.Capabilities, place: str) -> Capabilities:
-    """Check and decode figures: above 0, in a table that ascends strictly by operand type, without SUBGRAPH."""
+    """Check and decode figures.
+
+    They are above 0 and finite, in a table that ascends strictly by operand type and has no SUBGRAPH.
+    """
     try:
         capabilities = capabilities_from_wire(message)
     except ValueError as error:
@@ -101,10 +105,10 @@ def checked_cache_files(message: wire.NumberOfCacheFiles, place: str) -> NumberO
 
 
 def _require_above_zero(info: PerformanceInfo, what: str, place: str) -> None:
-    if not (info.exec_time > 0 and info.power_usage > 0):  # also true for NaN
+    if not (0 < info.exec_time < inf and 0 < info.power_usage < inf):  # also true for NaN
         general_failure(
             f"{place} has execution time {info.exec_time} and power usage {info.power_usage} for {what}, "
-            "expected both above 0"
+            "expected both above 0 and finite"
         )
 
 

@@ -1,15 +1,57 @@
-"""A gRPC channel that may be closed while other threads are about to call."""
+"""A gRPC channel that may be closed while other threads are about to call, and methods that know their names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 _Serializer = Callable[[Any], bytes] | None
 _Deserializer = Callable[[bytes], Any] | None
 _ConnectivityCallback = Callable[[grpc.ChannelConnectivity], None]
+if TYPE_CHECKING:  # gRPC's classes are generic in its stubs only
+    _UnaryMethod = grpc.UnaryUnaryMultiCallable[Any, Any]
+    _StreamingMethod = grpc.UnaryStreamMultiCallable[Any, Any]
+else:
+    _UnaryMethod, _StreamingMethod = grpc.UnaryUnaryMultiCallable, grpc.UnaryStreamMultiCallable
+
+
+class UnaryMethod(_UnaryMethod):
+    """A method that takes one message and returns one. gRPC's own, and its errors, do not say which method it is."""
+
+    def __init__(self, method: grpc.UnaryUnaryMultiCallable[Any, Any], path: str) -> None:
+        self._method = method
+        self.path = path
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call it, and wait for the answer."""
+        return self._method(*args, **options)
+
+    def with_call(self, *args: Any, **options: Any) -> Any:
+        """Call it, wait for the answer, and return it with the call."""
+        return self._method.with_call(*args, **options)
+
+    def future(self, *args: Any, **options: Any) -> Any:
+        """Call it, and return a future."""
+        return self._method.future(*args, **options)
+
+
+class StreamingMethod(_StreamingMethod):
+    """A method that takes one message and returns a stream, with its name."""
+
+    def __init__(self, method: grpc.UnaryStreamMultiCallable[Any, Any], path: str) -> None:
+        self._method = method
+        self.path = path
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call it, and return the stream."""
+        return self._method(*args, **options)
+
+
+def name_of(method: object) -> str:
+    """Return the service and the name of a method of an RpcChannel, such as nnhal.v1.BackendService/Describe."""
+    return method.path.removeprefix("/") if isinstance(method, UnaryMethod | StreamingMethod) else ""
 
 
 class RpcChannel(grpc.Channel):
@@ -31,7 +73,7 @@ class RpcChannel(grpc.Channel):
         _registered_method: bool | None = False,
     ) -> grpc.UnaryUnaryMultiCallable[Any, Any]:
         """Return a method that takes one message and returns one."""
-        return self._channel.unary_unary(method, request_serializer, response_deserializer)
+        return UnaryMethod(self._channel.unary_unary(method, request_serializer, response_deserializer), method)
 
     def unary_stream(
         self,
@@ -41,7 +83,7 @@ class RpcChannel(grpc.Channel):
         _registered_method: bool | None = False,
     ) -> grpc.UnaryStreamMultiCallable[Any, Any]:
         """Return a method that takes one message and returns a stream."""
-        return self._channel.unary_stream(method, request_serializer, response_deserializer)
+        return StreamingMethod(self._channel.unary_stream(method, request_serializer, response_deserializer), method)
 
     def stream_unary(
         self,

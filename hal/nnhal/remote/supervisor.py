@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nnhal.admin import SUPERVISOR
@@ -43,15 +43,26 @@ class SupervisorControl(Closing):
 
     def start_device(
         self,
-        driver: str,
+        driver: str = "",
         name: str = "",
         workers: int = 0,
         threads: int = 0,
         options: Mapping[str, str] | None = None,
+        endpoint: str = "",
+        command: Sequence[str] = (),
     ) -> wire.SupervisedProcess:
-        """Start one more device, have the framework know it, and return it when it serves."""
+        """Start one more device, have the framework know it, and return it when it serves.
+
+        It has a driver, or a command serves it; or it runs already, and its directory is the ``endpoint``.
+        """
         request = wire.StartDeviceRequest(
-            driver=driver, name=name, workers=workers, threads=threads, options=options or {}
+            driver=driver,
+            name=name,
+            workers=workers,
+            threads=threads,
+            options=options or {},
+            endpoint=endpoint,
+            command=command,
         )
         return self._calls.call(self._supervisor.StartDevice, request, _LONGEST_START_SECONDS).process
 

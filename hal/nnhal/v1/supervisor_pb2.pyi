@@ -137,6 +137,7 @@ class SupervisedProcess(_message.Message):
     COMMAND_FIELD_NUMBER: _builtins.int
     IS_ADDED_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
+    RUNS_ALREADY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name in the topology."""
     kind: _builtins.str
@@ -156,11 +157,13 @@ class SupervisedProcess(_message.Message):
     directory: _builtins.str
     """The directory of its sockets; empty if it has none."""
     is_added: _builtins.bool
-    """Whether StartDevice has started it."""
+    """Whether it came by StartDevice."""
     waits_for: _builtins.str
     """What the supervisor waits for, in plain words: its next start, for it to serve, or for it to go on after SIGSTOP.
     Empty if for nothing.
     """
+    runs_already: _builtins.bool
+    """Whether something else starts it: it is a device that is used, and neither started nor stopped."""
     @_builtins.property
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The addresses that it serves beyond its sockets, such as "http: 127.0.0.1:8000"."""
@@ -185,10 +188,11 @@ class SupervisedProcess(_message.Message):
         command: _abc.Iterable[_builtins.str] | None = ...,
         is_added: _builtins.bool = ...,
         waits_for: _builtins.str = ...,
+        runs_already: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "command", b"command", "directory", b"directory", "driver", b"driver", "is_added", b"is_added", "kind", b"kind", "last_end", b"last_end", "name", b"name", "pid", b"pid", "restarts", b"restarts", "started_ns", b"started_ns", "state", b"state", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "command", b"command", "directory", b"directory", "driver", b"driver", "is_added", b"is_added", "kind", b"kind", "last_end", b"last_end", "name", b"name", "pid", b"pid", "restarts", b"restarts", "runs_already", b"runs_already", "started_ns", b"started_ns", "state", b"state", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -196,7 +200,7 @@ Global___SupervisedProcess: _TypeAlias = SupervisedProcess  # noqa: Y015
 
 @_typing.final
 class StartDeviceRequest(_message.Message):
-    """StartDeviceRequest describes a device as a topology file does."""
+    """StartDeviceRequest describes a device as a topology file does: by its driver, its endpoint or its command."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -225,17 +229,25 @@ class StartDeviceRequest(_message.Message):
     WORKERS_FIELD_NUMBER: _builtins.int
     THREADS_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    ENDPOINT_FIELD_NUMBER: _builtins.int
+    COMMAND_FIELD_NUMBER: _builtins.int
     driver: _builtins.str
     """The driver."""
     name: _builtins.str
-    """Its name in plans; the driver's name if empty."""
+    """Its name in plans; the driver's name if empty, or that of the endpoint's directory."""
     workers: _builtins.int
     """Executions that run at a time; 0 for 1."""
     threads: _builtins.int
     """Threads that one execution may use; 0 for 1."""
+    endpoint: _builtins.str
+    """The directory of a device that runs already, as an absolute path, or tcp://HOST:PORT."""
     @_builtins.property
     def options(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """The driver's own options."""
+
+    @_builtins.property
+    def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The words of a command that serves a device."""
 
     def __init__(
         self,
@@ -245,10 +257,12 @@ class StartDeviceRequest(_message.Message):
         workers: _builtins.int = ...,
         threads: _builtins.int = ...,
         options: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        endpoint: _builtins.str = ...,
+        command: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["driver", b"driver", "name", b"name", "options", b"options", "threads", b"threads", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "driver", b"driver", "endpoint", b"endpoint", "name", b"name", "options", b"options", "threads", b"threads", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

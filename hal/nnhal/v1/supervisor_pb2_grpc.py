@@ -104,7 +104,7 @@ class SupervisorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def StartDevice(self, request, context):
-        """StartDevice starts one more device and has the framework know it.
+        """StartDevice starts one more device, unless it runs already, and has the framework know it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -146,7 +146,8 @@ class SupervisorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RemoveDevice(self, request, context):
-        """RemoveDevice stops a device that StartDevice has started, and has the framework forget it.
+        """RemoveDevice stops a device that StartDevice has started, and has the framework forget it. One that ran already goes
+        on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

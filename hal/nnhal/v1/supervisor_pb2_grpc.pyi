@@ -40,7 +40,7 @@ class SupervisorServiceStub:
     ListProcesses: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.ListProcessesRequest, _supervisor_pb2.ListProcessesResponse]
     """ListProcesses says which processes there are, in the order of the topology, and how they fare."""
     StartDevice: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.StartDeviceRequest, _supervisor_pb2.StartDeviceResponse]
-    """StartDevice starts one more device and has the framework know it."""
+    """StartDevice starts one more device, unless it runs already, and has the framework know it."""
     StartProcess: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.StartProcessRequest, _supervisor_pb2.StartProcessResponse]
     """StartProcess starts a process that was stopped."""
     StopProcess: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.StopProcessRequest, _supervisor_pb2.StopProcessResponse]
@@ -52,7 +52,9 @@ class SupervisorServiceStub:
     DrainProcess: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.DrainProcessRequest, _supervisor_pb2.DrainProcessResponse]
     """DrainProcess has a device, or the framework, take no new work and waits until it is idle. StartProcess undoes it."""
     RemoveDevice: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.RemoveDeviceRequest, _supervisor_pb2.RemoveDeviceResponse]
-    """RemoveDevice stops a device that StartDevice has started, and has the framework forget it."""
+    """RemoveDevice stops a device that StartDevice has started, and has the framework forget it. One that ran already goes
+    on.
+    """
     TailLogs: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.TailLogsRequest, _supervisor_pb2.TailLogsResponse]
     """TailLogs returns the last lines that processes have written to standard error, those of dead processes too."""
     ListEvents: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.ListEventsRequest, _supervisor_pb2.ListEventsResponse]
@@ -68,7 +70,7 @@ class SupervisorServiceAsyncStub(SupervisorServiceStub):
     ListProcesses: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.ListProcessesRequest, _supervisor_pb2.ListProcessesResponse]  # type: ignore[assignment]
     """ListProcesses says which processes there are, in the order of the topology, and how they fare."""
     StartDevice: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.StartDeviceRequest, _supervisor_pb2.StartDeviceResponse]  # type: ignore[assignment]
-    """StartDevice starts one more device and has the framework know it."""
+    """StartDevice starts one more device, unless it runs already, and has the framework know it."""
     StartProcess: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.StartProcessRequest, _supervisor_pb2.StartProcessResponse]  # type: ignore[assignment]
     """StartProcess starts a process that was stopped."""
     StopProcess: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.StopProcessRequest, _supervisor_pb2.StopProcessResponse]  # type: ignore[assignment]
@@ -80,7 +82,9 @@ class SupervisorServiceAsyncStub(SupervisorServiceStub):
     DrainProcess: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.DrainProcessRequest, _supervisor_pb2.DrainProcessResponse]  # type: ignore[assignment]
     """DrainProcess has a device, or the framework, take no new work and waits until it is idle. StartProcess undoes it."""
     RemoveDevice: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.RemoveDeviceRequest, _supervisor_pb2.RemoveDeviceResponse]  # type: ignore[assignment]
-    """RemoveDevice stops a device that StartDevice has started, and has the framework forget it."""
+    """RemoveDevice stops a device that StartDevice has started, and has the framework forget it. One that ran already goes
+    on.
+    """
     TailLogs: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.TailLogsRequest, _supervisor_pb2.TailLogsResponse]  # type: ignore[assignment]
     """TailLogs returns the last lines that processes have written to standard error, those of dead processes too."""
     ListEvents: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.ListEventsRequest, _supervisor_pb2.ListEventsResponse]  # type: ignore[assignment]
@@ -105,7 +109,7 @@ class SupervisorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _supervisor_pb2.StartDeviceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_supervisor_pb2.StartDeviceResponse, _abc.Awaitable[_supervisor_pb2.StartDeviceResponse]]:
-        """StartDevice starts one more device and has the framework know it."""
+        """StartDevice starts one more device, unless it runs already, and has the framework know it."""
 
     @_abc_1.abstractmethod
     def StartProcess(
@@ -153,7 +157,9 @@ class SupervisorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _supervisor_pb2.RemoveDeviceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_supervisor_pb2.RemoveDeviceResponse, _abc.Awaitable[_supervisor_pb2.RemoveDeviceResponse]]:
-        """RemoveDevice stops a device that StartDevice has started, and has the framework forget it."""
+        """RemoveDevice stops a device that StartDevice has started, and has the framework forget it. One that ran already goes
+        on.
+        """
 
     @_abc_1.abstractmethod
     def TailLogs(

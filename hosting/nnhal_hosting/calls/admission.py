@@ -69,7 +69,8 @@ _STRANGERS = 4
 """Calls without a session that are served at a time: most of them ask for health."""
 _REFUSERS = 2
 _STREAM_SECONDS = 1.0
-"""What a stream begins with is short, and a call without it must not take the place of one."""
+"""Seconds for the first message of a stream: it is short, and a call that never sends it must not take a stream's
+place."""
 
 
 class _Share(NamedTuple):

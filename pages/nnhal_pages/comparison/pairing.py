@@ -71,7 +71,7 @@ class PlanFigure(NamedTuple):
 
 
 def count(value: float) -> str:
-    """A whole number."""
+    """Write a whole number."""
     return f"{value:,.0f}"
 
 

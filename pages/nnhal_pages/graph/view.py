@@ -13,11 +13,11 @@ class PlanLinks:
     """The addresses that the graph links to. They are the caller's, and never made of a model's names."""
 
     operation: Callable[[int], str]
-    """Of what there is to say of an operation, by its number in the explanation."""
+    """The address of what there is to say of an operation, by its number in the explanation."""
     step: Callable[[int], str]
-    """Of what there is to say of a step."""
+    """The address of what there is to say of a step."""
     opened: Callable[[frozenset[int]], str]
-    """Of the graph with just these steps open."""
+    """The address of the graph with just these steps open."""
 
 
 @dataclass(frozen=True, slots=True)

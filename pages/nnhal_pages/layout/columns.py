@@ -18,9 +18,9 @@ class Columns:
     """Which column each node and bend belongs to."""
 
     roots: list[int]
-    """The uppermost of the column."""
+    """For each node or bend, the uppermost one of its column."""
     shifts: list[float]
-    """From the middle of the root."""
+    """How far the middle of each node or bend is from that of its root."""
 
 
 def columns_of(orders: Sequence[Sequence[int]], nodes: int, stretches: Sequence[Stretch]) -> Columns:

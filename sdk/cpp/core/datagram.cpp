@@ -106,16 +106,6 @@ Result<Datagram> receive_datagram(int socket, void* room, std::size_t capacity, 
   return datagram;
 }
 
-Status wait_readable(int socket, std::int64_t deadline_ns) {
-  for (;;) {
-    pollfd waiting{socket, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, milliseconds_until(deadline_ns));
-    if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return Status::of_errno("a socket cannot be waited for", errno);
-    if (has_passed(deadline_ns)) return {Code::kMissedDeadlineTransient, "nothing has come before the deadline"};
-  }
-}
-
 bool has_hung_up(int socket) {
   pollfd seen{socket, POLLRDHUP, 0};
   return ::poll(&seen, 1, 0) > 0;

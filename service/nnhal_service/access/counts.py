@@ -1,4 +1,4 @@
-"""Numbers that limits are about, of several processes that share the limit."""
+"""Counters of several processes for the limits that they share."""
 
 from __future__ import annotations
 

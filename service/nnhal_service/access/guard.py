@@ -58,7 +58,7 @@ class Guard:
         return identity
 
     def allows(self, needed: AccessRole, authorization: str) -> bool:
-        """Whether the caller's token has a role, which may be none that the call itself needs."""
+        """Whether the caller's token has a role. The call itself may need another one."""
         identity = self._identity(authorization)
         return identity is not None and identity.role >= needed
 

@@ -127,7 +127,9 @@ class FrameworkModels(Protocol):
         """Add what the worker has counted."""
 
     def reclaim(self) -> None:
-        """Begin to have all processes give back the memory that they keep for later requests, which is short here."""
+        """Begin to have all processes give back the memory that they keep for later requests, since this one is short
+        of it.
+        """
 
     def bind(
         self,

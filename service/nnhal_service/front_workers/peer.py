@@ -79,9 +79,9 @@ class Peer:
     def begin(
         self, method: Callable[Concatenate[S, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> Callable[[float | None], R]:
-        """Begin a call. What is returned waits for its result, for so many seconds at most, and raises as ``ask``.
+        """Begin a call, and return a function that waits for its result, for so many seconds at most.
 
-        It raises TimeoutError then.
+        The function raises as ``ask``, and TimeoutError.
         """
         number = next(self._numbers)
         answer: Future[_Answer] = Future()

@@ -39,7 +39,7 @@ _BRIEF_SECONDS = 1.0
 """How long a worker may take to say what it runs."""
 _START_SECONDS = 60.0
 _RECLAIM_SECONDS = 1.0
-"""Kept memory is given back so often at most."""
+"""Seconds between two times at which kept memory is given back."""
 _log = get_logger(__name__)
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
-"""Optional arguments at the end of an operation's inputs that say what would be so without them.
+"""Optional arguments at the end of an operation's inputs that have their default values.
 
-NNAPI's runtime takes them off before a device sees the model, so that devices match that do not know them.
+NNAPI's runtime removes them before a device sees the model, so that a device that does not know them takes it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OTHERS: Mapping[int, tuple[int, _Defaults]] = {
 def without_trailing_defaults(resolved: ResolvedModel) -> Model:
     """The model without optional arguments at the end that are constant and have their documented defaults.
 
-    The model must be valid. Operands stay, so that their indexes do.
+    The model must be valid. All operands are kept, so that their indexes stay valid.
     """
     main, *referenced = (
         replace(

@@ -22,7 +22,7 @@ _STATUSES = {
 
 @contextmanager
 def refused_as_hal() -> Iterator[None]:
-    """Report what the repository, a front end, the partitioner or a device that is gone says as a HalError."""
+    """Report errors of the repository, a front end, the partitioner or a device that is gone as HalErrors."""
     try:
         yield
     except ServingError as error:

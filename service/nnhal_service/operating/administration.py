@@ -46,12 +46,12 @@ class FrameworkAdministration:
 
     @property
     def kind(self) -> str:
-        """The framework."""
+        """``framework``."""
         return "framework"
 
     @property
     def name(self) -> str:
-        """The framework."""
+        """``framework``."""
         return "framework"
 
     @property

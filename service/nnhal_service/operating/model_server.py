@@ -23,12 +23,12 @@ class OperatedModelServer(Protocol):
 
     @property
     def served(self) -> ServedRepository:
-        """The same in the words of the protocol."""
+        """The models in the protocol's terms."""
         ...
 
     @property
     def opener(self) -> Opener[ServedModel]:
-        """What loads them."""
+        """The part that loads the models."""
         ...
 
     @property

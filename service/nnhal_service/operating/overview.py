@@ -1,4 +1,4 @@
-"""GetFramework: how devices and models fare, and what was done since the start."""
+"""GetFramework: the states of devices and models, and what was done since the start."""
 
 from __future__ import annotations
 

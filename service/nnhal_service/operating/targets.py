@@ -47,7 +47,7 @@ class OperatedRepository:
 
     models: Repository[ServedModel]
     served: ServedRepository
-    """The same in the words of the protocol."""
+    """The models in the protocol's terms."""
     opener: Opener[ServedModel]
 
 

@@ -21,7 +21,7 @@ class PlanReport:
     whole_model_ns: Mapping[str, float]
     """The time of the whole model on each device that takes all of it; pins are ignored."""
     whole_model_hand_over_ns: Mapping[str, float]
-    """Of that what is no operation: the launch, and passing the inputs and the outputs."""
+    """The part of that time that is no operation's: the launch, and passing the inputs and outputs."""
     nnapi_ns: float | None
     """The time of the plan of NNAPI's rule; None if the rule gives no plan."""
     lower_bound_ns: float

@@ -19,7 +19,7 @@ _WORDS = {
     re.compile(r"'[\w-]+' codec can't .*"): "a text that is no Unicode",
     re.compile(r"unhashable type: '\w+'"): "a list or an object, expected a name or a number",
 }
-"""What Python says that protobuf repeats, in words."""
+"""Messages of Python that protobuf repeats, and what is said in their place."""
 BACKENDS = ("nnhal", "onnxruntime", "tensorflowlite")
 """The backends that files may name, so that they serve elsewhere too; all of them run here the same way."""
 PLATFORMS = {"onnx_onnxv1": ".onnx", "onnxruntime_onnx": ".onnx", "tflite": ".tflite", "tensorflow_tflite": ".tflite"}

@@ -29,7 +29,7 @@ class ServedRepository:
         self.model: Callable[[str, str], Lease[ServedModel]] = repository.model
 
     def drain(self, drain: bool) -> None:
-        """Hand out no models, and be not ready; or be as before again."""
+        """Hand out no models and report that the server is not ready, or undo that."""
         self._drains = drain
         if drain:
             self.model = _refuse

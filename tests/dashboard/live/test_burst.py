@@ -7,6 +7,8 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from nnhal_dashboard.live.streams import MOST_STREAMS
 from nnhal_dashboard.server import DashboardServer
 from nnhal_dashboard.settings import DashboardSettings
@@ -14,6 +16,7 @@ from nnhal_dashboard.settings import DashboardSettings
 TOO_MANY = 44
 
 
+@pytest.mark.slow
 def test_a_burst_of_streams_does_not_pass_their_limit(short_path: Path) -> None:
     with ExitStack() as opened:
         server = opened.enter_context(DashboardServer(DashboardSettings(directory=short_path, port=0)))

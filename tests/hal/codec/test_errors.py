@@ -12,7 +12,7 @@ from google.rpc import code_pb2, status_pb2
 from grpc_status import rpc_status
 
 from nnhal.codec import abort_status, error_from_rpc
-from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import types_pb2 as wire
 
@@ -157,6 +157,13 @@ def test_an_unknown_method_is_a_transport_error(peer: Peer) -> None:
     error = peer.fails_with(lambda _: None, method="Other")
     assert isinstance(error, TransportError)
     assert "UNIMPLEMENTED" in str(error)
+
+
+@pytest.mark.parametrize(("said", "words"), [("", "it does not serve this method"), ("not here", "not here")])
+def test_a_missing_method_is_named_whatever_the_server_says(peer: Peer, said: str, words: str) -> None:
+    error = peer.fails_with(lambda context: context.abort(grpc.StatusCode.UNIMPLEMENTED, said))
+    assert isinstance(error, MissingMethodError)
+    assert str(error) == f"peer: UNIMPLEMENTED: {words}"
 
 
 def test_a_defect_of_the_server_is_the_transports(peer: Peer) -> None:

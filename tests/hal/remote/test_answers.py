@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf, nan
 from typing import Any
 
 import pytest
 
 from nnhal.descriptor import Descriptor
+from nnhal.errors import MissingMethodError
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice
 from nnhal.types import BufferRole, Request
@@ -232,13 +234,88 @@ def test_costs_of_another_number_of_operations_are_a_general_failure(scripted: S
 @pytest.mark.contract("RS-04")
 def test_memory_of_a_kind_that_does_not_exist_is_a_general_failure(scripted: Serve) -> None:
     kind = backend_pb2.MemoryKind.ValueType(77)
-    device, _ = scripted({"Backend.Describe": backend_pb2.DescribeResponse(name="x", imports=[kind])})
+    device, _ = scripted({"Backend.Describe": backend_pb2.DescribeResponse(name="x", imports=[kind], alignment=64)})
     refusal(device.describe, FAILURE, "memory kinds \\[77\\]")
 
 
+def description(**fields: Any) -> backend_pb2.DescribeResponse:
+    """Return a valid description with some fields changed."""
+    return backend_pb2.DescribeResponse(**{"alignment": 64, **fields})
+
+
+def costs(**figures: Any) -> backend_pb2.DescribeResponse:
+    """Return a description with transfer costs."""
+    return description(transfer_costs=backend_pb2.TransferCosts(**figures))
+
+
+def factories(*entries: tuple[str, int]) -> backend_pb2.DescribeResponse:
+    """Return a description with tensor handle factories: their ids and alignments."""
+    handles = [backend_pb2.TensorHandleFactory(id=name, alignment=alignment) for name, alignment in entries]
+    return description(tensor_handle_factories=handles)
+
+
+NONSENSE = {
+    "no alignment": (description(alignment=0), "alignment 0, expected a power of two from 1 to 65536"),
+    "an alignment below 0": (description(alignment=-64), "alignment -64, expected a power of two"),
+    "an alignment of three": (description(alignment=3), "alignment 3, expected a power of two"),
+    "an alignment of no memory": (description(alignment=2**30), "alignment 1073741824, expected a power of two"),
+    "a factory's alignment": (factories(("a", 64), ("b", 3)), "tensor handle factory 'b' answered with alignment 3"),
+    "a factory twice": (factories(("a", 64), ("a", 64)), "factories \\['a', 'a'\\], expected each once"),
+    "a launch that is no number": (costs(hop_ns=nan), "transfer_costs.hop_ns nan, expected 0 to 1e\\+15"),
+    "a launch below no time": (costs(hop_ns=-1e12), "transfer_costs.hop_ns -1e\\+12, expected 0"),
+    "a sync that never ends": (costs(sync_ns=inf), "transfer_costs.sync_ns inf, expected 0"),
+    "an import of years": (costs(import_ns=1e300), "transfer_costs.import_ns 1e\\+300, expected 0"),
+    "a copy that earns time": (costs(copy_ns_per_byte=-0.5), "transfer_costs.copy_ns_per_byte -0.5, expected 0"),
+    "a network that is no number": (costs(round_trip_ns=nan), "transfer_costs.round_trip_ns nan, expected 0"),
+    "a network that takes longer": (
+        costs(hop_ns=1, round_trip_ns=2),
+        "transfer_costs.round_trip_ns 2, expected at most hop_ns",
+    ),
+    "workers below none": (description(workers=-1), "-1 workers, expected 0 or more"),
+    "words of no extension": (description(source_extension="ONNX"), "source extension 'ONNX'"),
+}
+
+
+@pytest.mark.contract("RS-04")
+@pytest.mark.parametrize("case", NONSENSE)
+def test_a_description_that_makes_no_sense_is_a_general_failure_that_names_the_method(
+    scripted: Serve, case: str
+) -> None:
+    answer, words = NONSENSE[case]
+    device, _ = scripted({"Backend.Describe": answer})
+    refusal(device.describe, FAILURE, f"/scripted: BackendService/Describe.* {words}")
+
+
+@pytest.mark.parametrize("alignment", [1, 64, 65536])
+def test_a_description_within_the_rules_is_accepted(scripted: Serve, alignment: int) -> None:
+    answer = costs(hop_ns=1e15, round_trip_ns=1e15, copy_ns_per_byte=0.25)
+    answer.MergeFrom(factories(("a", alignment), ("b", 1)))
+    device, _ = scripted({"Backend.Describe": answer})
+    described = device.describe()
+    assert described.transfer_costs.hop_ns == 1e15
+    assert [factory.alignment for factory in described.tensor_handle_factories] == [alignment, 1]
+
+
+@pytest.mark.contract("RS-04")
+@pytest.mark.parametrize("cost", [nan, inf, -inf, -1.0, 1e300])
+def test_a_cost_of_an_operation_that_makes_no_sense_is_a_general_failure(scripted: Serve, cost: float) -> None:
+    operations = [backend_pb2.OperationSupport(supported=True)] * 2
+    device, _ = scripted(
+        {"Backend.AssessModel": backend_pb2.AssessModelResponse(operations=operations, operation_ns=[1.0, cost])}
+    )
+    words = "/scripted: BackendService/AssessModel answered with operation_ns of operation 1 .*, expected 0 to 1e"
+    refusal(lambda: device.assess_model(addition_model(operations=2)), FAILURE, words)
+
+
+def test_a_method_that_a_device_does_not_serve_is_named(scripted: Serve) -> None:
+    device, _ = scripted()
+    with pytest.raises(MissingMethodError, match=r"/scripted: nnhal\.v1\.BackendService/Describe: UNIMPLEMENTED: "):
+        device.describe()
+
+
 def test_a_description_is_asked_for_once_unless_it_was_refused(scripted: Serve) -> None:
-    answers = [backend_pb2.DescribeResponse(name="x", imports=[backend_pb2.MemoryKind.ValueType(77)])]
-    answers += [backend_pb2.DescribeResponse(name="x")] * 2
+    answers = [backend_pb2.DescribeResponse(alignment=64, imports=[backend_pb2.MemoryKind.ValueType(77)])]
+    answers += [backend_pb2.DescribeResponse(alignment=64)] * 2
 
     def describe(request: Any, call: Call) -> backend_pb2.DescribeResponse:
         return answers.pop(0)

@@ -103,7 +103,7 @@ FIGURES: dict[str, Callable[[types_pb2.Capabilities], types_pb2.PerformanceInfo]
 
 
 @pytest.mark.contract("DV-02", "DV-11", "RS-04")
-@pytest.mark.parametrize("number", [0.0, -1.0, nan, -inf])
+@pytest.mark.parametrize("number", [0.0, -1.0, nan, -inf, inf])
 @pytest.mark.parametrize("what", FIGURES)
 def test_a_performance_figure_that_is_not_above_zero_is_refused(scripted: Serve, what: str, number: float) -> None:
     def slow(message: types_pb2.Capabilities) -> None:

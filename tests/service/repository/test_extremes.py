@@ -148,6 +148,7 @@ def test_every_field_at_its_extremes_is_taken_or_refused_in_words() -> None:
         require_answer(extreme.applied(whole()), extreme)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(ALL), min_size=2, max_size=4))
 def test_several_fields_at_their_extremes_are_taken_or_refused_in_words(chosen: list[Extreme]) -> None:
     config = whole()

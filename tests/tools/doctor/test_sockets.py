@@ -73,6 +73,7 @@ def test_a_running_process_is_alive_and_healthy(cpu_ref: Endpoint) -> None:
     assert isinstance(found, ListeningSocket) and {listener.pid for listener in listeners} == {found.pid}
 
 
+@pytest.mark.slow
 def test_a_process_that_speaks_no_health_fails(short_path: Path) -> None:
     path = short_path / "device.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:

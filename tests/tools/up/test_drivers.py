@@ -9,8 +9,8 @@ from typing import NoReturn
 import pytest
 
 from nnhal_devices.registry import driver_names
-from nnhal_tools.up import TopologyError
-from nnhal_tools.up.drivers import topology_of_drivers
+from nnhal_tools.up import DeviceEntry, TopologyError
+from nnhal_tools.up.drivers import given_device, listed_topology
 from tests.support.faulty_drivers import write_faulty_driver
 
 
@@ -21,7 +21,7 @@ def test_listed_drivers_become_devices_in_their_order_without_any_process(monkey
     monkeypatch.setattr(subprocess, "run", start)
     names = [name for name in driver_names() if name != "remote"]
     for order in (names, names[::-1]):
-        assert [entry.title for entry in topology_of_drivers(" , ".join(order)).device] == order
+        assert [entry.title for entry in listed_topology(" , ".join(order)).device] == order
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ def test_listed_drivers_become_devices_in_their_order_without_any_process(monkey
 )
 def test_a_list_that_makes_no_devices_is_refused(listed: str, told: str) -> None:
     with pytest.raises(TopologyError, match=told):
-        topology_of_drivers(listed)
+        listed_topology(listed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["nope", "a/b", "../cpu_ref", "faults", "CPU_REF"])
 def test_a_driver_that_there_is_not_is_named_with_those_that_there_are(name: str) -> None:
     with pytest.raises(TopologyError) as refused:
-        topology_of_drivers(f"cpu_acc,{name}")
+        listed_topology(f"cpu_acc,{name}")
     assert str(refused.value) == f"no driver is called {name!r}; there are {', '.join(driver_names())}"
 
 
@@ -50,6 +50,42 @@ def test_a_driver_that_there_is_not_is_named_with_those_that_there_are(name: str
 def test_drivers_of_files_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_faulty_driver(tmp_path, "Acme")
     monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
-    assert [entry.driver for entry in topology_of_drivers("Acme,cpu_ref").device] == ["Acme", "cpu_ref"]
+    assert [entry.driver for entry in listed_topology("Acme,cpu_ref").device] == ["Acme", "cpu_ref"]
     with pytest.raises(TopologyError, match=r"no driver is called 'Acne'; there are Acme, cpu_acc, "):
-        topology_of_drivers("Acne")
+        listed_topology("Acne")
+
+
+def stand_in(directory: Path) -> Path:
+    """A directory that looks as that of a running device."""
+    directory.mkdir()
+    (directory / "link.sock").touch()
+    return directory
+
+
+def test_a_list_may_name_running_devices_and_give_names(tmp_path: Path) -> None:
+    npu = stand_in(tmp_path / "npu")
+    listed = listed_topology(f"{npu},other={npu},mine=cpu_acc,cpu_ref").device
+    assert [entry.title for entry in listed] == ["npu", "other", "mine", "cpu_ref"]
+    assert [entry.directory for entry in listed] == [npu, npu, None, None]
+    assert [entry.driver for entry in listed[2:]] == ["cpu_acc", "cpu_ref"]
+
+
+def test_a_device_is_given_as_a_driver_a_directory_or_one_of_a_topology(tmp_path: Path) -> None:
+    file = tmp_path / "testbed.toml"
+    file.write_text('[[device]]\nname = "made"\ncommand = ["npu"]\n[[device]]\ndriver = "ethos_n"\nworkers = 2\n')
+    assert given_device(f"{file}:made").command == ("npu",)
+    assert given_device(f"{file}:ethos_n").workers == 2
+    assert given_device(str(stand_in(tmp_path / "npu"))).directory == tmp_path / "npu"
+    assert given_device(str(stand_in(tmp_path / "an npu"))).title == "device"
+    assert given_device("cpu_ref") == DeviceEntry(driver="cpu_ref")
+
+
+def test_a_device_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "testbed.toml").write_text('[[device]]\ndriver = "ethos_n"\n')
+    for text, told in (
+        (f"{tmp_path}/testbed.toml:npu", "no device is called 'npu'; there are ethos_n$"),
+        (f"{tmp_path}/none", "no device serves there, since it has no link.sock$"),
+        ("-x", "device '-x': driver: String should match pattern"),
+    ):
+        with pytest.raises(TopologyError, match=told):
+            given_device(text)

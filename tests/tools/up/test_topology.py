@@ -131,3 +131,45 @@ def test_a_device_on_another_host_is_named_by_its_address(tmp_path: Path) -> Non
 def test_a_device_that_is_here_and_there_is_refused(tmp_path: Path, lines: str, reason: str) -> None:
     with pytest.raises(TopologyError, match=reason):
         read_topology(written(tmp_path, "[[device]]\n" + lines))
+
+
+def test_a_device_that_runs_already_is_named_by_its_directory(tmp_path: Path) -> None:
+    text = f'[[device]]\nendpoint = "{tmp_path}/npu"\n[[device]]\nname = "other"\nendpoint = "./here"\n'
+    first, second = read_topology(written(tmp_path, text)).device
+    assert (first.title, first.directory, first.is_foreign) == ("npu", tmp_path / "npu", True)
+    assert (second.title, second.directory) == ("other", Path("here").absolute())
+
+
+def test_a_device_that_a_program_serves_is_named_by_its_command(tmp_path: Path) -> None:
+    text = '[[device]]\nname = "npu"\ncommand = ["./acme_npu", "--endpoint", "{endpoint}"]\n'
+    (device,) = read_topology(written(tmp_path, text)).device
+    assert (device.title, device.directory, device.is_foreign) == ("npu", None, True)
+    assert device.command == ("./acme_npu", "--endpoint", "{endpoint}")
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ('command = ["npu"]\n', "command without a name, expected both"),
+        (
+            'name = "npu"\ncommand = ["npu"]\nendpoint = "/run/npu"\n',
+            "command and endpoint",
+        ),
+        ('name = "npu"\ncommand = ["npu"]\ndriver = "cpu_ref"\n', "driver 'cpu_ref' and command: expected one of both"),
+        (
+            'endpoint = "/run/npu"\ndriver = "cpu_ref"\n',
+            "driver 'cpu_ref' and endpoint",
+        ),
+        ('endpoint = "/run/npu"\nworkers = 2\n', "workers: expected it without endpoint '/run/npu'"),
+        ('name = "npu"\ncommand = ["npu"]\noptions = {a = 1}\n', "options: expected it without command, whose program"),
+        ('endpoint = "/run/npu"\ntoken_file = "t"\n', "token_file: expected it without endpoint '/run/npu'"),
+        ('endpoint = "/run/an npu"\n', "endpoint '/run/an npu' without a name: 'an npu' can be none"),
+        ('endpoint = "npu"\n', "got 'npu', expected tcp://HOST:PORT, or the directory of a running device"),
+        ('endpoint = "tcp://npu"\n', "got 'tcp://npu', expected tcp://HOST:PORT, or the directory"),
+        ('driver = "foreign"\n', "driver 'foreign': expected an endpoint or a command instead"),
+        ('name = "npu"\ncommand = [""]\n', "command.0: String should have at least 1 character"),
+    ],
+)
+def test_a_foreign_device_is_of_one_kind(tmp_path: Path, lines: str, reason: str) -> None:
+    with pytest.raises(TopologyError, match=reason):
+        read_topology(written(tmp_path, "[[device]]\n" + lines))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from nnhal.errors import NnhalError
+from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.remote import DeviceDescription, DeviceIdentity, RemoteDevice
 from nnhal.types import SLOWEST, Capabilities
 from nnhal.v1 import admin_pb2, framework_admin_pb2
@@ -25,7 +26,11 @@ _COLUMNS = ("device", "driver", "type", "use", "runs", "waits", "executions", "s
 def devices(
     name: Annotated[str | None, typer.Argument(help="One device, with all that it says of itself.")] = None,
     add: Annotated[
-        str, typer.Option(metavar="NAME", help="Have the framework know a device that something else has started.")
+        str,
+        typer.Option(
+            metavar="NAME[=DIR]",
+            help="Have the framework know a device that something else has started; DIRECTORY/NAME without DIR.",
+        ),
     ] = "",
     remove: Annotated[
         str, typer.Option(metavar="NAME", help="Have the framework plan without such a device, and forget it.")
@@ -39,9 +44,9 @@ def devices(
         raise ValueError("expected one of NAME, --add NAME and --remove NAME")
     with operator_at(directory, admin_key) as operator:
         if add or remove:
-            _change(operator, add, remove)
+            changed = _added(operator, add) if add else _removed(operator, remove)
             done = "knows" if add else "has forgotten"
-            say(f"the framework {done} {add or remove}", as_json, name=add or remove, known=bool(add))
+            say(f"the framework {done} {changed}", as_json, name=changed, known=bool(add))
             return
         standings = _standings(operator)
         if name is not None:
@@ -58,18 +63,26 @@ def devices(
             print_rows(_COLUMNS, [_row(facts, standings) for facts in found], "no devices")
 
 
-def _change(operator: OperatorSession, add: str, remove: str) -> None:
-    """Add or remove a device, unless a supervisor of nnhal watches over them, which tells the framework itself."""
+def _added(operator: OperatorSession, text: str) -> str:
+    """Add a device that runs already, and return its name. A supervisor of nnhal tells the framework of it itself."""
+    name, _, given = text.partition("=")
     if operator.is_supervised:
-        raise OperatorError(
-            "the supervisor of nnhal tells the framework of its devices",
-            "'nnhal start --driver DRIVER --name NAME' adds one, 'nnhal stop NAME --remove' removes it",
-        )
+        directory = Path(given).absolute() if given else operator.directory / name
+        operator.supervisor.start_device(name=name, endpoint=str(directory))
+        return name
+    directory = Path(given).absolute() if given else operator.find(name).endpoint.directory
     with operator.framework() as framework:
-        if add:
-            framework.add_device(add, str(operator.find(add).endpoint.directory))
-        else:
-            framework.remove_device(remove)
+        framework.add_device(name, str(directory))
+    return name
+
+
+def _removed(operator: OperatorSession, name: str) -> str:
+    if operator.is_supervised:
+        operator.supervisor.remove_device(name)
+    else:
+        with operator.framework() as framework:
+            framework.remove_device(name)
+    return name
 
 
 def _standings(operator: OperatorSession) -> dict[str, framework_admin_pb2.DeviceStanding]:
@@ -198,7 +211,7 @@ def device_facts(operator: OperatorSession, process: Reachable) -> DeviceFacts:
         remote = RemoteDevice(process.endpoint, "nnhal-admin", _PATIENCE_SECONDS)
         try:
             identity = remote.identity(_PATIENCE_SECONDS)
-            with suppress(NnhalError):  # a device without a backend says no more than the HAL
+            with suppress(MissingMethodError):  # a device without a backend says no more than the HAL
                 description = remote.describe()
         finally:
             remote.close()

@@ -23,13 +23,12 @@ from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
 from nnhal_pages.explanation.fragment import page
 from nnhal_pages.terminal import output_console
+from nnhal_tools.cli.chosen_devices import DevicesOption, TopologyOption, chosen_topology
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.model_options import Everything, Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.explain import show, with_unknown_times
 from nnhal_tools.given_model import GivenModel, read_model, require_writable
 from nnhal_tools.trace import add_run
-from nnhal_tools.up import DEFAULT_TOPOLOGY, Topology, read_topology
-from nnhal_tools.up.drivers import topology_of_drivers
 
 _MOST_NAMED = 16
 """Signatures that a note lists."""
@@ -45,8 +44,8 @@ class Partitioner(StrEnum):
 
 def explain(
     model: Annotated[Path, typer.Argument(help="An ONNX or TFLite model.")],
-    devices: Annotated[str, typer.Option(help="Drivers, separated by commas, in order of preference.")] = "",
-    topology: Annotated[Path | None, typer.Option(help="A topology file (TOML) instead of --devices.")] = None,
+    devices: DevicesOption = "",
+    topology: TopologyOption = None,
     pin: Pins = None,
     dim: Lengths = None,
     shape: Shapes = None,
@@ -68,7 +67,7 @@ def explain(
     """Explain where each operation runs and why the other devices refuse it, and what each edge costs and why."""
     if trace and not runs:
         raise ValueError("--trace needs runs: got --runs 0")
-    chosen = _topology(devices, topology)
+    chosen = chosen_topology(devices, topology)
     pins = pins_from(pin or [], chosen)
     require_writable((html, trace))
     given = read_model(model, dim or (), shape or (), signature)
@@ -109,12 +108,6 @@ def _show(explanation: Explanation, given: GivenModel, failure: str, everything:
         ran = "; it ran with 1 in their place" if explanation.measured is not None else ""
         notes.append(f"open dimensions: {told}{ran}; --dim and --shape fix them")
     show(explanation, output_console(), notes, everything)
-
-
-def _topology(devices: str, path: Path | None) -> Topology:
-    if path:
-        return read_topology(path)
-    return topology_of_drivers(devices) if devices else DEFAULT_TOPOLOGY
 
 
 def _run(model: Model, runs: int) -> tuple[list[RunReport], str]:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from nnhal_tools.cli.chosen_devices import DevicesOption, chosen_topology
 from nnhal_tools.cli.programs import become
 from nnhal_tools.cli.watched import main as watch
 from nnhal_tools.health.command import main as check_health
@@ -42,9 +43,12 @@ def watched(context: typer.Context) -> None:
 
 
 def up(
-    topology: Annotated[
-        Path | None, typer.Argument(help="A topology file (TOML); cpu_acc and cpu_ref without one.")
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[TOPOLOGY]", help="A topology file (TOML); cpu_acc and cpu_ref without one."),
     ] = None,
+    topology: Annotated[Path | None, typer.Option(help="The same, by an option as other commands have it.")] = None,
+    devices: DevicesOption = "",
     directory: Annotated[
         Path | None, typer.Option(help="Where the sockets go; NNHAL_DIRECTORY or /run/nnhal by default.")
     ] = None,
@@ -79,11 +83,13 @@ def up(
     from nnhal_hosting.logs import configure_logs
     from nnhal_hosting.supervision import Supervision, end_for_certain
     from nnhal_tools.settings import ClientSettings
-    from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed, read_topology
+    from nnhal_tools.up import Testbed
     from nnhal_tools.up.control import controlled
     from nnhal_tools.up.misbehaviour import Misbehaviour
 
-    chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
+    if file and topology:
+        raise ValueError(f"got the topology {file} and --topology {topology}, expected one of both")
+    chosen = chosen_topology(devices, file or topology)
     if model_repository is not None:
         chosen = chosen.serving(model_repository.resolve())
     chosen = chosen.hidden() if no_dashboard else chosen.shown(dashboard_port)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnhal.errors import NnhalError
+from nnhal.errors import MissingMethodError, NnhalError
 from nnhal.v1 import admin_pb2, supervisor_pb2
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, KeyOption, operator_at, print_json, print_rows
 from nnhal_tools.operate.holdings import HOLDINGS, MODEL_COLUMNS, Holding, model_rows
@@ -137,7 +137,7 @@ def _state(entry: CensusEntry) -> str:
     if entry.supervised is not None:
         return state_name(entry.supervised.state)
     if entry.process is None:
-        return "silent"
+        return "no admin service" if entry.is_there else "silent"
     return "draining" if entry.process.draining else "running"
 
 
@@ -175,7 +175,9 @@ class CensusEntry:
     process: admin_pb2.GetProcessResponse | None
     """What it says itself; None if it does not answer, or has nothing to say."""
     problem: str = ""
-    """Why it does not answer."""
+    """Why it does not answer, or has nothing to say."""
+    is_there: bool = False
+    """Whether it answers although it has nothing to say."""
 
 
 def take_census(operator: OperatorSession) -> list[CensusEntry]:
@@ -200,5 +202,7 @@ def _asked(operator: OperatorSession, process: Reachable) -> CensusEntry:
     try:
         with operator.admin(process) as admin:
             return CensusEntry(process.name, process.kind, supervised, admin.process())
+    except MissingMethodError as error:
+        return CensusEntry(process.name, process.kind, supervised, None, f"no admin service: {error}", is_there=True)
     except NnhalError as error:
         return CensusEntry(process.name, process.kind, supervised, None, str(error))

@@ -20,13 +20,13 @@ from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
 from nnhal_pages.terminal import output_console, show_parts, show_table
+from nnhal_tools.cli.chosen_devices import DevicesOption, TopologyOption, chosen_topology
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.explain import ledger_parts
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.input_files import read_inputs
 from nnhal_tools.trace import add_run
-from nnhal_tools.up import DEFAULT_TOPOLOGY, read_topology
 
 _SHOWN = 10
 """Values of an output that are printed."""
@@ -39,9 +39,8 @@ def run(
         typer.Option("--input", "-i", help="FILE.npz, FILE.npy for a model of one input, or NAME=FILE.npy."),
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Save the outputs as FILE.npz.")] = None,
-    topology: Annotated[
-        Path | None, typer.Option(help="A topology file (TOML); cpu_acc and cpu_ref without one.")
-    ] = None,
+    devices: DevicesOption = "",
+    topology: TopologyOption = None,
     pin: Pins = None,
     dim: Lengths = None,
     shape: Shapes = None,
@@ -57,7 +56,7 @@ def run(
 ) -> None:
     """Run one inference: start devices and a framework, load MODEL, run it, show or save what comes out."""
     console = Console(stderr=True, soft_wrap=True)
-    chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
+    chosen = chosen_topology(devices, topology)
     pins = pins_from(pin or [], chosen)
     require_writable((output, trace))
     given = read_model(model, dim or (), shape or (), signature)

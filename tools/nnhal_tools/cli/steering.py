@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,7 +20,13 @@ SecondsOption = Annotated[float, typer.Option(help="How long to wait until it is
 
 
 def start(
-    name: Annotated[str | None, typer.Argument(help="A process that was stopped or drained.")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME | -- COMMAND…]",
+            help="A process that was stopped or drained; or a command that serves the new device --name.",
+        ),
+    ] = None,
     driver: Annotated[str, typer.Option(help="Start one more device with this driver.")] = "",
     called: Annotated[
         str, typer.Option("--name", help="The name of the new device; the driver's name by default.")
@@ -33,19 +40,25 @@ def start(
     admin_key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start a process that was stopped, let one that was drained take work again, or start one more device."""
-    if bool(name) == bool(driver):
-        raise ValueError("expected NAME, or --driver DRIVER for one more device")
+    """Start a process that was stopped, let one that was drained take work again, or start one more device.
+
+    In COMMAND, {endpoint} stands for the directory in which the device is to serve.
+    """
+    given = words or []
+    if bool(given) == bool(driver) or (len(given) > 1 and not called):
+        raise ValueError("expected NAME, or --driver DRIVER or --name NAME -- COMMAND for one more device")
     with operator_at(directory, admin_key) as operator:
         if driver:
             options = dict(_option(text) for text in option or [])
             process = operator.supervisor.start_device(driver, called, workers, threads, options)
             _say_serves(process, as_json)
-        elif name is not None and operator.is_supervised:
-            _say_serves(operator.supervisor.start(name), as_json)
-        elif name is not None:
-            _open_foreign(operator, name)
-            say(f"{name} takes work again", as_json, name=name)
+        elif called:
+            _say_serves(operator.supervisor.start_device(name=called, command=_runnable(given)), as_json)
+        elif operator.is_supervised:
+            _say_serves(operator.supervisor.start(given[0]), as_json)
+        else:
+            _open_foreign(operator, given[0])
+            say(f"{given[0]} takes work again", as_json, name=given[0])
 
 
 def stop(
@@ -126,6 +139,12 @@ def _left(left: supervisor_pb2.DrainProcessResponse) -> str:
 
 def _say_serves(process: supervisor_pb2.SupervisedProcess, as_json: bool) -> None:
     say(f"{process.name} serves as process {process.pid}", as_json, **plain(process))
+
+
+def _runnable(command: list[str]) -> list[str]:
+    """The command with its program's whole path, since the supervisor's directory is another one."""
+    program = command[0]
+    return [str(Path(program).absolute()) if "/" in program else program, *command[1:]]
 
 
 def _option(text: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ COMMAND is one of {", ".join(PROGRAMS)}. Exits with its status, or with 128 and 
 _HANG_SECONDS = 60.0
 _TICK_SECONDS = 1.0
 _LONGEST_TICK_SECONDS = 1.5
-"""What counts of a tick: if this process itself was late, the machine is busy or was asleep."""
+"""The most that counts of a tick: if this process itself was late, the machine is busy or was asleep."""
 _SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 _SIGNAL_STATUS = 128
 

@@ -28,7 +28,7 @@ _UNREPEATED = (
     "run once more, it does not fail so",
     "run once more, the device does not die so: what was run before it may be the cause",
 )
-"""Why a test is not reduced that does not fail again, and if the device had died of it."""
+"""Why a test that does not fail again is not reduced: in general, and if the device had died of it."""
 
 
 @dataclass(frozen=True, slots=True)

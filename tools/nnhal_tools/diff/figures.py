@@ -28,7 +28,7 @@ _BITS: dict[int, np.dtype[Any]] = {2: np.dtype(np.int16), 4: np.dtype(np.int32),
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The distance of values from those of a reference, over all samples. Reals: of quantised types what they mean."""
+    """The distance of values from those of a reference, over all samples. All but the steps are in real numbers."""
 
     elements: int
     mismatching: int
@@ -66,7 +66,7 @@ class Distance:
     """Adds up the distance of a value over samples."""
 
     def __init__(self, operand: Operand | None = None) -> None:
-        """``operand`` says what the numbers mean; without it they mean themselves."""
+        """``operand`` says what the numbers mean; without it they are real numbers."""
         self._quantised = operand is not None and operand.type in _AFFINE and operand.scale > 0
         self._scale = operand.scale if operand is not None and self._quantised else 1.0
         self._zero = operand.zero_point if operand is not None and self._quantised else 0

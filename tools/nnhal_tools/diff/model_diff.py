@@ -48,9 +48,9 @@ class DiffRequest:
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
     lengths: Sequence[str] = ()
-    """Of open dimensions, as --dim has them."""
+    """The lengths of open dimensions, as --dim has them."""
     shapes: Sequence[str] = ()
-    """Of inputs, as --shape has them."""
+    """The shapes of inputs, as --shape has them."""
     signature: str = ""
     """The entry point of a TFLite file."""
     relaxed: bool = False

@@ -35,9 +35,9 @@ class LayerDiff:
     sources: tuple[int, ...]
     """The layers whose values it reads, by their numbers."""
     error: Figures | None
-    """With the inputs that it has in the model; None if the values cannot be compared, as ``problem`` says."""
+    """Its distance with the inputs that it has in the model; None if that is not known, as ``problem`` says."""
     made: Figures | None
-    """With the reference's inputs, by itself; None if it cannot run so, as ``made_problem`` says."""
+    """Its distance by itself, with the reference's inputs; None if it cannot run so, as ``made_problem`` says."""
     over: tuple[str, ...]
     """The limits that ``error`` exceeds, in words."""
     made_over: tuple[str, ...]

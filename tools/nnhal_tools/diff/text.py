@@ -1,4 +1,4 @@
-"""How figures of a comparison are said."""
+"""The figures of a comparison in words."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nnhal.admin import SUPERVISOR
 from nnhal.contexts import Closing
-from nnhal.endpoint import Endpoint
+from nnhal.endpoint import Endpoint, endpoints_below
 from nnhal.errors import NnhalError
 from nnhal.remote.admin import DeviceAdmin, FrameworkAdmin, ProcessAdmin
 from nnhal.remote.supervisor import SupervisorControl
@@ -93,10 +93,8 @@ class OperatorSession(Closing):
                 if process.kind in _KINDS
             ]
         found = [
-            Reachable(folder.name, kind, Endpoint(folder, kind))
-            for folder in (sorted(self.directory.iterdir()) if self.directory.is_dir() else ())
-            for kind in _KINDS
-            if Endpoint(folder, kind).rpc.is_socket()
+            Reachable(endpoint.directory.name, endpoint.service, endpoint)
+            for endpoint in endpoints_below(self.directory)
         ]
         if not found:
             raise OperatorError(

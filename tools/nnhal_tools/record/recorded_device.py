@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnhal.endpoint import Endpoint
-from nnhal_hosting.supervision import Child
 from nnhal_tools.operate.operator_session import OperatorError, OperatorSession
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Testbed, Topology
+from nnhal_tools.up.device_child import device_child
+from nnhal_tools.up.drivers import given_device
 
 DEVICE, FRAMEWORK, DIRECTORY = "{device}", "{framework}", "{directory}"
 """What words of a command may have in them: the directories of the device, the framework, and of both."""
@@ -47,18 +48,20 @@ class RecordedDevice:
 
 @contextmanager
 def recorded_device(name: str, root: Path, command: Sequence[str]) -> Iterator[RecordedDevice]:
-    """Find a running device by its directory or its name below ``root``; or start a driver by its name for a command.
+    """Find a running device by its directory or its name below ``root``; or start a driver, or a device of a topology
+    (see ``given_device``), for a command.
 
     If the command asks for nothing but the device, that is all that is started: a framework with it otherwise.
     Raises StartError, OSError, NnhalError if a testbed does not answer, and ValueError without a command to start for.
     """
-    endpoint = Endpoint(Path(name).resolve())
-    if endpoint.link.exists():
-        yield RecordedDevice(endpoint, endpoint.directory.parent)
-        return
-    running = _running(root)
+    is_place = "/" in name or Endpoint(Path(name).resolve()).link.exists()
+    running = {} if is_place else _running(root)
     if name in running:
         yield RecordedDevice(running[name], root, root / "framework")
+        return
+    entry = given_device(name)
+    if entry.directory is not None:
+        yield RecordedDevice(Endpoint(entry.directory), entry.directory.parent)
         return
     if not command:
         raise ValueError(
@@ -66,7 +69,7 @@ def recorded_device(name: str, root: Path, command: Sequence[str]) -> Iterator[R
             "of a running device, its directory, or '-- COMMAND'"
         )
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
-        yield from _started(name, Path(directory), command)
+        yield from _started(entry, Path(directory), command)
 
 
 def _running(root: Path) -> dict[str, Endpoint]:
@@ -78,18 +81,17 @@ def _running(root: Path) -> dict[str, Endpoint]:
             return {}
 
 
-def _started(driver: str, directory: Path, command: Sequence[str]) -> Iterator[RecordedDevice]:
+def _started(entry: DeviceEntry, directory: Path, command: Sequence[str]) -> Iterator[RecordedDevice]:
     words = " ".join(command)
     if DEVICE in words and FRAMEWORK not in words and DIRECTORY not in words:
-        endpoint = Endpoint(directory / driver)
-        child = Child("nnhal_devices", [driver, "--endpoint", str(endpoint.directory), "--allow-recording"])
+        endpoint = Endpoint(directory / entry.title)
+        child = device_child(entry, endpoint, ["--allow-recording"])
         try:
             child.wait_until_ready()
             yield RecordedDevice(endpoint, directory)
         finally:
             child.stop()
         return
-    entry = DeviceEntry(driver=driver)
-    others = () if driver == _FALLBACK.driver else (_FALLBACK,)
+    others = () if entry.title == _FALLBACK.title else (_FALLBACK,)
     with Testbed(Topology(device=(entry, *others)), directory, allow_recording=True) as testbed:
         yield RecordedDevice(testbed.endpoint(entry.title), directory, testbed.framework)

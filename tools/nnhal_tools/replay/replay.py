@@ -43,7 +43,7 @@ class ReplayPace(StrEnum):
     FAST = "fast"
     """Each as soon as those that had ended before it have ended again."""
     RECORDED = "recorded"
-    """And not before the time at which it was made in the recording."""
+    """As FAST, but not before the time at which it was made in the recording."""
 
 
 @dataclass(frozen=True, slots=True)

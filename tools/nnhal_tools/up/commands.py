@@ -14,9 +14,9 @@ from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.v1 import supervisor_pb2 as wire
 from nnhal_hosting.supervision import StartError
 from nnhal_tools.up.drains import Drains
-from nnhal_tools.up.testbed import Testbed
+from nnhal_tools.up.testbed import Testbed, TestbedProcess
 from nnhal_tools.up.topology import FRAMEWORK, DeviceEntry, first_problem, is_taken
-from nnhal_tools.up.watched import DrainState, WatchedProcess
+from nnhal_tools.up.watched import DrainState
 
 _DRAIN_SECONDS = 10.0
 _LONGEST_DRAIN_SECONDS = 3600.0
@@ -39,7 +39,7 @@ class ProcessCommands:
         """Wait for no drain any more."""
         self._closing.set()
 
-    def start(self, name: str) -> WatchedProcess:
+    def start(self, name: str) -> TestbedProcess:
         """Start a process that was stopped or waits for its next start, or have one that drains take work again."""
         process = self._testbed.process(name)
         with process.command("started"):
@@ -60,7 +60,7 @@ class ProcessCommands:
         with process.command("stopped"):
             process.stop()
 
-    def restart(self, name: str, drain: bool) -> WatchedProcess:
+    def restart(self, name: str, drain: bool) -> TestbedProcess:
         """Stop a process and start it. With ``drain``, its work ends first."""
         process = self._testbed.process(name)
         if drain and process.is_running:
@@ -88,7 +88,7 @@ class ProcessCommands:
             invalid_argument(f"{seconds} seconds to drain, expected 0 to {_LONGEST_DRAIN_SECONDS:.0f}")
         return self._drain(process, seconds or _DRAIN_SECONDS)
 
-    def add_device(self, entry: wire.StartDeviceRequest) -> WatchedProcess:
+    def add_device(self, entry: wire.StartDeviceRequest) -> TestbedProcess:
         """Start one more device, and have the framework know it."""
         process = self._testbed.add_device(_checked(entry))
         try:
@@ -99,8 +99,7 @@ class ProcessCommands:
                     self._drains.add_device(process.name, process.identity.directory)
         except BaseException:
             with _reported():
-                if not process.is_stopped:
-                    process.stop()
+                process.forget()
             self._testbed.forget_device(process.name)
             raise
         self._testbed.journal.add(process.name, "added", "the framework knows the device")
@@ -114,8 +113,7 @@ class ProcessCommands:
         with process.command("removed"):
             if self._testbed.process(FRAMEWORK).is_running:
                 self._drains.remove_device(name)
-            if not process.is_stopped:
-                process.stop()
+            process.forget()
             self._testbed.forget_device(name)
         self._testbed.journal.add(name, "removed", "it belongs to the testbed no more")
 
@@ -130,13 +128,13 @@ class ProcessCommands:
                     self._testbed.journal.say(process.name, f"is used again: {error.message}")
                     process.drain = DrainState.OPEN
 
-    def _started(self, process: WatchedProcess) -> None:
+    def _started(self, process: TestbedProcess) -> None:
         with _reported():
             process.start()
         if process.name == FRAMEWORK:
             self.framework_started()
 
-    def _open(self, process: WatchedProcess) -> None:
+    def _open(self, process: TestbedProcess) -> None:
         """Have a process that was drained take work again."""
         if process.drain is DrainState.OPEN:
             return
@@ -146,7 +144,7 @@ class ProcessCommands:
             self._drains.undrain_device(process.name)
         process.drain = DrainState.OPEN
 
-    def _drain_or_fail(self, process: WatchedProcess) -> None:
+    def _drain_or_fail(self, process: TestbedProcess) -> None:
         left = self._drain(process, _DRAIN_SECONDS)
         if left.executions or left.models:
             models = f", and these models still use it: {', '.join(left.models)}" if left.models else ""
@@ -155,7 +153,7 @@ class ProcessCommands:
                 f"{models}; it drains on, until it is started or stopped"
             )
 
-    def _drain(self, process: WatchedProcess, seconds: float) -> wire.DrainProcessResponse:
+    def _drain(self, process: TestbedProcess, seconds: float) -> wire.DrainProcessResponse:
         if process.identity.kind not in ("device", FRAMEWORK):
             invalid_argument(f"{process.name} has no work that could end; expected a device or the framework")
         if not process.is_running:
@@ -174,7 +172,7 @@ class ProcessCommands:
             self._testbed.journal.add(process.name, "drained", "takes no new work and has none")
         return left
 
-    def _drainage(self, process: WatchedProcess) -> wire.DrainProcessResponse:
+    def _drainage(self, process: TestbedProcess) -> wire.DrainProcessResponse:
         """Have a process take no new work, and say what it has."""
         if process.name == FRAMEWORK:
             return self._drains.drain_framework(True)
@@ -195,14 +193,18 @@ def _checked(request: wire.StartDeviceRequest) -> DeviceEntry:
     for name, value in request.options.items():
         if "\0" in value:
             invalid_argument(f"a device to start: options.{name}: {value!r}, expected a text without a zero byte")
+    needed = "" if request.endpoint or request.command else "driver"
     given = {
         "driver": request.driver,
-        "workers": request.workers or 1,
-        "threads": request.threads or 1,
+        "name": request.name,
+        "endpoint": request.endpoint,
+        "command": list(request.command),
+        "workers": request.workers,
+        "threads": request.threads,
         "options": dict(request.options),
     }
     try:
-        entry = DeviceEntry.model_validate(given | ({"name": request.name} if request.name else {}))
+        entry = DeviceEntry.model_validate({name: value for name, value in given.items() if value or name == needed})
     except ValidationError as error:
         invalid_argument(f"a device to start: {first_problem(error, 'the request')}")
     if is_taken(entry.title):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nnhal.endpoint import Endpoint
-from nnhal.errors import HalError, NnhalError, general_failure
+from nnhal.errors import HalError, MissingMethodError, NnhalError, general_failure
 from nnhal.remote.admin import FrameworkAdmin, ProcessAdmin
 from nnhal.v1 import supervisor_pb2 as wire
 
@@ -36,8 +36,11 @@ class Drains:
         with self._asked() as framework:
             models = framework.drain_device(name)
             pid = framework.process().pid
-        with _reached(name), ProcessAdmin(device, self._key, _CLIENT_NAME, _PATIENCE_SECONDS) as admin:
-            process = admin.process()
+        try:
+            with _reached(name), ProcessAdmin(device, self._key, _CLIENT_NAME, _PATIENCE_SECONDS) as admin:
+                process = admin.process()
+        except MissingMethodError:  # it tells nobody what it executes; models without a step on it give it nothing
+            return wire.DrainProcessResponse(models=models)
         theirs = {session.id for session in process.sessions if session.pid == pid}
         executions = sum(execution.session in theirs for execution in process.executions)
         return wire.DrainProcessResponse(executions=executions, models=models)
@@ -82,6 +85,8 @@ def _reached(name: str) -> Iterator[None]:
     """Say who could not be asked."""
     try:
         yield
+    except MissingMethodError:
+        raise
     except HalError as error:
         raise HalError(error.status, f"{name} refuses: {error.message}") from error
     except NnhalError as error:

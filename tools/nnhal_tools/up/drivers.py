@@ -1,4 +1,7 @@
-"""The drivers that devices can be started with. Another process lists them, since loading a backend runs its code."""
+"""The devices that a user names, and the drivers that they can be started with.
+
+Another process lists the drivers, since loading a backend runs its code.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from nnhal_tools.up.topology import REMOTE, DeviceEntry, Topology, TopologyError, first_problem
+from nnhal.endpoint import Endpoint
+from nnhal_tools.up.topology import (
+    FOREIGN,
+    REMOTE,
+    DeviceEntry,
+    Topology,
+    TopologyError,
+    first_problem,
+    is_name,
+    read_topology,
+)
 
 _SECONDS = 60.0
 _COMMAND = (sys.executable, "-m", "nnhal_devices.inventory", "--names")
@@ -42,26 +55,71 @@ class DriverNames:
             self._asked = False
 
 
-def topology_of_drivers(text: str) -> Topology:
-    """The devices that a user lists: drivers with commas between, in order of preference.
+def listed_topology(text: str) -> Topology:
+    """The devices that a user lists with commas between, in order of preference: what ``given_device`` takes each.
 
-    Raises TopologyError if one is listed twice, or there is no such driver.
+    Before each there may be a name for it, as in ``npu=/run/acme/npu``. Raises TopologyError if one is listed twice, or
+    there is no such driver.
     """
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
         raise TopologyError(f"got {text!r}, expected drivers with single commas between")
-    if twice := [name for name in names if names.count(name) > 1]:
+    if twice := [word for word in words if words.count(word) > 1]:
         raise TopologyError(f"got driver {twice[0]!r} more than once; a topology file has several devices of a driver")
+    named = [word.rpartition("=")[::2] for word in words]
+    found = [_found(device) for _, device in named]
+    _require_drivers([device for (_, device), entry in zip(named, found, strict=True) if entry is None])
+    try:
+        entries = [
+            _called(name, entry or DeviceEntry(driver=device))
+            for (name, device), entry in zip(named, found, strict=True)
+        ]
+        return Topology(device=tuple(entries))
+    except ValidationError as error:
+        raise TopologyError(f"drivers {text!r}: {first_problem(error, 'all of them')}") from None
+
+
+def given_device(text: str) -> DeviceEntry:
+    """The device that a user means: a driver, the directory of a running device, or FILE.toml:NAME, one of a topology.
+
+    Raises TopologyError if it can be none of them. Whether there is such a driver is for its process to say.
+    """
+    entry = _found(text)
+    if entry is None and "/" in text:
+        raise TopologyError(f"{text}: no device serves there, since it has no {Endpoint(Path(text)).link.name}")
+    try:
+        return entry or DeviceEntry(driver=text)
+    except ValidationError as error:
+        raise TopologyError(f"device {text!r}: {first_problem(error, 'it')}") from None
+
+
+def _found(text: str) -> DeviceEntry | None:
+    """The device of a topology, or the one that runs; None if the text can only be a driver."""
+    file, separator, name = text.rpartition(":")
+    if separator and file.endswith(".toml"):
+        entries = {entry.title: entry for entry in read_topology(Path(file)).device}
+        if name not in entries:
+            raise TopologyError(f"{file}: no device is called {name!r}; there are {', '.join(entries)}")
+        return entries[name]
+    endpoint = Endpoint(Path(text).resolve())
+    if not endpoint.link.exists():
+        return None
+    name = endpoint.directory.name
+    return DeviceEntry(driver=FOREIGN, endpoint=str(endpoint.directory), name=name if is_name(name) else "device")
+
+
+def _called(name: str, entry: DeviceEntry) -> DeviceEntry:
+    """The same device by another name, if one is given."""
+    return DeviceEntry.model_validate({**entry.model_dump(exclude_unset=True), "name": name}) if name else entry
+
+
+def _require_drivers(names: Sequence[str]) -> None:
     if REMOTE in names:
         raise TopologyError(f"driver {REMOTE!r} needs an address, which only a topology file can give")
     unknown = [name for name in names if name not in _of_nnhal()]
     known = _listed_or(names) if unknown else ()
     if missing := [name for name in unknown if name not in known]:
         raise TopologyError(f"no driver is called {missing[0]!r}; there are {', '.join(sorted(known))}")
-    try:
-        return Topology(device=tuple(DeviceEntry(driver=name) for name in names))
-    except ValidationError as error:
-        raise TopologyError(f"drivers {text!r}: {first_problem(error, 'all of them')}") from None
 
 
 def _of_nnhal() -> set[str]:

@@ -19,7 +19,7 @@ class Misbehaviour:
             read_faults_file(file)
 
     def words(self) -> Callable[[], list[str]]:
-        """Return what gives the words of a device's command line, each time that the device is started."""
+        """Return a function that gives the words of a device's command line, each time that the device is started."""
         starts = 0
 
         def words_of_start() -> list[str]:

@@ -14,6 +14,9 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError
 from nnhal.remote import RemoteDevice
 from nnhal_hosting.supervision import Child, ended_in_words
+from nnhal_tools.up.device_child import device_child
+from nnhal_tools.up.drivers import given_device
+from nnhal_tools.up.topology import DeviceEntry
 
 _DYING_SECONDS = 5.0
 """How long a process whose session has ended may take to end."""
@@ -24,9 +27,9 @@ _POLL_SECONDS = 0.1
 
 @contextmanager
 def opened_device(device: str, client_name: str) -> Iterator[RemoteDevice]:
-    """Open a session with a running device by its directory, or with a process of its own for a driver by its name.
+    """Open a session with a device that a user means (see ``given_device``): a running one, or a process of its own.
 
-    Raises StartError, and TransportError or DeadObjectError if the running device does not answer.
+    Raises StartError, TopologyError, and TransportError or DeadObjectError if the running device does not answer.
     """
     with RenewableDevice(device, client_name) as opened:
         yield opened.remote
@@ -35,24 +38,26 @@ def opened_device(device: str, client_name: str) -> Iterator[RemoteDevice]:
 @contextmanager
 def single_device(driver: str, client_name: str) -> Iterator[RemoteDevice]:
     """Start a device process and open a session with it; both end with the context. Raises StartError."""
-    with _process_of(driver) as (_, endpoint), RemoteDevice(endpoint, client_name) as remote:
+    with _process_of(DeviceEntry(driver=driver)) as (_, endpoint), RemoteDevice(endpoint, client_name) as remote:
         yield remote
 
 
 class RenewableDevice(Closing):
     """A session with a device, and another one after the device has died.
 
-    A driver gets a process of its own, which is started again. A running device is not this object's: it may come back.
+    A driver or a command gets a process of its own, which is started again. A running device is not this object's: it
+    may come back.
     """
 
     def __init__(self, device: str, client_name: str) -> None:
-        """Open a session with a running device by its directory, or start a process for a driver by its name.
+        """Open a session with a device that a user means (see ``given_device``), which is started if it must be.
 
-        Raises StartError, and TransportError or DeadObjectError if the running device does not answer.
+        Raises StartError, TopologyError, and TransportError or DeadObjectError if the running device does not answer.
         """
         self._name, self._client_name = device, client_name
-        endpoint = Endpoint(Path(device).resolve())
-        self._running = endpoint if endpoint.link.exists() else None
+        self._entry = given_device(device)
+        directory = self._entry.directory
+        self._running = None if directory is None else Endpoint(directory)
         self._child: Child | None = None
         self._opened = ExitStack()
         self.remote = self._open()
@@ -82,7 +87,7 @@ class RenewableDevice(Closing):
         with ExitStack() as stack:
             endpoint = self._running
             if endpoint is None:
-                self._child, endpoint = stack.enter_context(_process_of(self._name))
+                self._child, endpoint = stack.enter_context(_process_of(self._entry))
             remote = stack.enter_context(RemoteDevice(endpoint, self._client_name))
             self._opened = stack.pop_all()
         return remote
@@ -98,10 +103,10 @@ class RenewableDevice(Closing):
 
 
 @contextmanager
-def _process_of(driver: str) -> Iterator[tuple[Child, Endpoint]]:
+def _process_of(entry: DeviceEntry) -> Iterator[tuple[Child, Endpoint]]:
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         endpoint = Endpoint(Path(directory) / "device")
-        child = Child("nnhal_devices", [driver, "--endpoint", str(endpoint.directory)])
+        child = device_child(entry, endpoint)
         try:
             child.wait_until_ready()
             yield child, endpoint

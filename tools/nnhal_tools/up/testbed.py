@@ -12,23 +12,26 @@ from nnhal.errors import general_failure, invalid_argument
 from nnhal_hosting.admin_keys import new_admin_key
 from nnhal_hosting.supervision import HANG_SECONDS, Child, StartError, stop_all
 from nnhal_hosting.zygote import Zygote
+from nnhal_tools.up.device_child import device_child
 from nnhal_tools.up.journal import ProcessJournal
 from nnhal_tools.up.logs import LogTail
 from nnhal_tools.up.misbehaviour import NO_MISBEHAVIOUR, Misbehaviour
-from nnhal_tools.up.topology import DASHBOARD, FRAMEWORK, DeviceEntry, Topology
+from nnhal_tools.up.running import RunningDevice
+from nnhal_tools.up.topology import DASHBOARD, FOREIGN, FRAMEWORK, DeviceEntry, Topology
 from nnhal_tools.up.watched import ProcessIdentity, WatchedProcess
 
 _LOADING_SECONDS = 600.0
 """Time that the framework has to load its models."""
 _STARTING_SECONDS = 60.0
 """Time that other processes have until they serve."""
+TestbedProcess = WatchedProcess | RunningDevice
 
 
 class Testbed:
     """The processes of a topology under one directory. Use as a context.
 
     ``tell`` is called with a line whenever a process starts, dies or is restarted. The processes of a testbed end with
-    the process that holds it, however that ends. Safe to use from several threads.
+    the process that holds it, however that ends; a device that runs already goes on. Safe to use from several threads.
     """
 
     __test__ = False  # not a test class, though pytest takes the name for one
@@ -78,28 +81,30 @@ class Testbed:
         return self.directory / FRAMEWORK
 
     @property
-    def processes(self) -> list[WatchedProcess]:
+    def processes(self) -> list[TestbedProcess]:
         """The devices in order of preference, the framework, and the dashboard if there is one."""
         with self._lock:
             devices = list(self._devices.values())
         return [*devices, self._framework, *([] if self._dashboard is None else [self._dashboard])]
 
     def endpoint(self, device: str) -> Endpoint:
-        """The endpoint of a device."""
-        return Endpoint(self.directory / device)
+        """The endpoint of a device. Raises INVALID_ARGUMENT for an unknown name."""
+        directory = self.process(device).identity.directory
+        assert directory is not None
+        return Endpoint(directory)
 
     def pid(self, name: str) -> int:
         """The process of a device, or of the framework. Raises INVALID_ARGUMENT for an unknown name."""
         return self.process(name).pid
 
-    def process(self, name: str) -> WatchedProcess:
+    def process(self, name: str) -> TestbedProcess:
         """The process of a name. Raises INVALID_ARGUMENT for an unknown one."""
         processes = {process.name: process for process in self.processes}
         if name not in processes:
             invalid_argument(f"no process is called {name!r}; there are {', '.join(processes)}")
         return processes[name]
 
-    def add_device(self, entry: DeviceEntry) -> WatchedProcess:
+    def add_device(self, entry: DeviceEntry) -> TestbedProcess:
         """Add a device, which the caller starts. The framework knows it when it is started again.
 
         Raises INVALID_ARGUMENT if its name is taken, and GENERAL_FAILURE if the testbed ends.
@@ -158,17 +163,25 @@ class Testbed:
             is_told = isinstance(error, StartError) and error.is_told
             self.journal.say(dashboard.name, "goes without" if is_told else f"goes without: {error}")
 
-    def _device(self, entry: DeviceEntry, is_added: bool) -> WatchedProcess:
-        directory = self.directory / entry.title
-        words = [entry.driver, "--endpoint", str(directory), "--workers", str(entry.workers)]
-        words += ["--threads", str(entry.threads), *entry.driver_options, *self._recording]
-        identity = ProcessIdentity(entry.title, "device", entry.driver, directory, is_added)
+    def _device(self, entry: DeviceEntry, is_added: bool) -> TestbedProcess:
+        if entry.directory is not None:
+            return RunningDevice(
+                ProcessIdentity(entry.title, "device", entry.driver, entry.directory, is_added), self.journal
+            )
+        endpoint = Endpoint(self.directory / entry.title)
         faults = self._misbehaviour.words()
-        return self._process(identity, "nnhal_devices", lambda: [*words, *faults()])
+
+        def launch(heard: Callable[[str], None]) -> Child:
+            options = [*self._recording, *faults()]
+            return device_child(entry, endpoint, options, self.admin_key, heard, self._zygote, self._hang_seconds)
+
+        identity = ProcessIdentity(entry.title, "device", entry.driver, endpoint.directory, is_added)
+        return WatchedProcess(identity, launch, self.journal, self.logs.add, _STARTING_SECONDS)
 
     def _device_options(self) -> list[str]:
         with self._lock:
-            return [f"--device={name}={self.directory / name}" for name in self._devices]
+            devices = list(self._devices.values())
+        return [f"--device={device.name}={device.identity.directory}" for device in devices]
 
     def _process(
         self, identity: ProcessIdentity, module: str, words: Callable[[], list[str]], seconds: float = _STARTING_SECONDS
@@ -188,7 +201,7 @@ class Testbed:
 
 def _imported_by(topology: Topology) -> list[str]:
     """What devices and framework import before they serve. Drivers of other packages are left to their devices."""
-    drivers = dict.fromkeys(entry.driver for entry in topology.device)
+    drivers = dict.fromkeys(entry.driver for entry in topology.device if entry.driver != FOREIGN)
     modules = ["nnhal_devices.host.process", *(f"nnhal_devices.{driver}.driver" for driver in drivers)]
     modules.append("nnhal_service.process")
     return [*modules, "nnhal_service.model_server"] if "model_repository" in topology.framework else modules

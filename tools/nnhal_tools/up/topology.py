@@ -13,6 +13,14 @@ endpoint = "tcp://npu-host:9000"
 token_file = "/run/secrets/npu-token"
 tls_ca = "/etc/nnhal/authority.pem"
 
+[[device]]           # a device that runs already, whoever has started it: used, and neither started nor ended
+name = "npu"         # the name of its directory by default
+endpoint = "/run/acme/npu"
+
+[[device]]           # a device that another program serves, in whatever language
+name = "npu1"
+command = ["./acme_npu", "--endpoint", "{endpoint}"]
+
 [framework]          # options of ``nnhal serve``, by name
 model_repository = ["/srv/models"]
 http_port = 8000
@@ -23,11 +31,12 @@ port = 8003
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from nnhal.admin import SUPERVISOR
 from nnhal.errors import NnhalError
@@ -42,10 +51,14 @@ _TAKEN = {FRAMEWORK, DASHBOARD, SUPERVISOR}
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 """Names of devices, which are names of directories too."""
 _OPTION = r"^[a-z][a-z0-9_]*$"
-_TCP = r"^(tcp://.+:[0-9]+)?$"
+_TCP = re.compile(r"tcp://.+:[0-9]+")
 REMOTE = "remote"
 """The driver of devices on other hosts."""
+FOREIGN = "foreign"
+"""What stands for the driver of a device that has none of ours: it runs already, or a command serves it."""
 _WIRE = ("endpoint", "token_file", "tls_ca", "tls_certificate", "tls_key", "insecure")
+_OF_DRIVERS = {"workers", "threads", "options", *_WIRE[1:]}
+"""What only a device with one of our drivers has."""
 _NOT_OPTIONS = {FRAMEWORK: {"endpoint", "device", "supervisor"}, DASHBOARD: {"directory", "supervisor"}}
 """Options that the testbed sets itself."""
 
@@ -68,8 +81,10 @@ class DeviceEntry(BaseModel):
     workers: int = Field(default=1, ge=1, le=256)
     threads: int = Field(default=1, ge=1, le=256)
     options: Mapping[Annotated[str, Field(pattern=_OPTION)], Scalar] = {}
-    endpoint: str = Field(default="", pattern=_TCP)
-    """Where the device listens on another host, as ``tcp://HOST:PORT``; empty if it is a process of this host."""
+    endpoint: str = ""
+    """The directory of a device that runs already; ``tcp://HOST:PORT`` of one on another host; empty for others."""
+    command: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """The program that serves the device, and its words (see ``nnhal_hosting.foreign_child``); empty for others."""
     token_file: str = ""
     """What it is shown: a file with the token, and nothing else."""
     tls_ca: str = ""
@@ -83,26 +98,58 @@ class DeviceEntry(BaseModel):
     def driver_options(self) -> list[str]:
         """The driver's own options as words of a command line."""
         options = {**self.options, **self._wire}
-        named = {"name": self.title} if self.endpoint else {}
+        named = {"name": self.title} if self._wire else {}
         return [f"--option={name}={_written(value)}" for name, value in {**options, **named}.items()]
 
     @property
     def _wire(self) -> dict[str, Scalar]:
         """The options of the driver of a device on another host."""
+        if self.directory is not None:
+            return {}
         given = {name: getattr(self, name) for name in _WIRE}
         return {name: value for name, value in given.items() if value}
 
     @model_validator(mode="before")
     @classmethod
     def _implied(cls, given: object) -> object:
-        if isinstance(given, dict) and given.get("endpoint"):
-            return {"driver": REMOTE, **given}
-        return given
+        if not isinstance(given, dict):
+            return given
+        endpoint = given.get("endpoint")
+        if given.get("command") or (isinstance(endpoint, str) and endpoint and not _is_far(endpoint)):
+            return {"driver": FOREIGN, **given}
+        return {"driver": REMOTE, **given} if endpoint else given
+
+    @field_validator("endpoint")
+    @classmethod
+    def _expected(cls, endpoint: str) -> str:
+        if not endpoint or _TCP.fullmatch(endpoint) or ("/" in endpoint and not _is_far(endpoint)):
+            return endpoint
+        raise ValueError(
+            f"got {endpoint!r}, expected tcp://HOST:PORT, or the directory of a running device with a slash in it, "
+            "such as ./npu"
+        )
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> DeviceEntry:
+        if self.command and self.endpoint:
+            raise ValueError(f"command and endpoint {self.endpoint!r}: expected one of both")
+        what = "command" if self.command else f"endpoint {self.endpoint!r}"
+        if self.is_foreign != (self.driver == FOREIGN):
+            if not self.is_foreign:
+                raise ValueError(f"driver {FOREIGN!r}: expected an endpoint or a command instead")
+            raise ValueError(f"driver {self.driver!r} and {what}: expected one of both")
+        if self.is_foreign and (own := sorted(self.model_fields_set & _OF_DRIVERS)):
+            raise ValueError(f"{', '.join(own)}: expected it without {what}, whose program has options of its own")
+        if self.command and not self.name:
+            raise ValueError("command without a name, expected both")
+        if not is_name(self.title):
+            raise ValueError(f"endpoint {self.endpoint!r} without a name: {self.title!r} can be none, expected both")
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> DeviceEntry:
         wire = sorted(self._wire)
-        if not self.endpoint:
+        if not self.endpoint or self.directory is not None:
             if wire:
                 raise ValueError(f"{', '.join(wire)}: expected only with an endpoint, tcp://HOST:PORT")
             return self
@@ -119,7 +166,19 @@ class DeviceEntry(BaseModel):
     @property
     def title(self) -> str:
         """The name in plans."""
-        return self.name or self.driver
+        return self.name or (self.driver if self.directory is None else self.directory.name)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it has no driver of ours: it runs already, or a command serves it."""
+        return bool(self.command) or self.directory is not None
+
+    @property
+    def directory(self) -> Path | None:
+        """Where the sockets are of a device that runs already; None for others."""
+        if not self.endpoint or _is_far(self.endpoint):
+            return None
+        return Path(self.endpoint).expanduser().resolve()
 
 
 class Topology(BaseModel):
@@ -169,6 +228,15 @@ class Topology(BaseModel):
                     f"{name} has {', '.join(own)}: expected only options that the testbed does not set itself"
                 )
         return self
+
+
+def is_name(text: str) -> bool:
+    """Whether a device may have that name."""
+    return re.fullmatch(_NAME, text) is not None
+
+
+def _is_far(endpoint: str) -> bool:
+    return endpoint.startswith("tcp:")
 
 
 DEFAULT_TOPOLOGY = Topology(device=(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")))

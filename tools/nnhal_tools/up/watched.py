@@ -149,6 +149,11 @@ class WatchedProcess:
         self._leave(f"process {pid} was stopped")
         self._journal.add(self.name, "stopped", f"process {pid} was stopped")
 
+    def forget(self) -> None:
+        """Stop the process, unless it is stopped already."""
+        if not self.is_stopped:
+            self.stop()
+
     def kill(self, number: int) -> int:
         """Send a signal to the process, and return the process. Raises GENERAL_FAILURE if it does not run."""
         restarted = self._restarted
@@ -167,7 +172,7 @@ class WatchedProcess:
         return None if restarted is None else restarted.leave()
 
     def describe(self) -> wire.SupervisedProcess:
-        """Say what it is, and how it fares."""
+        """Describe the process and its state."""
         restarted, identity = self._restarted, self.identity
         state = wire.SupervisedProcess.STATE_STOPPED if restarted is None else _STATES[restarted.state]
         described = wire.SupervisedProcess(

@@ -1,1 +1,1 @@
-"""Devices and the other processes: what they can do, how they fare, and what is done with them."""
+"""Devices and the other processes: what they can do, their states, and what is done with them."""

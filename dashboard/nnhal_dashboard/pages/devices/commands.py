@@ -111,7 +111,7 @@ COMMANDS = {
 
 
 def commands_for(process: ObservedProcess, snapshot: Snapshot) -> tuple[ProcessCommand, ...]:
-    """Return what may be done with a process as it fares now."""
+    """Return what may be done with a process in its present state."""
     if process.kind not in ("device", "framework"):
         return ()
     return tuple(_supervised(process) if process.supervised is not None else _unsupervised(process, snapshot))

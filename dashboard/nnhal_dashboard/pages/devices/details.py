@@ -1,4 +1,4 @@
-"""One process: how it fares, what it does, who uses it, and for a device what it can do."""
+"""One process: its state, what it does, who uses it, and for a device what it can do."""
 
 from __future__ import annotations
 

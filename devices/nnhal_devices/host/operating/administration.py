@@ -24,7 +24,7 @@ class DeviceAdministration:
 
     @property
     def kind(self) -> str:
-        """A device."""
+        """``device``."""
         return "device"
 
     @property

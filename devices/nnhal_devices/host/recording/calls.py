@@ -204,4 +204,4 @@ _ABOUT: dict[str, Callable[[ActiveRecording, AnsweredCall], Fill]] = {
     "PreparedModel.Release": _release,
     "Execution.Release": _release,
 }
-"""Of calls whose arguments a replay needs; of others, that they were made is all that is recorded."""
+"""What is recorded of calls whose arguments a replay needs. Of other calls, only that they were made."""

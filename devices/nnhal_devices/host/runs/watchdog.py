@@ -30,7 +30,7 @@ _QUIET_LOOKS = 40
 _IDLE_SECONDS = 0.1
 """How often it then looks at the memory of the process, which may prepare a model."""
 _LONGEST_LOOK_SECONDS = 1.0
-"""What counts of the time between two looks: while the process is frozen, no driver can end an execution."""
+"""The most that counts of the time between two looks: while the process is frozen, no driver can end an execution."""
 HANG_FACTOR = 20
 """An execution hangs that takes so many times as long as its slowest run."""
 _log = get_logger(__name__)

@@ -74,7 +74,10 @@ class SessionBudget:
 
     @contextmanager
     def taken_for(self, size: int, what: str) -> Iterator[None]:
-        """Count the bytes of an object that is made within the context; not, if that fails. Raises as ``take``."""
+        """Count the bytes of an object that is made within the context; they are given back if that fails.
+
+        Raises as ``take``.
+        """
         self.take(size, what)
         try:
             yield

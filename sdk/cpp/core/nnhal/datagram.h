@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "clock.h"
 #include "fd.h"
 #include "status.h"
 
@@ -42,9 +41,6 @@ Status send_datagram(int socket, const void* data, std::size_t size, const int* 
 // Receives one datagram into `room`. The kernel reports a reset once, before datagrams that still wait, so that it is
 // passed over: what comes after them is the end. `flags` may have MSG_DONTWAIT.
 Result<Datagram> receive_datagram(int socket, void* room, std::size_t capacity, int flags = 0);
-
-// Waits until there is something to receive, or the other side has gone. MISSED_DEADLINE_TRANSIENT at the deadline.
-Status wait_readable(int socket, std::int64_t deadline_ns = kNoTime);
 
 // Whether the other side has gone, or has shut its direction down; what it has sent before may still wait.
 bool has_hung_up(int socket);

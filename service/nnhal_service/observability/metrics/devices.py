@@ -93,7 +93,7 @@ class DeviceQuestions:
 
 
 def device_families(answers: Mapping[str, DeviceAnswer]) -> Iterator[Metric]:
-    """Yield all metrics of devices. One that is down has no others than those that say so."""
+    """Yield all metrics of devices. A device that is down has only those that say so."""
     up = GaugeMetricFamily("nnhal_device_up", "Whether the device answers", labels=["device"])
     counted = GaugeMetricFamily(
         "nnhal_device_direct_runs_counted",

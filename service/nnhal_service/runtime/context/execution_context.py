@@ -271,7 +271,7 @@ class ExecutionContext:
         self._occupancy.close(drain_seconds, lambda: self._current.cancel())
 
     def unload(self, drain_seconds: float) -> None:
-        """Release it since its model is unloaded, which runs say that fail from now on; see ``close``."""
+        """Release it since its model is unloaded: runs that fail from now on say so. See ``close``."""
         self._occupancy.unload()
         self.close(drain_seconds)
 

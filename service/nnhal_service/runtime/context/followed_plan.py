@@ -1,4 +1,6 @@
-"""What of a context is bound, and by which plan: it follows the plan in force, dimensions, and the turns of a state."""
+"""What a context has bound, by the plan that it follows: the one in force, one for its dimensions, or that of its
+state.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from nnhal_service.runtime.run.run_channel import DirectPath
 PATIENCE_SECONDS = 5.0
 """How long a run that meets dead devices is tried again."""
 _LOOK_SECONDS = 0.02
-"""Between two looks whether a device is back without which there is no plan."""
+"""Seconds between two checks whether a device is back that every plan needs."""
 _never = threading.Event()
 _log = get_logger(__name__)
 

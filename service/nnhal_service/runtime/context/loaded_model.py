@@ -80,7 +80,7 @@ class LoadedModel:
 
     @property
     def substitute_bytes(self) -> int:
-        """What the substitutes of its plans count: for each the constants of the model."""
+        """Bytes that the substitutes of its plans count: those of the model's constants for each of them."""
         return sum(plans.substitute_bytes for plans in self._all_plans)
 
     def insure(self, substitutes: Substitutes) -> None:

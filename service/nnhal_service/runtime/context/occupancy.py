@@ -1,4 +1,4 @@
-"""One run at a time, until a context is released: who may use its memory, and what runs are told that may not."""
+"""One run at a time until a context is released, and the errors of runs that may not begin."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Occupancy:
         self._release_at_last()
 
     def unload(self) -> None:
-        """Note that the model is unloaded, which runs say that fail from now on."""
+        """Note that the model is unloaded: runs that fail from now on say so."""
         self._is_unloaded = True
 
     def over(self) -> HalError:

@@ -55,7 +55,7 @@ class StartedRun:
             self._occupancy.leave()
 
     def drop(self) -> None:
-        """Leave it at the failure."""
+        """Accept the failure: nothing is tried again."""
         error, self._error = self._error, None
         if error is not None:
             self._attempts.note_failed(error, self._begun)

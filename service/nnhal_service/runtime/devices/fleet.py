@@ -27,7 +27,7 @@ _log = get_logger(__name__)
 
 
 class DeviceState(NamedTuple):
-    """How a device fares at one moment."""
+    """The state of a device at one moment."""
 
     name: str
     endpoint: Endpoint
@@ -136,7 +136,10 @@ class Fleet:
         return members
 
     def states(self) -> list[DeviceState]:
-        """How all devices fare. Waits for none, but for a moment for those that were silent when last asked."""
+        """Return the states of all devices.
+
+        Waits only for those that were silent when last asked, and only for a moment.
+        """
         return [
             DeviceState(name, entry.endpoint, entry.trouble, name in self._withdrawn, name in self._added)
             for name, entry in self._entries.items()

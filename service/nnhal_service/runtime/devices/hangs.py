@@ -32,7 +32,7 @@ WAITED_SECONDS = 0.3
 _LOOK_SECONDS = 0.2
 _TICK_SECONDS = 0.1
 _LONGEST_TICK_SECONDS = 0.15
-"""What counts of a tick: if this process itself was late, the machine is busy or was asleep."""
+"""The most that counts of a tick: if this process itself was late, the machine is busy or was asleep."""
 _END_SECONDS = 1.0
 """How long a killed process may take to end; one in a frozen control group does not."""
 _log = get_logger(__name__)

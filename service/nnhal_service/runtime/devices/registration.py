@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from nnhal.endpoint import Endpoint
-from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.remote import DeviceIdentity, RemoteDevice
 from nnhal.types import Capabilities, DeviceType, ErrorStatus, Extension
 from nnhal_hosting.logs import get_logger
@@ -231,12 +231,22 @@ class Registration:
         return remote, refusal
 
     def _register(self, remote: RemoteDevice) -> str:
-        """Learn a device's identity; returns the reason if it is to be refused, else an empty string.
+        """Learn a device's identity, and have its description checked, which ``remote`` keeps.
+
+        Returns the reason if it is to be refused, else an empty string.
 
         Raises DeadObjectError if it dies, TransportError if it does not answer at all.
         """
         try:
             identity = remote.identity(self._getter_seconds)
+            known = self._identity or identity
+            if identity != known:
+                different = ", ".join(known.differences(identity))
+                return (
+                    f"it was registered as {known.version!r}; the process there now is {identity.version!r} and "
+                    f"differs in {different}"
+                )
+            self._check_description(remote)
         except DeadObjectError as error:
             _log.warning("a device died while it was registered", device=self._name, reason=str(error))
             raise
@@ -244,14 +254,21 @@ class Registration:
             if isinstance(error, TransportError) and not remote.responds:
                 raise  # it has stopped, and may continue
             return str(error)
-        self._identity = self._identity or identity
-        if identity == self._identity:
-            return ""
-        different = ", ".join(self._identity.differences(identity))
-        return (
-            f"it was registered as {self._identity.version!r}; the process there now is {identity.version!r} and "
-            f"differs in {different}"
-        )
+        self._identity = known
+        return ""
+
+    def _check_description(self, remote: RemoteDevice) -> None:
+        """Raise GENERAL_FAILURE if a device's description violates the rules, and DeadObjectError if the device dies.
+
+        One that does not say anything, or not in time, may have no backend service: it is asked again with a model.
+        """
+        try:
+            remote.describe(self._patience)
+        except DeadObjectError:
+            raise
+        except TransportError as error:
+            if not isinstance(error, MissingMethodError):
+                _log.info("a device does not describe itself", device=self._name, reason=str(error))
 
 
 @dataclass(frozen=True, slots=True)

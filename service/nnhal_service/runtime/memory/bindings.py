@@ -49,9 +49,8 @@ class Bindings:
     released: Callable[[], None]
     """Called before executions are released."""
     writers: list[RemotePreparedModel] = field(default_factory=list)
-    """What may still write to the client's outputs, since its device sleeps, as a list that bindings of one client to
-    the same memory share.
-    """
+    """Parts that may still write to the client's outputs since their device sleeps: one list for all bindings of a
+    client to the same memory."""
 
 
 def bindings_of(

@@ -19,7 +19,7 @@ _LOOK_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 5.0
 """The longest pause before a device that came back but could not be used is tried again; pauses double."""
 _MOST_DEATHS = 4
-"""A device that dies so often, one time after another, while it prepares the model again, is done without."""
+"""Deaths in a row while a device prepares the model again, after which the model is planned without it."""
 _LEAST_BYTES = 256 << 10
 """What a substitute counts at least: a model without constants takes memory on its devices too."""
 _log = get_logger(__name__)
@@ -138,7 +138,8 @@ class ActivePlan:
     def prepare_substitute(self) -> bool:
         """Prepare one substitute that is wanted, or prepare it again where its devices have died and are back.
 
-        Returns whether another may be wanted. None is as long as a device is gone: plans would do without that too.
+        Returns whether another may be wanted. None is prepared as long as a device is gone, since the plan would do
+        without that device too.
         """
         self.look()
         are_there = self._are_there()
@@ -283,7 +284,7 @@ class ActivePlan:
             raise
 
     def in_words(self, device: str) -> str:
-        """A device that the model does without, with the reason if there is another than that it is gone."""
+        """Return the name of a device that the model does without, with the reason unless the device is simply gone."""
         if device not in self.left_out:
             return device
         return f"{device}, which has died {_MOST_DEATHS} times in a row while it prepared the model"

@@ -164,9 +164,9 @@ def file_names(token: bytes, kind: str, count: int) -> list[str]:
 def open_entry(directory: Path, token: bytes, needed: NumberOfCacheFiles) -> tuple[CompilationCache, bool]:
     """Open the files of an entry, and say whether it may be complete; missing files and directories are created.
 
-    It is not if a file was missing, or if all are empty: so a device leaves them that caches nothing of a model. A file
-    that has another name too is made anew, and what the other name stands for is left as it is. Raises OSError, also if
-    others own the directory or may write to it.
+    It is incomplete if a file was missing, or if all are empty, which is how a device that caches nothing of a model
+    leaves them. A file with another hard link is created anew, and the content behind that link is left alone. Raises
+    OSError, also if others own the directory or may write to it.
     """
     try:
         make_private_folder(directory)

@@ -45,7 +45,7 @@ class ImageLayout:
 
 @dataclass(frozen=True, slots=True)
 class PlanChoice:
-    """What a plan was to be, and was chosen for."""
+    """The demands on a plan, by which it was chosen."""
 
     pins: tuple[Pin, ...]
     """Those that the plan keeps."""

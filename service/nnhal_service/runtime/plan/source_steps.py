@@ -44,7 +44,7 @@ class SourceSteps:
                 yield [position], f"{only[operation]}; {NOT_ALONE}"
 
     def plan(self, plan: Plan) -> Plan:
-        """Return a plan with the steps that can be in the file's words in these."""
+        """Return the plan with its steps in the file's words, as far as these can say them."""
         return replace(plan, steps=tuple(self.of(step) for step in plan.steps)) if plan.walk is None else plan
 
     def _in_words(self, step: Step) -> Step | None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from nnhal.arrays import Array
-from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.extensions import element_sizes
 from nnhal.remote import DeviceDescription
 from nnhal.resolved import propagate_dimensions
 from nnhal.types import Model
 from nnhal_frontends.imported import ImportedModel
+from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import Side, edge_ns
 from nnhal_service.partition import Candidate, Task, as_main
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
@@ -24,7 +24,7 @@ LAYOUT_CODE = "LAYOUT"
 """The code of refusals of operations that a device would take with channels last."""
 _ALIGNMENT = 64
 """The alignment of arguments that the HAL recommends, in bytes."""
-T = TypeVar("T")
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,14 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
     members: dict[str, FleetMember] = {}
     descriptions: dict[str, DeviceDescription | None] = {}
     for member in fleet.available(devices):
-        with contextlib.suppress(DeadObjectError):  # it is left out, as one that is not there
+        try:
             descriptions[member.name] = _describe(member)
-            members[member.name] = member
+        except DeadObjectError:
+            continue  # as one that is not there
+        except NnhalError as error:
+            _log.warning("a device does not describe itself; it is left out", device=member.name, reason=str(error))
+            continue
+        members[member.name] = member
     sides = {name: _side(name, description) for name, description in descriptions.items()}
     resolved = imported.resolved()
     dimensions, *referenced = (propagate_dimensions(resolved, number) for number in range(len(resolved.subgraphs)))
@@ -149,16 +154,10 @@ def _value_names(imported: ImportedModel) -> list[str]:
 
 
 def _describe(member: FleetMember) -> DeviceDescription | None:
-    return _ask(member.remote.describe)
-
-
-def _ask(question: Callable[[], T]) -> T | None:
-    """A backend's answer; None if the device has no backend. Raises DeadObjectError."""
+    """A device's description; None if it has no backend. Raises NnhalError."""
     try:
-        return question()
-    except DeadObjectError:
-        raise
-    except NnhalError:
+        return member.remote.describe()
+    except MissingMethodError:
         return None
 
 

@@ -70,7 +70,7 @@ class Executed(NamedTuple):
     runs: int = 1
     """More than one for direct runs, which their client has counted."""
     timing: RequestTiming | None = None
-    """Of a native client's run, which is a request that no ``Finished`` tells of; else None."""
+    """The timing of a native client's run, for which there is no ``Finished``; else None."""
 
 
 class Observer(Protocol):

@@ -102,7 +102,7 @@ class RequestCounts:
         self.durations[:] = map(sum, zip(self.durations, more.durations, strict=True))
 
     def copy(self) -> RequestCounts:
-        """Return the same counts, which stay as they are."""
+        """Return a copy of the counts, which stays as it is."""
         batches = {size: list(row) for size, row in self.batches.items()}
         return replace(self, failures=dict(self.failures), batches=batches, durations=list(self.durations))
 

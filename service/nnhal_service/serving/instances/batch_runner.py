@@ -115,7 +115,7 @@ class BatchRunner:
         return self._placing.places_of(inputs, shapes_of(columns), batch.requests[0].output_places)
 
     def knows_places(self, batch: Batch, columns: Sequence[Sequence[TensorData]]) -> bool:
-        """Whether ``places_of`` needs not compute."""
+        """Whether ``places_of`` has nothing to compute."""
         return not batch.requests[0].is_placed or self._placing.knows(shapes_of(columns))
 
     def filled(self, instance: Instance, columns: Sequence[Sequence[TensorData]]) -> FilledInstance:

@@ -41,7 +41,7 @@ class InstanceRun(Protocol):
         """Run it by other means after the failure, which may take long. Raises as ``BoundModel.run``."""
 
     def drop(self) -> None:
-        """Leave it at the failure."""
+        """Accept the failure: nothing is tried again."""
 
 
 class BoundModel(Protocol):

@@ -64,7 +64,7 @@ class InPlaceUse:
             )
 
     def knows(self, shapes: tuple[Dimensions, ...]) -> bool:
-        """Whether ``places_of`` needs not compute for inputs of these shapes."""
+        """Whether ``places_of`` has nothing to compute for inputs of these shapes."""
         return self._sizes is None or self._sizes.knows(shapes)
 
     def must_read(self, request: InferenceRequest) -> bool:
@@ -134,7 +134,7 @@ class _OutputSizes:
         self._known: dict[tuple[Dimensions, ...], list[int]] = {}
 
     def knows(self, shapes: tuple[Dimensions, ...]) -> bool:
-        """Whether ``of`` needs not compute for inputs of these shapes."""
+        """Whether ``of`` has nothing to compute for inputs of these shapes."""
         return shapes in self._known
 
     def of(self, shapes: tuple[Dimensions, ...]) -> list[int]:

@@ -101,7 +101,7 @@ class StatelessMemory:
         return True
 
     def begin(self) -> None:
-        """There is nothing to begin with."""
+        """Do nothing: there is no state."""
 
     def close(self) -> None:
         """There is nothing to release."""

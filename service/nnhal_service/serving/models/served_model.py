@@ -83,7 +83,7 @@ class ServedModel(RequestServer):
 
     @property
     def substitute_bytes(self) -> int:
-        """What its substitutes count, which are plans without a device that may die."""
+        """Bytes that its substitutes count: plans without a device that may die."""
         return self._loaded.substitute_bytes
 
     @property

@@ -66,7 +66,7 @@ class Ticket:
         """Looks at the ticket while it is queued."""
 
     def delay(self) -> None:
-        """Note that it is served though its timeout has passed, which counts no more."""
+        """Note that it is served after its timeout, which no longer counts."""
         self.timeout_ns = 0
         self.times_out_ns = NEVER
 

@@ -45,14 +45,14 @@ class ModelHealth:
         self._wake()
 
     async def check(self, request: _Request, context: Context) -> _Response:
-        """Check."""
+        """Answer a Check call."""
         status = self._status(request.service)
         if status == _Response.SERVICE_UNKNOWN:
             raise ServingError(ErrorKind.NOT_FOUND, "no such service, and no such model")
         return _Response(status=status)
 
     async def watch(self, request: _Request, context: Context) -> None:
-        """Watch."""
+        """Answer a Watch call, until its client ends it."""
         change = asyncio.Event()
         self._changes.add(change)
         try:

@@ -4,7 +4,7 @@ A request is ``{"inputs": [{"name": …, "shape": […], "data": […]}, …], �
 in its lists. Each is replaced by a list of one number, its index. What is left, the head, is small, and is parsed as it
 is.
 
-To find the lists, what of the text lies outside its strings is looked at. To parse a text takes up to 50 bytes of
+The lists are found by looking at the text outside of its strings. To parse a text takes up to 50 bytes of
 memory for each of its bytes, and 135 ms for each MiB of it, during which nothing else runs in the process (orjson,
 lists within lists). To look at its bytes takes neither.
 """

@@ -23,7 +23,7 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.remote import DeviceIdentity, RemoteDevice
 from nnhal.types import DeviceType, ErrorStatus, NumberOfCacheFiles
-from nnhal.v1 import device_pb2, types_pb2
+from nnhal.v1 import backend_pb2, device_pb2, types_pb2
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_service.runtime import Fleet
 from tests.support.additions import addition_model
@@ -43,7 +43,7 @@ from tests.support.scripted import (
 )
 from tests.support.waiting import wait_until
 
-STOPPED_BY = {"describe": "Backend.Describe", "prepare": "Device.PrepareModelWithConfig"}
+STOPPED_BY = {"assess": "Backend.AssessModel", "prepare": "Device.PrepareModelWithConfig"}
 GETTERS = [method for method in HEALTHY if method.startswith("Device.Get") and "Operations" not in method]
 UNAVAILABLE = ErrorStatus.DEVICE_UNAVAILABLE
 
@@ -122,6 +122,7 @@ def test_a_device_whose_getter_fails_is_not_registered_but_others_are(
     assert warnings_of(logged) == [("d1", "a device is refused")]
 
 
+@pytest.mark.slow
 @pytest.mark.contract("DV-09")
 @pytest.mark.parametrize("getter", ["Device.GetVersionString", "Device.GetNumberOfCacheFilesNeeded"])
 def test_a_device_whose_getter_hangs_is_not_registered_but_others_are(
@@ -198,6 +199,8 @@ NONSENSE: dict[str, Script] = {
             extensions=[types_pb2.Extension(name="Bad")]
         )
     },
+    "a bad description": {"Backend.Describe": backend_pb2.DescribeResponse(alignment=-64)},
+    "a failing description": {"Backend.Describe": refuse(HalError(UNAVAILABLE, "not now"))},
 }
 
 
@@ -392,14 +395,14 @@ def test_a_device_that_is_stopped_while_connecting_is_left_out_until_it_continue
     assert remote.supported_operations(addition_model()) == [True]
 
 
-@pytest.mark.parametrize("call", ["describe", "prepare"])
+@pytest.mark.parametrize("call", STOPPED_BY)
 def test_a_call_ends_if_its_device_is_stopped_during_it(short_path: Path, stack: ExitStack, call: str) -> None:
     process, endpoint = stack.enter_context(scripted_process(short_path / "d0", stops_at=STOPPED_BY[call]))
     fleet = Fleet({"d0": endpoint}, patience=0.5)
     stack.callback(fleet.close)
     remote = fleet.get("d0").remote
     with pytest.raises(TransportError, match="does not answer, though it has not ended"):
-        remote.describe() if call == "describe" else remote.prepare_model(addition_model())
+        remote.assess_model(addition_model()) if call == "assess" else remote.prepare_model(addition_model())
     assert not remote.gone
     process.send_signal(signal.SIGCONT)
     wait_until(lambda: answering(fleet) == ["d0"], "the device is used again")

@@ -91,6 +91,7 @@ def test_the_original_plan_is_used_again_and_the_substitutes_stay(site: Site, su
     assert loaded.substitute_bytes == 2 * ONE
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("gates")
 def test_a_substitute_that_died_with_a_device_is_prepared_again(site: Site, substitutes: Substitutes) -> None:
     bound = Bound(insured(site, substitutes))
@@ -106,6 +107,7 @@ def test_a_substitute_that_died_with_a_device_is_prepared_again(site: Site, subs
     assert bound.devices() == [ACC]
 
 
+@pytest.mark.slow
 def test_substitutes_are_made_for_the_plan_without_a_device_that_drains(site: Site, substitutes: Substitutes) -> None:
     loaded = insured(site, substitutes)
     site.fleet.withdraw(NPU)

@@ -128,6 +128,7 @@ def test_a_run_that_was_cancelled_before_runs_at_most_its_first_step(load: Loade
     assert runs(devices)[1:] == [0, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_once")
 def test_runs_cancelled_at_any_moment_leave_the_binding_usable(load: Loader, devices: list[Picky]) -> None:
     bound = Bound(load(add_mul_tanh()), [X], [2])

@@ -100,6 +100,7 @@ def test_a_kept_value_does_not_cross(runner: str, prepared: PreparedPlan, npu: D
     wait_until(lambda: npu.own.bytes == 0, "the device's memory is freed")
 
 
+@pytest.mark.slow
 def test_bindings_keep_their_values_apart_and_free_them(prepared: PreparedPlan, npu: Distant) -> None:
     factors = (1, 2, 3)
     bindings = [Bound(prepared, [factor * X], [COUNT], measure_timing=False) for factor in factors]

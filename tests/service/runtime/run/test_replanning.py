@@ -63,6 +63,7 @@ def test_a_run_on_the_cpu_that_dies_ends_by_the_plan_without_it(site: Site) -> N
         bound.wait_for(CPU)
 
 
+@pytest.mark.slow
 def test_if_the_cpu_dies_and_no_other_device_takes_the_model_the_error_names_the_cpu(site: Site) -> None:
     loaded = site.load(Fallback.ALLOW, *ALL_ON_CPU)
     bound = Bound(loaded)

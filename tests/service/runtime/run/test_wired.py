@@ -260,6 +260,7 @@ def test_closing_a_direct_chain_waits_for_the_step_that_runs(load: Loader, devic
     assert bound.outputs() == [EXPECTED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", [lambda bound: bound.run(), Direct], ids=["framework", "direct"])
 def test_bindings_leave_nothing_behind(load: Loader, use: Callable[[Bound], object]) -> None:
     """The devices are in this process as well."""

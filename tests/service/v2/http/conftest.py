@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nnhal_hosting.access import TcpListener
 from nnhal_hosting.http import ConnectionLimits
@@ -32,28 +34,49 @@ class Served:
     log: FakeLog
 
 
+class Server:
+    """A server whose application each test replaces: one that ends takes a while to see that it is to end."""
+
+    def __init__(self, limits: ConnectionLimits | None = None) -> None:
+        self.http = HttpServer(TcpListener("127.0.0.1", 0), lambda _: self._forward, shared_loop(), limits=limits)
+        self.app: ASGIApp = PlainTextResponse("no test runs", 404)
+
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
 @contextmanager
 def serving(
     model: FakeModel,
     guard: Guard | None = None,
     limits: ConnectionLimits | None = None,
     budget: RequestMemoryBudget | None = None,
+    server: Server | None = None,
 ) -> Iterator[Served]:
+    """Serve a model until the context ends: by a server with these limits, or by one that runs already."""
     repository, memory, trace, log = FakeRepository(model), FakeMemory(), FakeTrace(), FakeLog()
     with ExitStack() as stack:
-        loop = shared_loop()
-        budget = budget or RequestMemoryBudget()
+        if server is None:
+            server = Server(limits)
+            stack.enter_context(server.http)
+        loop, budget = shared_loop(), budget or RequestMemoryBudget()
         services = Services(SERVER, repository, trace, log, guard or Guard(), loop, MAX_BYTES, memory, budget)
-        server = stack.enter_context(
-            HttpServer(TcpListener("127.0.0.1", 0), lambda _: create_app(services), loop, limits=limits)
-        )
-        url = f"http://{server.listener.address}"
-        client = stack.enter_context(httpx.Client(base_url=url, headers={"Accept-Encoding": ""}))
+        server.app = create_app(services)
+        url = f"http://{server.http.listener.address}"
+        client = stack.enter_context(httpx.Client(base_url=url, headers={"Accept-Encoding": ""}, verify=False))
         yield Served(client, repository, model, memory, trace, log)
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """The server of those tests that ask for no limits of their own."""
+    server = Server()
+    with server.http:
+        yield server
+
+
 @pytest.fixture
-def served() -> Iterator[Served]:
+def served(server: Server) -> Iterator[Served]:
     """One model, which returns its inputs."""
-    with serving(FakeModel()) as front:
+    with serving(FakeModel(), server=server) as front:
         yield front

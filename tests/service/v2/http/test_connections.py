@@ -54,7 +54,7 @@ def ended(connection: socket.socket) -> bool:
 def live(served: Served) -> bool:
     """Whether another client is served, on its own connection."""
     try:
-        return httpx.get(served.client.base_url.join(LIVE)).status_code == 200
+        return httpx.get(served.client.base_url.join(LIVE), verify=False).status_code == 200
     except httpx.TransportError:
         return False
 
@@ -66,6 +66,7 @@ def require_408(answer: bytes, text: bytes) -> None:
     assert body == b'{"error":"%s"}' % text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sent", "text"),
     [
@@ -92,6 +93,7 @@ def test_half_a_request_is_not_waited_for_while_others_are_served(impatient: Ser
     assert impatient.model.requests == []
 
 
+@pytest.mark.slow
 def test_a_head_that_trickles_is_not_waited_for(impatient: Served) -> None:
     with connected(impatient, HEAD) as connection:
         while not ended(connection):
@@ -99,6 +101,7 @@ def test_a_head_that_trickles_is_not_waited_for(impatient: Served) -> None:
         require_408(connection.recv(65536), b"the head of the request was not whole within 1 s")
 
 
+@pytest.mark.slow
 def test_a_body_that_goes_on_may_take_longer() -> None:
     with (
         serving(FakeModel(), limits=ConnectionLimits(stalled_seconds=2)) as served,
@@ -111,6 +114,7 @@ def test_a_body_that_goes_on_may_take_longer() -> None:
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+@pytest.mark.slow
 def test_a_model_that_takes_long_is_not_the_client_s_fault(impatient: Served) -> None:
     with connected(impatient, HEAD) as other:
 
@@ -133,6 +137,7 @@ def test_a_connection_without_a_request_is_closed_without_a_word(sent: bytes) ->
         assert answer.endswith(b'\r\n\r\n{"live":true}') if sent == WHOLE else answer == b""
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_is_not_waited_for() -> None:
     limits = ConnectionLimits(1, STALLED.stalled_seconds, STALLED.idle_seconds)
     large = np.zeros(1 << 24, np.float32)

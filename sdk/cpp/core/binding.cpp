@@ -1,0 +1,58 @@
+// Runs of a binding: directly on the devices, or through the framework.
+#include <algorithm>
+
+#include "nnhal/client/framework.h"
+
+namespace nnhal::client {
+
+Status Binding::run(RunReport* report, std::int64_t deadline_ns, const Patience& patience) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  RunReport unwanted;
+  if (!report) report = &unwanted;
+  // The framework ends runs at their deadline, even if a device has stopped.
+  if (!run_channel_ || deadline_ns != kNoTime) return run_through_framework(report, deadline_ns, false, patience);
+  Status status = run_directly(report, patience);
+  if (status.ok() || has_passed(patience.deadline_ns)) return status;
+  if (patience.interrupt && patience.interrupt->is_triggered()) return status;
+  if (status.is_answer()) {
+    const bool can_be_explained =
+        status.code() == Code::kDeviceUnavailable || status.code() == Code::kOutputInsufficientSize;
+    if (!may_fall_back_ && !can_be_explained) return status;
+    return run_through_framework(report, deadline_ns, false, patience);
+  }
+  // Whatever is wrong with the channel, it is not used again; the framework waits for devices that are still at work.
+  run_channel_.reset();
+  has_lost_run_channel_ = true;
+  return run_through_framework(report, deadline_ns, true, patience);
+}
+
+Status Binding::run_directly(RunReport* report, const Patience& patience) {
+  const std::int64_t called_ns = now_ns();
+  const Message run = Message().integer(1, execution_).integer(2, kNoTime);
+  Result<Channel::Answer> answer = run_channel_->exchange(Message().message(1, run), {}, patience);
+  if (!answer.ok()) return answer.status();
+  Result<ExecutionResult> result = decode_burst_answer(answer->bytes, run_channel_->place());
+  if (!result.ok()) return result.status();
+  if (!result->fits)
+    return Status::answered(Code::kOutputInsufficientSize,
+                            run_channel_->place() + ": an output does not fit its memory");
+  *report = {now_ns() - called_ns, /*is_direct=*/true, /*fell_back=*/false, known_};
+  for (std::size_t index = 0; index < std::min(outputs_.size(), result->shapes.size()); ++index) {
+    if (outputs_[index].empty()) continue;  // no output of the model
+    const std::vector<std::uint32_t>& dimensions = result->shapes[index].dimensions;
+    report->outputs.push_back({outputs_[index], {dimensions.begin(), dimensions.end()}, true});
+  }
+  return {};
+}
+
+Status Binding::run_through_framework(RunReport* report, std::int64_t deadline_ns, bool lost_channel,
+                                      const Patience& patience) {
+  // The deadline is always set, since a datagram is never empty.
+  Message call = Message().integer(1, deadline_ns);
+  if (lost_channel) call.number(2, true);
+  Result<Channel::Answer> answer = channel_->exchange(std::move(call), {}, patience);
+  if (!answer.ok()) return answer.status();
+  return decode_run_answer(answer->bytes, channel_->place(), report);
+}
+
+}  // namespace nnhal::client

@@ -1,0 +1,151 @@
+#include "nnhal/client/framework.h"
+
+namespace nnhal::client {
+namespace {
+
+Message encode(const BoundTensor& tensor) {
+  Message message = Message().bytes(1, tensor.name);
+  if (tensor.is_omitted) return message.number(5, true);
+  return message.message(2, message_of(tensor.location)).numbers(3, tensor.dimensions);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Framework>> Framework::open(const std::string& directory, const Link::Options& options) {
+  Result<std::unique_ptr<Link>> link = Link::open(directory + "/link.sock", options);
+  if (!link.ok()) return link.status();
+  return std::unique_ptr<Framework>(new Framework(std::move(*link), directory, options));
+}
+
+Result<std::vector<DeviceInfo>> Framework::devices() {
+  constexpr const char* kMethod = "FrameworkService/ListDevices";
+  Result<std::string> answer = rpc_.call(kMethod, Message());
+  if (!answer.ok()) return answer.status();
+  return decode_devices(*answer, kMethod);
+}
+
+Result<LoadedModel> Framework::load(const std::string& name, const Model& model, const LoadOptions& options,
+                                    const Patience& patience) {
+  return load(Message().message(10, model.encode()), name, options, patience);
+}
+
+Result<LoadedModel> Framework::load(const std::string& name, const Fd& file, const LoadOptions& options,
+                                    const Patience& patience) {
+  Result<std::uint64_t> id = link_->put(file);
+  if (!id.ok()) return id.status();
+  Result<LoadedModel> model = load(Message().number(2, *id), name, options, patience);
+  // The framework has read the file, or has refused it. If the link has ended, the id has ended with it.
+  (void)link_->drop({*id});
+  return model;
+}
+
+Result<LoadedModel> Framework::load(Message request, const std::string& name, const LoadOptions& options,
+                                    const Patience& patience) {
+  constexpr const char* kMethod = "FrameworkService/LoadModel";
+  request.bytes(1, name).integer(8, options.fallback).bytes(9, options.cache_token);
+  request.integer(11, options.preference).integer(12, options.priority);
+  for (const std::string& device : options.devices) request.bytes(4, device);
+  Result<std::string> answer = rpc_.call(kMethod, request, patience);
+  if (!answer.ok()) return answer.status();
+  return decode_model(*answer, kMethod);
+}
+
+Status Framework::unload(const std::string& name) {
+  return rpc_.call("FrameworkService/UnloadModel", Message().bytes(1, name)).status();
+}
+
+Result<std::unique_ptr<Binding>> Framework::bind(const std::string& model, const std::vector<BoundTensor>& inputs,
+                                                 const std::vector<BoundTensor>& outputs,
+                                                 const std::vector<Message>& pools, bool wants_run_channel,
+                                                 const Patience& patience) {
+  constexpr const char* kMethod = "FrameworkService/Bind";
+  Message request = Message().bytes(1, model).number(9, wants_run_channel);
+  for (const BoundTensor& tensor : inputs) request.message(2, encode(tensor));
+  for (const BoundTensor& tensor : outputs) request.message(3, encode(tensor));
+  for (const Message& memory : pools) request.message(4, memory);
+  Result<std::string> answer = rpc_.call(kMethod, request, patience);
+  if (!answer.ok()) return answer.status();
+  std::int64_t handle = 0;
+  std::uint64_t channel_id = 0;
+  std::string_view run_channel;
+  FieldReader reader(*answer);
+  while (reader.next()) {
+    if (reader.field() == 1) handle = reader.integer();
+    if (reader.field() == 2) channel_id = reader.number();
+    if (reader.field() == 3) run_channel = reader.bytes();
+  }
+  if (!reader.well_formed() || !handle || !channel_id)
+    return Status(Code::kGeneralFailure, std::string(kMethod) + " answered without a binding");
+  Result<Fd> socket = link_->take(channel_id);
+  if (!socket.ok()) return socket.status();
+  auto channel = std::make_unique<Channel>(std::move(*socket), "the binding's channel", link_->numbers_answers());
+  std::unique_ptr<Binding> binding(new Binding(handle, std::move(channel)));
+  Result<std::vector<OutputReport>> known = decode_known_outputs(*answer, kMethod);
+  if (!known.ok()) return known.status();
+  binding->known_ = std::move(*known);
+  if (Status status = open_run_channel(run_channel, *binding); !status.ok()) return status;
+  return binding;
+}
+
+Status Framework::open_run_channel(std::string_view encoded, Binding& binding) {
+  std::uint64_t id = 0;
+  bool is_numbered = false;
+  FieldReader reader(encoded);
+  while (reader.next()) {
+    if (reader.field() == 1) id = reader.number();
+    if (reader.field() == 2) binding.execution_ = reader.integer();
+    if (reader.field() == 3) binding.may_fall_back_ = reader.number();
+    if (reader.field() == 4) binding.outputs_.push_back(reader.text());
+    if (reader.field() == 5) is_numbered = reader.number();
+  }
+  if (!reader.well_formed()) return {Code::kGeneralFailure, "a malformed run channel"};
+  if (!id) return {};
+  Result<Fd> socket = link_->take(id);
+  if (!socket.ok()) return socket.status();
+  binding.run_channel_ = std::make_unique<Channel>(std::move(*socket), "the run channel", is_numbered);
+  return {};
+}
+
+Result<LaunchedRun> Framework::launch(const Binding& binding, const std::vector<const Fence*>& wait_for,
+                                      std::int64_t deadline_ns, std::int64_t duration_ns) {
+  std::vector<const Fd*> ends;
+  for (const Fence* fence : wait_for) ends.push_back(&fence->fd());
+  Result<std::vector<std::uint64_t>> ids = link_->put(ends);
+  if (!ids.ok()) return ids.status();
+  Message request = Message().integer(1, binding.handle()).numbers(2, *ids);
+  request.integer(3, deadline_ns).integer(4, duration_ns);
+  Result<std::string> answer = rpc_.call("FrameworkService/LaunchRun", request);
+  (void)link_->drop(*ids);  // the launch keeps copies of its own
+  if (!answer.ok()) return answer.status();
+  LaunchedRun launched;
+  std::uint64_t fence_id = 0;
+  for (FieldReader reader(*answer); reader.next();) {
+    if (reader.field() == 1) launched.handle = reader.integer();
+    if (reader.field() == 2) fence_id = reader.number();
+  }
+  if (!fence_id) return launched;
+  Result<Fd> end = link_->take(fence_id);
+  if (!end.ok()) return end.status();
+  Result<Fence> fence = Fence::received(std::move(*end));
+  if (!fence.ok()) return fence.status();
+  launched.fence = std::move(*fence);
+  return launched;
+}
+
+Status Framework::launched_run(std::int64_t launched, RunReport* report) {
+  constexpr const char* kMethod = "FrameworkService/GetLaunchedRun";
+  RunReport unwanted;
+  Result<std::string> answer = rpc_.call(kMethod, Message().integer(1, launched));
+  if (!answer.ok()) return answer.status();
+  return decode_run_answer(*answer, kMethod, report ? report : &unwanted);
+}
+
+Status Framework::cancel(std::int64_t launched) {
+  return rpc_.call("FrameworkService/CancelLaunchedRun", Message().integer(1, launched)).status();
+}
+
+Status Framework::release(std::int64_t launched) {
+  return rpc_.call("FrameworkService/ReleaseLaunchedRun", Message().integer(1, launched)).status();
+}
+
+}  // namespace nnhal::client

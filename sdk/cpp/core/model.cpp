@@ -1,0 +1,82 @@
+#include "nnhal/client/model.h"
+
+namespace nnhal::client {
+namespace {
+
+Message message_of(const Operand& operand) {
+  Message message;
+  message.number(1, static_cast<std::uint32_t>(operand.type)).numbers(2, operand.dimensions);
+  message.real(3, operand.scale).integer(4, operand.zero_point);
+  message.number(5, static_cast<std::uint64_t>(operand.lifetime)).message(6, message_of(operand.location));
+  if (!operand.scales.empty()) {
+    const Message quantised = Message().reals(1, operand.scales).integer(2, operand.channel_dim);
+    message.message(7, Message().message(1, quantised));
+  }
+  return message;
+}
+
+Message message_of(const Subgraph& subgraph) {
+  Message message;
+  for (const Operand& operand : subgraph.operands) message.message(1, message_of(operand));
+  for (const Operation& operation : subgraph.operations)
+    message.message(2, Message()
+                           .number(1, static_cast<std::uint32_t>(operation.type))
+                           .numbers(2, operation.inputs)
+                           .numbers(3, operation.outputs));
+  return message.numbers(3, subgraph.inputs).numbers(4, subgraph.outputs);
+}
+
+Message message_of(const Argument& argument) {
+  if (argument.has_no_value) return Message().number(1, true);
+  return Message().message(2, message_of(argument.location)).numbers(3, argument.dimensions);
+}
+
+}  // namespace
+
+std::int32_t Subgraph::add(Operand operand) {
+  operands.push_back(std::move(operand));
+  return static_cast<std::int32_t>(operands.size()) - 1;
+}
+
+std::int32_t Model::add_constant(Operand operand, const void* value, std::size_t size) {
+  operand.lifetime = LifeTime::kConstantCopy;
+  operand.location = {0, static_cast<std::int64_t>(constants.size()), static_cast<std::int64_t>(size)};
+  constants.append(static_cast<const char*>(value), size);
+  return main.add(std::move(operand));
+}
+
+Message Model::encode() const {
+  Message message;
+  message.message(1, message_of(main));
+  for (const Subgraph& subgraph : referenced) message.message(2, message_of(subgraph));
+  message.bytes(3, constants);
+  for (const Message& memory : pools) message.message(4, memory);
+  return message.number(5, is_relaxed);
+}
+
+Message ashmem(std::uint64_t descriptor, std::int64_t size) {
+  return Message().message(1, Message().number(1, descriptor).integer(2, size));
+}
+
+Message mappable_file(std::uint64_t descriptor, std::int64_t length, std::int32_t protection, std::int64_t offset) {
+  return Message().message(
+      2, Message().integer(1, length).integer(2, protection).number(3, descriptor).integer(4, offset));
+}
+
+Message Request::encode() const {
+  Message message;
+  for (const Argument& argument : inputs) message.message(1, message_of(argument));
+  for (const Argument& argument : outputs) message.message(2, message_of(argument));
+  for (const Message& one : pools) message.message(3, one);
+  return message;
+}
+
+Message pool(const Message& memory) { return Message().message(1, memory); }
+
+Message buffer(std::int64_t token) { return Message().integer(2, token); }
+
+Message message_of(const Location& location) {
+  return Message().integer(1, location.pool).integer(2, location.offset).integer(3, location.length);
+}
+
+}  // namespace nnhal::client

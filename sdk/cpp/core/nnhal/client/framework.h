@@ -1,0 +1,120 @@
+// A session with the framework: models that it splits over devices, and runs of them.
+#ifndef NNHAL_CLIENT_FRAMEWORK_H_
+#define NNHAL_CLIENT_FRAMEWORK_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "../fence.h"
+#include "../status.h"
+#include "../waiting.h"
+#include "channel.h"
+#include "link.h"
+#include "messages.h"
+#include "model.h"
+#include "rpc.h"
+
+namespace nnhal::client {
+
+// Where an input or output of a loaded model lies.
+struct BoundTensor {
+  std::string name;
+  Location location;
+  std::vector<std::uint32_t> dimensions;  // those that refine the model's; empty takes the model's
+  bool is_omitted = false;
+};
+
+// A loaded model that is tied to memory. It runs once at a time; a second thread waits. When it goes, it is released.
+class Binding {
+ public:
+  // Runs it: directly on the devices if the binding has a run channel and the run no deadline, else through the
+  // framework. A direct run that fails is repeated through the framework if that can do better: if the channel has
+  // ended, if the framework knows why the device is away or how much memory an output needs, or if another device may
+  // do it. `report` may be null. OUTPUT_INSUFFICIENT_SIZE if an output did not fit: the report then says what outputs
+  // need.
+  Status run(RunReport* report = nullptr, std::int64_t deadline_ns = kNoTime, const Patience& patience = {});
+
+  std::int64_t handle() const { return handle_; }
+  // Whether there was a run channel that has ended: runs go through the framework until the model is bound again.
+  bool has_lost_run_channel() const { return has_lost_run_channel_; }
+
+ private:
+  friend class Framework;
+  Binding(std::int64_t handle, std::unique_ptr<Channel> channel) : handle_(handle), channel_(std::move(channel)) {}
+  Status run_directly(RunReport* report, const Patience& patience);
+  Status run_through_framework(RunReport* report, std::int64_t deadline_ns, bool lost_channel,
+                               const Patience& patience);
+
+  const std::int64_t handle_;
+  const std::unique_ptr<Channel> channel_;
+  std::mutex mutex_;
+  std::unique_ptr<Channel> run_channel_;  // none if the plan or a limit does not allow one
+  std::int64_t execution_ = 0;
+  bool may_fall_back_ = false;
+  std::vector<std::string> outputs_;  // whose dimensions answers report, in their order
+  std::vector<OutputReport> known_;   // outputs whose dimensions follow from the inputs'
+  std::atomic<bool> has_lost_run_channel_{false};
+};
+
+// A run that was launched, to begin when fences have signalled.
+struct LaunchedRun {
+  std::int64_t handle = 0;
+  std::optional<Fence> fence;  // that it will signal; none if it has ended already
+};
+
+struct LoadOptions {
+  std::vector<std::string> devices;  // that may be used, in the order of preference; empty for all
+  int fallback = 0;                  // a Fallback of framework.proto; 0 allows it
+  int preference = 1, priority = 1;  // with the HAL's numbers
+  std::string cache_token;           // 32 bytes under which compilations are cached; empty for none
+};
+
+// Safe to use from several threads. Objects end with the session at the latest.
+class Framework {
+ public:
+  // `directory` is the process's endpoint.
+  static Result<std::unique_ptr<Framework>> open(const std::string& directory, const Link::Options& options = {});
+
+  Link& link() { return *link_; }
+  Rpc& rpc() { return rpc_; }
+
+  Result<std::vector<DeviceInfo>> devices();
+  // Loads a model of the HAL. Its inputs are then named input0, input1 and so on, its outputs output0 and so on.
+  Result<LoadedModel> load(const std::string& name, const Model& model, const LoadOptions& options = {},
+                           const Patience& patience = {});
+  // Loads a file, ONNX or TFLite.
+  Result<LoadedModel> load(const std::string& name, const Fd& file, const LoadOptions& options = {},
+                           const Patience& patience = {});
+  Status unload(const std::string& name);
+  // Ties all inputs and outputs of a model to memory: `pools` are what ashmem() and its like make.
+  Result<std::unique_ptr<Binding>> bind(const std::string& model, const std::vector<BoundTensor>& inputs,
+                                        const std::vector<BoundTensor>& outputs, const std::vector<Message>& pools,
+                                        bool wants_run_channel = true, const Patience& patience = {});
+  // Launches a run that begins when all the fences have signalled, and returns once its steps are launched.
+  Result<LaunchedRun> launch(const Binding& binding, const std::vector<const Fence*>& wait_for = {},
+                             std::int64_t deadline_ns = kNoTime, std::int64_t duration_ns = kNoTime);
+  // How a launched run ended. GENERAL_FAILURE until it has.
+  Status launched_run(std::int64_t launched, RunReport* report = nullptr);
+  // Has a launched run end as soon as it can: its fence is then in error.
+  Status cancel(std::int64_t launched);
+  Status release(std::int64_t launched);
+
+ private:
+  Framework(std::unique_ptr<Link> link, const std::string& directory, const Link::Options& options)
+      : link_(std::move(link)), rpc_(directory + "/framework.sock", link_->token(), options.server_uids) {}
+  Result<LoadedModel> load(Message request, const std::string& name, const LoadOptions& options,
+                           const Patience& patience);
+  Status open_run_channel(std::string_view encoded, Binding& binding);
+
+  std::unique_ptr<Link> link_;
+  Rpc rpc_;
+};
+
+}  // namespace nnhal::client
+
+#endif  // NNHAL_CLIENT_FRAMEWORK_H_

@@ -1,0 +1,92 @@
+// What processes answer, decoded: each struct holds what a client needs of its message in proto/nnhal/v1.
+//
+// `place` names the process in the statuses. A status that the answer holds is the process's own (Status::is_answer).
+#ifndef NNHAL_CLIENT_MESSAGES_H_
+#define NNHAL_CLIENT_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../clock.h"
+#include "../status.h"
+
+namespace nnhal::client {
+
+// What is known of one output after an execution.
+struct OutputShape {
+  std::vector<std::uint32_t> dimensions;  // 0 for an axis that is still unknown, or empty
+  bool is_sufficient = false;             // whether it fitted its memory
+};
+
+struct Timing {
+  std::int64_t on_device_ns = kNoTime;
+  std::int64_t in_driver_ns = kNoTime;
+};
+
+struct ExecutionResult {
+  bool fits = false;                // false if an output did not fit its memory: nothing of that is written then
+  std::vector<OutputShape> shapes;  // empty, or one for each output
+  Timing timing;
+};
+
+// How a launched execution ended.
+struct ExecutionInfo {
+  Timing launched;  // from the call until the fence signals
+  Timing fenced;    // from the last fence that it waited for until its own signals
+};
+
+// Dimensions of an output that were not known before a run.
+struct OutputReport {
+  std::string name;
+  std::vector<std::int64_t> dimensions;
+  bool is_sufficient = false;
+};
+
+// A run of a binding of the framework.
+struct RunReport {
+  std::int64_t duration_ns = 0;
+  bool is_direct = false;  // over the run channel: the framework took no part
+  bool fell_back = false;  // a device failed, and another one ran in its place
+  std::vector<OutputReport> outputs;
+};
+
+// An input or output of a loaded model.
+struct TensorInfo {
+  std::string name;
+  std::int32_t type = 0;
+  std::vector<std::uint32_t> dimensions;  // 0 for an axis of unknown size
+  std::int64_t byte_size = 0;             // 0 if a dimension is unknown
+};
+
+struct LoadedModel {
+  std::string name;
+  std::vector<TensorInfo> inputs, outputs;
+  std::vector<std::string> step_devices;  // in the order of execution
+};
+
+// A device that the framework knows.
+struct DeviceInfo {
+  std::string name, version;
+  std::int32_t type = 0;
+  std::int32_t feature_level = 0;
+  bool is_available = false;
+};
+
+// Of the answer to an execution: of a call, or on a channel.
+Result<ExecutionResult> decode_result(std::string_view encoded, const std::string& place);
+Result<ExecutionResult> decode_burst_answer(std::string_view encoded, const std::string& place);
+// The prepared model of the last event of a preparation.
+Result<std::int64_t> decode_prepared(std::string_view notified, const std::string& place);
+Result<ExecutionInfo> decode_info(std::string_view encoded, const std::string& place);
+// The report is filled as well if an output did not fit its memory: it then holds what outputs need.
+Status decode_run_answer(std::string_view encoded, const std::string& place, RunReport* report);
+Result<LoadedModel> decode_model(std::string_view encoded, const std::string& place);
+Result<std::vector<DeviceInfo>> decode_devices(std::string_view encoded, const std::string& place);
+// Of the answer to Bind: outputs whose dimensions follow from those of the inputs.
+Result<std::vector<OutputReport>> decode_known_outputs(std::string_view encoded, const std::string& place);
+
+}  // namespace nnhal::client
+
+#endif  // NNHAL_CLIENT_MESSAGES_H_

@@ -1,0 +1,97 @@
+// Models and requests: what is prepared or loaded, and what it is executed with (proto/nnhal/v1/model.proto,
+// request.proto).
+//
+// The structs hold what their messages hold, with the HAL's numbers; docs/operations.md says which operands each
+// operation has. The process validates them: a fault of a model comes back as INVALID_ARGUMENT with its place.
+#ifndef NNHAL_CLIENT_MODEL_H_
+#define NNHAL_CLIENT_MODEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../protobuf.h"
+
+namespace nnhal::client {
+
+enum class LifeTime {
+  kTemporary = 0,
+  kInput = 1,
+  kOutput = 2,
+  kConstantCopy = 3,
+  kConstantPool = 4,
+  kNoValue = 5,
+  kSubgraph = 6,
+};
+
+// A range of a pool.
+struct Location {
+  std::int32_t pool = 0;
+  std::int64_t offset = 0;
+  std::int64_t length = 0;
+};
+
+struct Operand {
+  std::int32_t type = 0;  // an OperandType, or an extension's code
+  std::vector<std::uint32_t> dimensions;
+  float scale = 0;
+  std::int32_t zero_point = 0;
+  LifeTime lifetime = LifeTime::kTemporary;
+  Location location;          // of constants; of a reference to a subgraph its index is the offset
+  std::vector<float> scales;  // TENSOR_QUANT8_SYMM_PER_CHANNEL only
+  std::int32_t channel_dim = 0;
+};
+
+struct Operation {
+  std::int32_t type = 0;  // an OperationType, or an extension's code
+  std::vector<std::int32_t> inputs, outputs;
+};
+
+struct Subgraph {
+  std::vector<Operand> operands;
+  std::vector<Operation> operations;
+  std::vector<std::int32_t> inputs, outputs;
+
+  std::int32_t add(Operand operand);
+};
+
+struct Model {
+  Subgraph main;
+  std::vector<Subgraph> referenced;
+  std::string constants;       // of CONSTANT_COPY operands
+  std::vector<Message> pools;  // of CONSTANT_POOL operands: what ashmem() and its like make
+  bool is_relaxed = false;     // float32 may be computed as float16
+
+  // Adds a constant with its value, which should be small: large ones belong into a pool.
+  std::int32_t add_constant(Operand operand, const void* value, std::size_t size);
+  Message encode() const;
+};
+
+// Memory by the id of a descriptor that was put on the link. Its size is in bytes.
+Message ashmem(std::uint64_t descriptor, std::int64_t size);
+// A part of a regular file; `protection` is PROT_READ, with PROT_WRITE if outputs lie in it.
+Message mappable_file(std::uint64_t descriptor, std::int64_t length, std::int32_t protection, std::int64_t offset = 0);
+
+// One input or output of an execution.
+struct Argument {
+  Location location;
+  std::vector<std::uint32_t> dimensions;  // those that refine the model's; empty takes the model's
+  bool has_no_value = false;              // it is left out
+};
+
+struct Request {
+  std::vector<Argument> inputs, outputs;
+  std::vector<Message> pools;  // what pool() and buffer() make
+
+  Message encode() const;
+};
+
+// Pools of a request: shared memory, or a buffer of the device by its token.
+Message pool(const Message& memory);
+Message buffer(std::int64_t token);
+
+Message message_of(const Location& location);
+
+}  // namespace nnhal::client
+
+#endif  // NNHAL_CLIENT_MODEL_H_

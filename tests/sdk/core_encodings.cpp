@@ -1,0 +1,161 @@
+// The core's readers and writers: protobuf, and the headers of HTTP/2.
+#include <limits>
+
+#include "nnhal/client/messages.h"
+#include "nnhal/client/model.h"
+#include "nnhal/hpack.h"
+#include "nnhal/protobuf.h"
+#include "unit.h"
+
+using namespace nnhal;
+
+namespace {
+
+std::string raw(std::initializer_list<int> bytes) { return {bytes.begin(), bytes.end()}; }
+
+// The only number of a message of one field, or whether it is malformed.
+std::string number_in(const std::string& message) {
+  FieldReader reader(message);
+  const bool has_field = reader.next();
+  if (!reader.well_formed()) return "malformed";
+  return has_field ? std::to_string(reader.number()) : "nothing";
+}
+
+std::string described(const Headers& headers) {
+  std::string text;
+  for (const auto& [name, value] : headers) text += name + "=" + value + ";";
+  return text;
+}
+
+std::string decoded(const std::string& block) {
+  const Result<Headers> headers = decode_headers(block);
+  return headers.ok() ? described(*headers) : headers.status().text();
+}
+
+}  // namespace
+
+TEST(numbers_have_the_bytes_that_protobuf_gives_them) {
+  CHECK(Message().number(1, 0).encoded() == raw({0x08, 0x00}));
+  CHECK(Message().number(1, 127).encoded() == raw({0x08, 0x7f}));
+  CHECK(Message().number(1, 128).encoded() == raw({0x08, 0x80, 0x01}));
+  CHECK(Message().number(16, 300).encoded() == raw({0x80, 0x01, 0xac, 0x02}));
+  CHECK(Message().integer(1, -1).encoded() == raw({0x08}) + std::string(9, '\xff') + raw({0x01}));
+  CHECK(Message().fixed64(15, 1).encoded() == raw({0x79, 1, 0, 0, 0, 0, 0, 0, 0}));
+  CHECK(Message().numbers(2, std::vector<int>{}).encoded().empty());
+  CHECK(Message().numbers(2, std::vector<int>{3, 270}).encoded() == raw({0x12, 3, 3, 0x8e, 2}));
+}
+
+TEST(numbers_are_read_as_they_were_written) {
+  for (const std::uint64_t value :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{127}, std::uint64_t{128}, std::uint64_t{1} << 32,
+        std::uint64_t{1} << 63, std::numeric_limits<std::uint64_t>::max()})
+    CHECK_SAME(number_in(Message().number(1, value).encoded()), std::to_string(value));
+  FieldReader reader(std::string_view("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11));
+  CHECK(reader.next() && reader.integer() == -1 && reader.integer32() == -1);
+}
+
+TEST(a_number_of_more_than_ten_bytes_is_malformed) {
+  CHECK_SAME(number_in(raw({0x08}) + std::string(10, '\xff') + raw({0x01})), "malformed");
+  // Bits beyond the 64th are passed over, as protobuf does.
+  CHECK_SAME(number_in(raw({0x08}) + std::string(9, '\x80') + raw({0x7e})), "0");
+  CHECK_SAME(number_in(raw({0x08}) + std::string(9, '\x80') + raw({0x01})), std::to_string(std::uint64_t{1} << 63));
+}
+
+TEST(a_message_that_ends_early_is_malformed) {
+  const std::string whole = Message().number(1, 300).bytes(2, "four").real(3, 1.5f).fixed64(4, 7).encoded();
+  std::size_t well_formed = 0;
+  for (std::size_t size = 0; size <= whole.size(); ++size) {
+    const std::string part = whole.substr(0, size);  // of its own, so that a read beyond it is found
+    FieldReader reader(part);
+    while (reader.next()) {
+    }
+    well_formed += reader.well_formed();
+  }
+  CHECK(well_formed == 5);  // at the end of each field, and at the beginning
+}
+
+TEST(fields_that_cannot_be_are_malformed) {
+  CHECK_SAME(number_in(raw({0x00, 0x01})), "malformed");                          // field 0
+  CHECK_SAME(number_in(raw({0x80, 0x80, 0x80, 0x80, 0x10, 0x01})), "malformed");  // a field above 2^29 - 1
+  for (const int type : {3, 4, 6, 7}) CHECK_SAME(number_in(raw({0x08 | type, 0x01})), "malformed");
+  CHECK_SAME(number_in(raw({0x0a}) + std::string(9, '\xff') + raw({0x01})), "malformed");  // 2^64 - 1 bytes
+}
+
+TEST(a_field_of_another_form_reads_as_nothing) {
+  const std::string message = Message().bytes(1, "text").number(2, 5).encoded();
+  FieldReader reader(message);
+  CHECK(reader.next() && reader.number() == 0 && reader.fixed64() == 0 && reader.real() == 0);
+  CHECK(reader.next() && reader.bytes().empty());
+}
+
+TEST(repeated_numbers_are_read_packed_or_not) {
+  std::string message = Message().numbers(1, std::vector<int>{1, 300}).number(1, 7).encoded();
+  std::vector<std::uint32_t> found;
+  FieldReader reader(message);
+  while (reader.next()) reader.append_to(found);
+  CHECK((found == std::vector<std::uint32_t>{1, 300, 7}));
+  message = Message().bytes(1, raw({0x01, 0x80})).encoded();
+  FieldReader broken(message);
+  while (broken.next()) broken.append_to(found);
+  CHECK(!broken.well_formed());
+}
+
+TEST(an_answer_of_a_burst_has_a_status_or_a_result) {
+  const auto words = [](const Message& message) {
+    return client::decode_burst_answer(message.encoded(), "here").status().words();
+  };
+  CHECK_SAME(words(Message().number(1, 4).bytes(2, "no")), "INVALID_ARGUMENT: here: no");
+  CHECK_SAME(words(Message().number(1, 99)), "status 99: here: ");
+  CHECK_SAME(words(Message()), "GENERAL_FAILURE: here: an answer without result of an execution");
+  CHECK_SAME(words(Message().bytes(3, raw({0x12, 0x05}))), "GENERAL_FAILURE: here: a malformed result of an execution");
+  const Message shape = Message().numbers(1, std::vector<int>{2, 0}).number(2, 1);
+  const Message timing = Message().integer(1, -1).integer(2, 70);
+  const Message result = Message().number(1, 1).message(2, shape).message(3, timing);
+  const auto found = client::decode_burst_answer(Message().message(3, result).encoded(), "here");
+  CHECK(found.ok() && found->fits && found->shapes.size() == 1 && found->shapes[0].is_sufficient);
+  CHECK(found.ok() && found->shapes[0].dimensions == (std::vector<std::uint32_t>{2, 0}));
+  CHECK(found.ok() && found->timing.on_device_ns == -1 && found->timing.in_driver_ns == 70);
+}
+
+TEST(headers_of_each_form_are_decoded) {
+  CHECK_SAME(decoded(raw({0x88})), ":status=200;");                    // both in the table
+  CHECK_SAME(decoded(raw({0x48, 3, '4', '0', '4'})), ":status=404;");  // the name in the table, to be kept
+  CHECK_SAME(decoded(raw({0x0f, 0x10, 1, 'x'})), "content-type=x;");   // an index of two bytes
+  CHECK_SAME(decoded(raw({0x00, 1, 'a', 1, 'b', 0x10, 1, 'c', 0, 0x40, 1, 'd', 1, 'e'})), "a=b;c=;d=e;");
+  CHECK_SAME(decoded(raw({0x20, 0x88})), ":status=200;");  // a table of size 0, as was asked for
+}
+
+TEST(headers_that_cannot_be_are_refused) {
+  const std::string table = "malformed headers: a reference to a table that is empty";
+  const std::string early = "malformed headers: a text that ends too early";
+  CHECK_SAME(decoded(raw({0x80})), table);  // index 0
+  CHECK_SAME(decoded(raw({0xbe})), table);  // index 62: the first one of the dynamic table
+  CHECK_SAME(decoded(raw({0x7f, 0x00, 0})), table);
+  CHECK_SAME(decoded(raw({0x21})), "malformed headers: a table that was not asked for");
+  CHECK_SAME(decoded(raw({0x00, 5, 'a'})), early);
+  CHECK_SAME(decoded(raw({0x00})), "malformed headers: an end that is too early");
+  CHECK_SAME(decoded(raw({0x00, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})),
+             "malformed headers: a number that is too large");
+}
+
+TEST(texts_in_the_code_of_huffman_are_decoded) {
+  // RFC 7541, C.4.1 and C.6.1.
+  CHECK_SAME(decoded(raw({0x00, 0x8c, 0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff, 0})),
+             "www.example.com=;");
+  CHECK_SAME(decoded(raw({0x00, 0x82, 0x64, 0x02, 0x85, 0xae, 0xc3, 0x77, 0x1a, 0x4b})), "302=private;");
+  CHECK_SAME(decoded(raw({0x00, 0x81, 0x07, 0})), "0=;");  // of five bits, and three ones
+  const std::string fault = "malformed headers: a text that is not in Huffman's code";
+  CHECK_SAME(decoded(raw({0x00, 0x81, 0x00, 0})), fault);                    // what fills the byte is not ones
+  CHECK_SAME(decoded(raw({0x00, 0x82, 0x07, 0xff, 0})), fault);              // more than a byte of filling
+  CHECK_SAME(decoded(raw({0x00, 0x84, 0xff, 0xff, 0xff, 0xff, 0})), fault);  // the end of the text within it
+}
+
+TEST(headers_of_any_length_are_read_as_they_were_written) {
+  for (const std::size_t size : {0, 126, 127, 128, 254, 255, 5000}) {
+    std::string block;
+    append_header(block, std::string(size, 'n'), std::string(size, 'v'));
+    CHECK_SAME(decoded(block), std::string(size, 'n') + "=" + std::string(size, 'v') + ";");
+    for (std::size_t part = 1; part < block.size(); part += size / 7 + 1)
+      CHECK(!decode_headers(block.substr(0, part)).ok());
+  }
+}

@@ -1,0 +1,178 @@
+"""The core of the SDK in C++: its units, and a client that is built on it, under the sanitizers of the compiler."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
+from tests.support.faulty import fault, faulty_device
+from tests.support.processes import WARM
+
+HERE = Path(__file__).parent
+CORE = HERE.parents[1] / "sdk" / "cpp" / "core"
+UNITS = ["core_encodings", "core_sockets", "core_http2"]
+COMPILER = shutil.which("g++")
+FLAGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-pthread"]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+pytestmark = [pytest.mark.sdk, pytest.mark.skipif(COMPILER is None, reason="there is no g++")]
+
+
+def compile_with(*arguments: str | Path) -> None:
+    """Run the compiler, which has to succeed without a warning."""
+    assert COMPILER is not None
+    done = subprocess.run([COMPILER, *FLAGS, *arguments], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all programs, with what finds wrong accesses to memory."""
+    folder = tmp_path_factory.mktemp("core")
+
+    def compile_source(source: Path) -> Path:
+        compiled = folder / f"{source.stem}.o"
+        compile_with(*SANITIZERS, f"-I{CORE}", "-c", "-o", compiled, source)
+        return compiled
+
+    with ThreadPoolExecutor(2) as pool:
+        core = list(pool.map(compile_source, sorted(CORE.glob("*.cpp"))))
+        tests = list(pool.map(compile_source, sorted(HERE.glob("core_*.cpp"))))
+        list(pool.map(lambda made: compile_with(*SANITIZERS, "-o", made.with_suffix(""), made, *core), tests))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[Testbed]:
+    """Processes of cpu_acc, cpu_ref and a framework."""
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        Testbed(DEFAULT_TOPOLOGY, Path(directory), zygote=WARM) as bed,
+    ):
+        yield bed
+
+
+def run(program: Path, *arguments: str | Path) -> tuple[int, list[str], str]:
+    """Run it to its end; return its status, its lines, and what it says of errors."""
+    ended = subprocess.run(
+        [program, *arguments], capture_output=True, text=True, timeout=120, check=False, env={"PATH": os.defpath}
+    )
+    return ended.returncode, ended.stdout.splitlines(), ended.stderr
+
+
+def _units() -> list[tuple[str, str]]:
+    found = re.compile(r"^TEST\((\w+)\)", re.MULTILINE)
+    return [(program, name) for program in UNITS for name in found.findall((HERE / f"{program}.cpp").read_text())]
+
+
+@pytest.mark.parametrize(("program", "name"), _units())
+def test_unit(programs: Path, program: str, name: str) -> None:
+    assert run(programs / program, name) == (0, [], "")
+
+
+def test_it_compiles_without_a_build_system(tmp_path: Path) -> None:
+    program = tmp_path / "main.cpp"
+    program.write_text("int main() {}\n")
+    compile_with("-fsyntax-only", program, *sorted(CORE.glob("*.cpp")))
+
+
+def test_its_headers_stand_alone(tmp_path: Path) -> None:
+    for header in sorted((CORE / "nnhal").rglob("*.h")):
+        compile_with("-fsyntax-only", "-x", "c++", f"-I{CORE}", "-include", header, "/dev/null")
+
+
+SUMS = [
+    ("by a call", 3),
+    ("in a burst", 7),
+    ("in a burst, once", 11),
+    ("on a run channel", 15),
+]
+
+
+def _line(way: str, number: int) -> str:
+    return f"{way}: {' '.join([str(number)] * 8)}"
+
+
+def test_it_computes_on_a_device_by_each_way_of_executing(programs: Path, cpu_ref: Endpoint) -> None:
+    status, lines, error = run(programs / "core_client", "device", cpu_ref.directory)
+    assert (status, error) == (0, "")
+    assert lines[0].startswith("device: nnhal-cpu_ref")
+    assert lines[1:] == [
+        "supported: 1",
+        *(_line(way, number) for way, number in SUMS),
+        "before its fence: GENERAL_FAILURE: the launch channel: the fenced execution has not ended",
+        _line("launched", 19),
+        "too late: MISSED_DEADLINE_PERSISTENT: the burst: the deadline had passed before the work began",
+        "beyond: INVALID_ARGUMENT: PreparedModelService/ExecuteSynchronously: output 0 lies at bytes 96 to 128 of pool "
+        "0, which has 96",
+        "unknown: GENERAL_FAILURE: DeviceService/Nothing is not served: Method not found!",
+        f"not put: INVALID_ARGUMENT: {cpu_ref.link}: the link refuses: descriptor 12345 is not offered, or was taken "
+        "already, or its owner was released",
+    ]
+
+
+def test_it_computes_through_the_framework(programs: Path, testbed: Testbed) -> None:
+    status, lines, error = run(programs / "core_client", "framework", testbed.framework)
+    assert (status, error) == (0, "")
+    known = [line for line in lines if line.startswith("knows: ")]
+    assert "knows: cpu_ref, level 8, here" in known
+    assert lines[len(known) :] == [
+        "loaded: addition, 2 inputs, output0 of 32 bytes",
+        _line("on the device", 3),
+        "direct: 1, fell back: 0",
+        _line("with a deadline", 7),
+        "direct: 0, fell back: 0",
+        _line("launched", 11),
+        "cancelled: GENERAL_FAILURE: a fence is in error",
+        _line("through the framework", 15),
+        "direct: 0, fell back: 0",
+        "unloaded: DEVICE_UNAVAILABLE",
+    ]
+
+
+FAULTS = {
+    "a burst hangs": (
+        fault("hang", "Channel.Burst"),
+        "MISSED_DEADLINE_TRANSIENT: the burst: no answer before the deadline",
+    ),
+    "an answer is dropped": (
+        fault("answer", "Channel.Burst"),
+        "MISSED_DEADLINE_TRANSIENT: the burst: no answer before the deadline",
+    ),
+    "a call hangs": (
+        fault("hang", "PreparedModel.ExecuteSynchronously"),
+        "MISSED_DEADLINE_TRANSIENT: PreparedModelService/ExecuteSynchronously: {socket}: no answer before the deadline",
+    ),
+    "an error": (
+        fault("error", "PreparedModel.ExecuteSynchronously"),
+        "GENERAL_FAILURE: PreparedModelService/ExecuteSynchronously: injected fault 'it'",
+    ),
+    "a fence fails": (fault("fence", "Channel.Launch"), "GENERAL_FAILURE: a fence is in error"),
+    "death in a call": (
+        fault("death", "PreparedModel.ExecuteSynchronously"),
+        "DEVICE_UNAVAILABLE: PreparedModelService/ExecuteSynchronously: {socket} has closed the connection",
+    ),
+    "death in a burst": (
+        fault("death", "Channel.Burst"),
+        "DEVICE_UNAVAILABLE: the burst: the other side has closed the socket",
+    ),
+}
+"""Faults of a device, and the last words of the program."""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_it_meets_a_fault_of_a_device(programs: Path, short_path: Path, name: str) -> None:
+    what, words = FAULTS[name]
+    with faulty_device(short_path) as device:
+        device.control.set({**what, "name": "it"})
+        status, _, error = run(programs / "core_client", "device", device.endpoint.directory, "1500")
+        assert (status, error.strip()) == (1, words.format(socket=device.endpoint.directory / "device.sock"))
