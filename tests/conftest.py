@@ -28,8 +28,9 @@ threadpool_limits(1, user_api="blas")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option of ``make quick``."""
+    """Add the options of ``make quick`` and ``make sdk``."""
     parser.addoption("--quick", action="store_true", help="only tests that start no process and are not slow")
+    parser.addoption("--cpu-ref", metavar="DIR", help="a running device to be tested in the place of cpu_ref")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -78,9 +79,13 @@ def short_path() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def cpu_ref() -> Iterator[Endpoint]:
+def cpu_ref(pytestconfig: pytest.Config) -> Iterator[Endpoint]:
     """Return the endpoint of a shared cpu_ref process. A test that disturbs its device starts its own."""
-    yield from _shared("cpu_ref")
+    other = pytestconfig.getoption("--cpu-ref")
+    if other is None:
+        yield from _shared("cpu_ref")
+    else:
+        yield Endpoint(Path(other))
 
 
 @pytest.fixture(scope="session")

@@ -29,14 +29,14 @@ COMPILERS = ("nnhal_cascade", "nnhal_mlip")
 """Compilers for devices. A compiler turns a model into a plan, or runs it, and has no process, no wire and no device.
 Its room ``command`` is its sub-command of ``nnhal``, with the reports: only that reads files and knows pages.
 """
-OF_FRONTS = {
+OF_V2_SERVERS = {
     "nnhal_service.access",
     "nnhal_service.runtime.run.cancellation",
     "nnhal_service.serving",
     "nnhal_service.v2",
 }
-"""What a replica of Ray Serve may import of the framework: it is a front of the protocol, which decodes requests and
-asks the guard as the framework's own fronts do.
+"""What a replica of Ray Serve may import of the framework: it serves the protocol, so it decodes requests and
+asks the guard as the framework's own servers do.
 """
 MAY_USE: dict[str, set[str]] = {
     "nnhal": set(),
@@ -50,7 +50,7 @@ MAY_USE: dict[str, set[str]] = {
     "nnhal_pages": {"nnhal", "nnhal_client"},
     "nnhal_dashboard": {"nnhal", "nnhal_hosting", "nnhal_client", "nnhal_pages"},
     "nnhal_tools": {"nnhal", "nnhal_hosting", "nnhal_frontends", "nnhal_client", "nnhal_pages"},
-    "nnhal_ray": {"nnhal", "nnhal_hosting", "nnhal_client", *OF_FRONTS},
+    "nnhal_ray": {"nnhal", "nnhal_hosting", "nnhal_client", *OF_V2_SERVERS},
 }
 """Devices, framework and clients meet over sockets; the tools start other processes by module name."""
 SERVICE_LAYERS = [

@@ -1,4 +1,4 @@
-"""Real served models behind the fronts of the protocols."""
+"""Real served models behind the V2 servers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.v2 import FakeModel
 
 
 def in_front_of(served: ServedModel) -> FakeModel:
-    """Adapt a served model from ``x`` of shape [1, n] to ``y``, for fronts whose model's input and output are ``x``."""
+    """Adapt a served model from ``x`` of shape [1, n] to ``y``, for V2 servers of a model from ``x`` to ``x``."""
 
     def run(request: InferenceRequest) -> dict[str, Array]:
         row = to_array(request.inputs["x"]).reshape(1, -1)

@@ -1,4 +1,4 @@
-"""Fakes behind the fronts of the protocol, with functions as models, and calls to them over a real socket."""
+"""Fakes behind the V2 servers, with functions as models, and calls to them over a real socket."""
 
 from __future__ import annotations
 

@@ -9,7 +9,9 @@ from importlib.resources import files
 from fastapi import APIRouter, HTTPException
 from starlette.responses import Response
 
-from nnhal_pages.sheet import whole_style
+from nnhal_pages.comparison import comparison_style
+from nnhal_pages.explanation.fragment import style
+from nnhal_pages.svg import drawing_style
 
 router = APIRouter()
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -37,17 +39,21 @@ def icon() -> Response:
 @cache
 def version() -> str:
     """Return what changes when a file does."""
-    digest = sha256(whole_style().encode())
+    digest = sha256(_plans_style().encode())
     folder = files("nnhal_dashboard").joinpath("static")
     for file in sorted(folder.iterdir(), key=lambda each: each.name):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 
 
+def _plans_style() -> str:
+    return style() + comparison_style() + drawing_style()
+
+
 @cache
 def _content(name: str) -> bytes | None:
     if name == _PLANS:
-        return whole_style().encode()
+        return _plans_style().encode()
     folder = files("nnhal_dashboard").joinpath("static")
     known = {file.name: file for file in folder.iterdir()}
     return known[name].read_bytes() if name in known else None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import array
 import contextlib
+import os
 import select
 import socket
+import stat
 import struct
 import weakref
 from collections import deque
@@ -144,6 +146,14 @@ class Channel:
         poll.register(self._socket, select.POLLRDHUP)
         return bool(poll.poll(0))
 
+    def wait(self, seconds: float) -> bool:
+        """Wait until there is something to receive, also that the channel is closed, for so many seconds at most."""
+        if self._socket.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
     @property
     def peer_pid(self) -> int:
         """The id of the process that made the other end. Raises OSError once closed."""
@@ -191,6 +201,14 @@ def peer_credentials(connection: socket.socket) -> tuple[int, int]:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(raw)
     return pid, uid
+
+
+def is_channel(descriptor: Descriptor) -> bool:
+    """Whether a descriptor that was handed over is a socket of the kind that channels are."""
+    if not stat.S_ISSOCK(os.fstat(descriptor.fileno()).st_mode):
+        return False
+    with socket.socket(fileno=os.dup(descriptor.fileno())) as opened:
+        return (opened.family, opened.type) == (socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def channel_pair() -> tuple[Channel, Descriptor]:

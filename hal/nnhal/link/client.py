@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -17,12 +18,14 @@ from nnhal.descriptor import Descriptor
 from nnhal.endpoint import SERVER_UIDS, server_uids
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_from, peer_credentials
+from nnhal.link.numbers import NUMBERED_ANSWERS
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 
 SESSION_METADATA = "nnhal-session"
 PROTOCOL_VERSION = 1
 ANSWER_SECONDS = 30.0
+_LOOK_SECONDS = 0.1
 
 
 class Link(Closing):
@@ -63,16 +66,24 @@ class Link(Closing):
             )
         self._channel = Channel(connection)
         self._channel.set_timeout(answer_seconds)
+        self._answer_seconds, self._is_left = answer_seconds, False
         try:
             reply, _ = self._exchange(
                 wire.LinkRequest(
-                    hello=wire.Hello(protocol_version=PROTOCOL_VERSION, client_name=client_name, admin_key=admin_key)
+                    hello=wire.Hello(
+                        protocol_version=PROTOCOL_VERSION,
+                        client_name=client_name,
+                        admin_key=admin_key,
+                        capabilities=[NUMBERED_ANSWERS],
+                    )
                 )
             )
         except BaseException:
             self._channel.close()
             raise
         self.session_token = reply.welcome.session_token
+        self.numbers_answers = NUMBERED_ANSWERS in reply.welcome.capabilities
+        """Whether answers on the session's channels carry the numbers of their calls."""
         self._per_message = reply.welcome.max_descriptors_per_message
 
     @property
@@ -133,7 +144,11 @@ class Link(Closing):
         return channel_from(self.take(number))
 
     def leave(self) -> None:
-        """End the session without waiting: the link hangs up once the other process has released it."""
+        """End the session without waiting: the link hangs up once the other process has released it.
+
+        A thread that waits for an answer waits no longer.
+        """
+        self._is_left = True
         self._channel.end_sending()
 
     def close(self) -> None:
@@ -157,6 +172,7 @@ class Link(Closing):
         try:
             try:
                 self._channel.send(request.SerializeToString(), descriptors)
+                self._await_answer()
                 message, received = self._channel.receive_with_descriptors()
             except ChannelClosedError as error:
                 message, received = self._last_words(error)
@@ -172,6 +188,17 @@ class Link(Closing):
                 raise HalError(ErrorStatus(reply.refusal.status), reply.refusal.message)
             raise TransportError(f"{self.path}: {reply.refusal.message}")
         return reply, received
+
+    def _await_answer(self) -> None:
+        """Wait until there is something to receive, or that takes too long. Raises DeadObjectError after ``leave``.
+
+        Another thread cannot wake one that receives: to shut this end's direction down would look as if the other
+        process had hung up.
+        """
+        ends = time.monotonic() + self._answer_seconds
+        while not self._channel.wait(_LOOK_SECONDS) and time.monotonic() < ends:
+            if self._is_left:
+                raise DeadObjectError(f"{self.path}: the session was given up")
 
     def _last_words(self, end: ChannelClosedError) -> tuple[bytes, list[Descriptor]]:
         """Receive the other side's last answer: a refusal may still wait in the socket after an error on sending."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
@@ -20,25 +21,26 @@ class Lifetime:
 def plan_arena(values: Sequence[Lifetime], alignment: int) -> tuple[tuple[int, ...], int]:
     """Return the offset of each value, a multiple of ``alignment`` and of its own alignment, and the arena's bytes.
 
-    Greedy by size: the largest values are placed first, each in the lowest gap between values that live at the same
-    time.
+    Greedy by size: the largest values are placed first, of equal ones the earlier, each in the lowest gap between
+    values that live at the same time.
     """
-    placed: list[tuple[int, int, Lifetime]] = []
-    offsets = [0] * len(values)
+    in_step: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    offsets, peak = [0] * len(values), 0
     for index in sorted(range(len(values)), key=lambda i: (-values[i].size, i)):
         value = values[index]
         size = round_up(value.size, alignment)
         own = lcm(alignment, value.alignment)
+        steps = range(value.first, value.last + 1)
         offset = 0
-        for start, end, other in sorted(placed, key=lambda entry: entry[:2]):
-            if other.last < value.first or value.last < other.first:
-                continue
+        for start, end in sorted({span for step in steps for span in in_step[step]}):
             if offset + size <= start:
                 break
             offset = max(offset, round_up(end, own))
         offsets[index] = offset
-        placed.append((offset, offset + size, value))
-    return tuple(offsets), max((end for _, end, _ in placed), default=0)
+        for step in steps:
+            in_step[step].append((offset, offset + size))
+        peak = max(peak, offset + size)
+    return tuple(offsets), peak
 
 
 def round_up(size: int, alignment: int) -> int:

@@ -12,12 +12,18 @@
 namespace nnhal {
 namespace {
 
-// Says what a descriptor is if it is no end of a pair that can carry a fence; nothing if it is one.
+Status in_error(const std::string& name) { return {Code::kGeneralFailure, name + " is in error"}; }
+
+}  // namespace
+
 std::string fault_of_pair(const Fd& end) {
   int type = 0;
   socklen_t size = sizeof type;
   if (::getsockopt(end.get(), SOL_SOCKET, SO_TYPE, &type, &size) < 0) return "not a socket";
-  if (type != SOCK_STREAM && type != SOCK_SEQPACKET) return "a socket on which the end of the other side is not seen";
+  if (type != SOCK_STREAM && type != SOCK_SEQPACKET) {
+    const std::string name = type == SOCK_DGRAM ? "SOCK_DGRAM" : std::to_string(type);
+    return "a socket of type " + name + ", on which the end of the other side is not seen";
+  }
   for (const bool is_peer : {false, true}) {
     sockaddr_un address{};
     size = sizeof address;
@@ -30,10 +36,6 @@ std::string fault_of_pair(const Fd& end) {
   }
   return "";
 }
-
-Status in_error(const std::string& name) { return {Code::kGeneralFailure, name + " is in error"}; }
-
-}  // namespace
 
 Result<Fence> Fence::received(Fd end) {
   const std::string fault = fault_of_pair(end);
@@ -58,6 +60,14 @@ void Signal::send() {
   // If it fails, nobody holds the fence any more.
   if (end_) (void)::send(end_.get(), &signalled, 1, MSG_NOSIGNAL);
   end_.reset();
+}
+
+bool Signal::is_cancelled() const {
+  if (!end_) return false;
+  // It only asks whether there is a way to the other end, and sends nothing.
+  if (::send(end_.get(), "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) == 0) return false;
+  pollfd closed{end_.get(), 0, 0};
+  return ::poll(&closed, 1, 0) == 0;
 }
 
 Result<std::pair<Signal, Fence>> make_fence() {

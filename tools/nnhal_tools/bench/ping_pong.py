@@ -1,4 +1,7 @@
-"""A datagram to another Python process and back: the floor of a hop."""
+"""A datagram to another Python process and back: the floor of a hop.
+
+``python -m nnhal_tools.bench.ping_pong FD`` is the other process: it echoes datagrams until the socket closes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from nnhal_tools.bench.echo import MESSAGE_BYTES
+_MESSAGE_BYTES = 64
 
 
 @contextmanager
@@ -18,13 +21,23 @@ def ping_pong() -> Iterator[Callable[[], object]]:
     with ours:
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-m", "nnhal_tools.bench.echo", str(theirs.fileno())], pass_fds=[theirs.fileno()]
+                [sys.executable, "-m", __name__, str(theirs.fileno())], pass_fds=[theirs.fileno()]
             )
-        message = bytes(MESSAGE_BYTES)
+        message = bytes(_MESSAGE_BYTES)
 
         def ping() -> bytes:
             ours.send(message)
-            return ours.recv(MESSAGE_BYTES)
+            return ours.recv(_MESSAGE_BYTES)
 
         yield ping
     process.wait()
+
+
+def _echo() -> None:
+    with socket.socket(fileno=int(sys.argv[1])) as connection:
+        while message := connection.recv(_MESSAGE_BYTES):
+            connection.send(message)
+
+
+if __name__ == "__main__":
+    _echo()

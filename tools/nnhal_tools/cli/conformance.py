@@ -47,6 +47,9 @@ def conformance(
         float | None,
         typer.Option(help="Give each preparation and each execution N seconds: what takes longer fails.", min=0.001),
     ] = None,
+    paint_outputs: Annotated[
+        bool, typer.Option("--paint-outputs", help="Run each test twice, and fail those that leave output unwritten.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every result to FILE.")] = None,
     shrink: Annotated[
         Path | None,
@@ -78,7 +81,7 @@ def conformance(
     results: list[TestResult] = []
     with RenewableDevice(device, _CLIENT) as opened:
         try:
-            _run(SurvivingRunner(opened, ways, deadline), vectors, results, console)
+            _run(SurvivingRunner(opened, ways, deadline, paint_outputs), vectors, results, console)
         finally:  # a device that cannot be started again ends the run, and not what is known by then
             if json_file:
                 json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))

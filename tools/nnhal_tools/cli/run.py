@@ -26,6 +26,7 @@ from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, 
 from nnhal_tools.explain import ledger_parts
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.input_files import read_inputs
+from nnhal_tools.paint import unwritten_outputs
 from nnhal_tools.trace import add_run
 
 _SHOWN = 10
@@ -52,6 +53,12 @@ def run(
     trace: Annotated[
         Path | None, typer.Option("--trace", help="Write the run's timeline to FILE, for Perfetto or chrome://tracing.")
     ] = None,
+    paint_outputs: Annotated[
+        bool,
+        typer.Option(
+            "--paint-outputs", help="Run it twice more, and say which outputs were not written: exit status 1."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run one inference: start devices and a framework, load MODEL, run it, show or save what comes out."""
@@ -74,12 +81,20 @@ def run(
             timeline = Trace()
             add_run(timeline, report, loaded.placements, model.stem)
             timeline.write(trace)
+        left = unwritten_outputs(loaded, arrays) if paint_outputs else {}
         if as_json:
-            print(json.dumps(_as_dict(loaded, outputs, report)))
+            found = _as_dict(loaded, outputs, report)
+            if paint_outputs:
+                found["unwritten"] = {name: unwritten._asdict() for name, unwritten in left.items()}
+            print(json.dumps(found))
         else:
             _show(loaded, outputs, report, output)
             if ledger:
                 show_parts(ledger_parts(report.ledger), output_console())
+            for name, unwritten in left.items():
+                output_console().print(f"{name}: {unwritten}", markup=False, soft_wrap=True)
+    if left:
+        raise typer.Exit(1)
 
 
 def _inferred(model: Model, arrays: Mapping[str, Array]) -> tuple[dict[str, Value], RunReport]:

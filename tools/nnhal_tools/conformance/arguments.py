@@ -16,10 +16,9 @@ from nnhal.types import BufferRole, DataLocation, ErrorStatus, Operand, Request,
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, fully_specified, is_scalar
 from nnhal_tools.conformance.memory import MemoryChoice, TestMemory
 from nnhal_tools.conformance.vectors import Vector
+from nnhal_tools.paint import PAINTS
 
 _ALIGNMENT = 64
-_FILLER = 0xA5
-"""The content of output memory before a test, which shows whether an output was written."""
 
 
 class Arguments(Protocol):
@@ -27,6 +26,10 @@ class Arguments(Protocol):
 
     def request(self, vector: Vector, prepared: RemotePreparedModel) -> Request:
         """Write the inputs, lay out the outputs, and return the request. Raises HalError."""
+        ...
+
+    def paint(self, number: int) -> bool:
+        """Paint the outputs again. Returns False if they lie in buffers of the device, which are not painted."""
         ...
 
     def output(self, number: int, dimensions: Dimensions, size: int) -> Bytes:
@@ -45,6 +48,7 @@ class InPools:
         self._inputs = TestMemory(kind)
         self._outputs = TestMemory(kind)
         self._locations: list[DataLocation] = []
+        self._painted = 0
 
     def request(self, vector: Vector, prepared: RemotePreparedModel) -> Request:
         main = vector.model.main
@@ -61,13 +65,18 @@ class InPools:
         sizes = [max(1, expected.values.nbytes) for expected in vector.outputs]
         total = sum(round_up(size, _ALIGNMENT) for size in sizes)
         self._outputs.reserve(total)
-        self._outputs.pool.write(0, np.full(total, _FILLER, np.uint8))
+        self._painted = total
+        self.paint(0)
         self._locations, offset = [], 0
         for size in sizes:
             self._locations.append(DataLocation(1, offset, size))
             offset += round_up(size, _ALIGNMENT)
         outputs = tuple(RequestArgument(location) for location in self._locations)
         return Request(tuple(inputs), outputs, (self._inputs.memory, self._outputs.memory))
+
+    def paint(self, number: int) -> bool:
+        self._outputs.pool.write(0, np.full(self._painted, PAINTS[number], np.uint8))
+        return True
 
     def output(self, number: int, dimensions: Dimensions, size: int) -> Bytes:
         return self._outputs.pool.read(self._locations[number].offset, size)
@@ -93,6 +102,9 @@ class InBuffers:
             if error.status != ErrorStatus.GENERAL_FAILURE:
                 raise
             return self._pools.request(vector, prepared)
+
+    def paint(self, number: int) -> bool:
+        return not self._outputs and self._pools.paint(number)
 
     def output(self, number: int, dimensions: Dimensions, size: int) -> Bytes:
         if not self._outputs:

@@ -9,7 +9,7 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from nnhal.arrays import Array
+from nnhal.arrays import Array, Bytes
 from nnhal.clock import now_ns
 from nnhal.codec.nanoseconds import deadline_after
 from nnhal.errors import DeadObjectError, HalError, NnhalError
@@ -22,6 +22,7 @@ from nnhal_tools.conformance.compare import distribution_mismatch, mismatch
 from nnhal_tools.conformance.launched import awaited
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.vectors import Vector
+from nnhal_tools.paint import unwritten
 
 
 class ExecutionMode(StrEnum):
@@ -42,9 +43,10 @@ class Verdict(StrEnum):
 
 
 VALUES, DIMENSIONS, SIZE, ACCEPTED, LAUNCHED = "values", "dimensions", "size", "accepted", "launched"
-UNREACHABLE, ENDED = "unreachable", "ended"
+UNREACHABLE, ENDED, UNWRITTEN = "unreachable", "ended", "unwritten"
 """How a test fails, unless it is the device's status: wrong values, wrong dimensions, an output that did not fit its
-memory, a model that was to be refused, a fenced launch that was, a call without an answer, the end of the device.
+memory, a model that was to be refused, a fenced launch that was, a call without an answer, the end of the device, an
+output that the device has not written.
 """
 
 
@@ -96,10 +98,15 @@ def _failed(failure: str, reason: str) -> _Outcome:
 class VectorRunner:
     """Runs vectors in one session with a device: each model is prepared once and executed in several ways."""
 
-    def __init__(self, device: RemoteDevice, ways: Sequence[Way], seconds: float | None = None) -> None:
-        """``seconds`` limits each preparation and each execution; None sets no deadline."""
+    def __init__(
+        self, device: RemoteDevice, ways: Sequence[Way], seconds: float | None = None, paints: bool = False
+    ) -> None:
+        """``seconds`` limits each preparation and each execution; None sets no deadline. ``paints`` runs each test
+        twice, to find outputs that the device does not write.
+        """
         self._device = device
         self._seconds = seconds
+        self._paints = paints
         self._arguments: dict[Way, Arguments] = {
             (mode, memory): InBuffers(device) if memory == MemoryChoice.TOKEN else InPools(memory)
             for mode, memory in ways
@@ -139,7 +146,15 @@ class VectorRunner:
             request = arguments.request(vector, prepared)
             if mode == ExecutionMode.FENCED and _has_open_outputs(vector.model):
                 return _unless_refused(lambda: prepared.execute_fenced(request))
-            return _compare(vector, _run(prepared, request, mode, _deadline_after(self._seconds)), arguments)
+            result = _run(prepared, request, mode, _deadline_after(self._seconds))
+            if self._paints and result.output_sufficient_size:
+                first = _written(vector, result, arguments)
+                if arguments.paint(1):
+                    result = _run(prepared, request, mode, _deadline_after(self._seconds))
+                    left = _left(vector, first, _written(vector, result, arguments))
+                    if left:
+                        return _failed(UNWRITTEN, left)
+            return _compare(vector, result, arguments)
         finally:
             arguments.release()
 
@@ -198,6 +213,30 @@ def _run(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode, d
         return execution.execute(deadline_ns)
     finally:
         execution.release()
+
+
+def _written(vector: Vector, result: ExecutionResult, arguments: Arguments) -> list[Bytes]:
+    """The bytes of all outputs, as many as the device says that they have, and their memory holds."""
+    found = []
+    for number, expected in enumerate(vector.outputs):
+        size = expected.values.nbytes
+        if result.output_shapes:
+            reported = result.output_shapes[number].dimensions
+            size = min(size, expected.values.dtype.itemsize * prod(reported))
+            found.append(arguments.output(number, reported, size))
+        else:
+            operand = vector.model.main.operands[vector.model.main.output_indexes[number]]
+            found.append(arguments.output(number, operand.dimensions, size))
+    return found
+
+
+def _left(vector: Vector, first: Sequence[Bytes], second: Sequence[Bytes]) -> str:
+    """Say what the device has not written of the outputs; empty if it has written all, or they are random."""
+    if vector.multinomial_tolerance:
+        return ""
+    pairs = enumerate(zip(first, second, strict=True))
+    left = [(number, unwritten(one, other)) for number, (one, other) in pairs if one.size == other.size]
+    return "; ".join(f"output {number}: {found}" for number, found in left if found is not None)
 
 
 def _compare(vector: Vector, result: ExecutionResult, arguments: Arguments) -> _Outcome:

@@ -14,7 +14,7 @@ from nnhal.operations import type_name
 from nnhal.resolved import inline_constants
 from nnhal.types import DataLocation, Model, OperandLifeTime
 from nnhal.types.layout import ELEMENT_TYPES, describe
-from nnhal_tools.conformance.runner import ENDED, VALUES, TestResult, Verdict
+from nnhal_tools.conformance.runner import ENDED, UNWRITTEN, VALUES, TestResult, Verdict
 from nnhal_tools.conformance.surviving import SurvivingRunner
 from nnhal_tools.conformance.vectors import Vector, vector_of
 from nnhal_tools.hal_runner import run_on
@@ -66,7 +66,9 @@ class Reducer:
 
         Raises StartError if a device cannot be started again, DeadObjectError if a running one does not come back.
         """
-        runner = SurvivingRunner(self._device, [(result.mode, result.memory)], self._seconds)
+        runner = SurvivingRunner(
+            self._device, [(result.mode, result.memory)], self._seconds, result.failure == UNWRITTEN
+        )
         (again,) = runner.run(vector)
         if not fails_alike(again, result):
             return Reduction(result, vector, result.reason, 1, False, _UNREPEATED[result.failure == ENDED])

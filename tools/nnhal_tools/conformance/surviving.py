@@ -13,10 +13,12 @@ from nnhal_tools.up import RenewableDevice
 class SurvivingRunner:
     """Runs vectors in one session after another: a test that kills the device has failed, and the next ones run."""
 
-    def __init__(self, device: RenewableDevice, ways: Sequence[Way], seconds: float | None = None) -> None:
-        """``seconds`` limits each preparation and each execution; None sets no deadline."""
-        self._device, self._ways, self._seconds = device, tuple(ways), seconds
-        self._runner = VectorRunner(device.remote, self._ways, seconds)
+    def __init__(
+        self, device: RenewableDevice, ways: Sequence[Way], seconds: float | None = None, paints: bool = False
+    ) -> None:
+        """``seconds`` and ``paints`` are those of ``VectorRunner``."""
+        self._device, self._ways, self._seconds, self._paints = device, tuple(ways), seconds, paints
+        self._runner = VectorRunner(device.remote, self._ways, seconds, paints)
 
     def run(self, vector: Vector) -> Iterator[TestResult]:
         """Run one vector in every way, one after another.
@@ -32,4 +34,4 @@ class SurvivingRunner:
             except DeadObjectError:
                 yield result_of(vector, left.pop(0), Verdict.FAILED, self._device.end_in_words(), ENDED)
                 self._device.renew()
-                self._runner = VectorRunner(self._device.remote, self._ways, self._seconds)
+                self._runner = VectorRunner(self._device.remote, self._ways, self._seconds, self._paints)

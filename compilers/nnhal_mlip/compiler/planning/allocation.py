@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnhal.memory.arena import round_up
+from nnhal.memory.arena import Lifetime, plan_arena, round_up
 from nnhal_mlip.compiler.planning.buffers import OcmBuffer
 from nnhal_mlip.compiler.planning.setting import ALIGNMENT
 
@@ -29,25 +29,14 @@ def place(buffers: Sequence[OcmBuffer]) -> tuple[dict[int, int], AllocationTotal
         if buffer.pinned:
             offsets[id(buffer)] = pinned
             pinned += aligned(buffer.bytes)
-    in_stage: dict[int, list[tuple[int, int]]] = {}
-    order = sorted(
+    others = sorted(
         (buffer for buffer in buffers if not buffer.pinned),
-        key=lambda buffer: (-aligned(buffer.bytes), buffer.begin, buffer.end, buffer.layer, buffer.root),
+        key=lambda buffer: (buffer.begin, buffer.end, buffer.layer, buffer.root),
     )
-    peak = 0
-    for buffer in order:
-        size = aligned(buffer.bytes)
-        at = 0
-        taken = {span for stage in range(buffer.begin, buffer.end + 1) for span in in_stage.get(stage, ())}
-        for start, stop in sorted(taken):
-            if start - at >= size:
-                break
-            at = max(at, stop)
-        offsets[id(buffer)] = at
-        for stage in range(buffer.begin, buffer.end + 1):
-            in_stage.setdefault(stage, []).append((at, at + size))
-        peak = max(peak, at + size)
-    return offsets, AllocationTotals(pinned, peak)
+    lifetimes = [Lifetime(aligned(buffer.bytes), buffer.begin, buffer.end) for buffer in others]
+    places, scratch = plan_arena(lifetimes, ALIGNMENT)
+    offsets |= {id(buffer): place for buffer, place in zip(others, places, strict=True)}
+    return offsets, AllocationTotals(pinned, scratch)
 
 
 def live_bytes(buffers: Sequence[OcmBuffer], stages: int) -> list[int]:

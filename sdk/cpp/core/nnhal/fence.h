@@ -13,6 +13,9 @@
 
 namespace nnhal {
 
+// Says what a descriptor is if it is no end of a pair of sockets that can carry a fence or a bell; nothing if it is one.
+std::string fault_of_pair(const Fd& end);
+
 enum class FenceState { kPending, kSignalled, kError };
 
 // The waiting end. Any number of processes and threads may wait for it, any number of times.
@@ -42,6 +45,8 @@ class Signal {
   void send();
   // Puts the fence into error. Has no effect after a signal.
   void fail() { end_.reset(); }
+  // Whether somebody has cancelled the fence. Closing all of its copies does not cancel it.
+  bool is_cancelled() const;
 
  private:
   Fd end_;

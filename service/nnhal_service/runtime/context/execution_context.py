@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from nnhal.clock import now_ns
 from nnhal.errors import NnhalError, invalid_argument
 from nnhal.fence import Fence
 from nnhal.types import NO_DEADLINE, NO_HINTS, ExecutionConfig, Hints, Memory, RunUsage
@@ -61,6 +62,10 @@ class ExecutionContext:
         self._current: Cancellation = self._cancellation
         """That of the run in flight, or of the last run."""
         self._since_ns, self._deadline_ns, self._is_launched = 0, NO_DEADLINE, False
+        self._ends_by_ns = NO_DEADLINE
+        """The deadline of the run in flight, or of the last run, whoever has called it."""
+        self._cancelled: tuple[Cancellation, float] | None = None
+        """What is cancelled, and when that was noticed, by the monotonic clock."""
         self._direct_runs = DirectRuns()
         self._followed = FollowedPlan(planned, binding, way, state)
         self._occupancy = Occupancy(self._followed.close)
@@ -73,8 +78,25 @@ class ExecutionContext:
         is_direct, waited_ns = self.has_run_channel, time.perf_counter_ns() - self._attempts.begun_ns
         if is_direct or (self._occupancy.is_taken and waited_ns > WAITED_SECONDS * 1e9):
             may_be_busy = not (is_direct or self._attempts.has_succeeded)
-            for member in self.prepared.parts.members:
-                yield AwaitedDevice(member.name, member.remote, may_be_busy)
+            prepared, engine = self.prepared, self._followed.bound.engine
+            working = {prepared.parts.fallback_device} if engine.fell_back else prepared.devices
+            overdue_seconds = self._overdue_seconds()
+            for member in prepared.parts.members:
+                overdue = overdue_seconds if member.name in working else 0.0
+                yield AwaitedDevice(member.name, member.remote, may_be_busy, overdue)
+
+    def _overdue_seconds(self) -> float:
+        """For how long the run in flight should have ended. Since when it is cancelled is noted at the first look."""
+        if not self._occupancy.is_taken:
+            return 0.0
+        current, now = self._current, time.monotonic()
+        if not current.cancelled:
+            self._cancelled = None
+        elif self._cancelled is None or self._cancelled[0] is not current:
+            self._cancelled = current, now
+        cancelled_seconds = 0.0 if self._cancelled is None else now - self._cancelled[1]
+        has_deadline = self._ends_by_ns != NO_DEADLINE
+        return max(cancelled_seconds, (now_ns() - self._ends_by_ns) / 1e9 if has_deadline else 0.0)
 
     @property
     def plans(self) -> ActivePlan:
@@ -122,6 +144,7 @@ class ExecutionContext:
         Operators see it unless its ``cancellation`` is that of a request, which they see instead.
         """
         self._enter()
+        self._ends_by_ns = deadline_ns
         if cancellation is None or isinstance(cancellation, RunCancellation):
             self._since_ns, self._deadline_ns = time.perf_counter_ns(), deadline_ns
         if cancellation is None:
@@ -149,7 +172,7 @@ class ExecutionContext:
         """
         occupancy, followed, exchange = self._occupancy, self._followed, None
         occupancy.enter()
-        self._current = cancellation or self._cancellation
+        self._current, self._ends_by_ns = cancellation or self._cancellation, deadline_ns
         try:
             followed.take_turn()
             if followed.is_followed and followed.is_ready:
@@ -172,6 +195,7 @@ class ExecutionContext:
         """
         self._enter()
         self._since_ns, self._deadline_ns, self._is_launched = time.perf_counter_ns(), deadline_ns, True
+        self._ends_by_ns = deadline_ns
         cancellation = self._current = Cancellation()
         try:
             ways = self._ways(cancellation)

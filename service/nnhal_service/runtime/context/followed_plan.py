@@ -15,6 +15,7 @@ from nnhal.remote import RemotePreparedModel
 from nnhal.types import ExecutionConfig, Memory
 from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding
+from nnhal_service.runtime.devices.hangs import AwaitedDevice, WaitingBind
 from nnhal_service.runtime.memory.bindings import Bindings, TensorBinding, UsedMemory, bindings_of
 from nnhal_service.runtime.memory.state import CarriedState
 from nnhal_service.runtime.plan.active_plan import ActivePlan
@@ -248,7 +249,11 @@ class FollowedPlan:
         """Bind a plan that the caller holds; the hold passes on to what is returned."""
         try:
             bindings = self._bindings_by(planned, plan, state, turn)
+            waiting = WaitingBind(AwaitedDevice(m.name, m.remote, may_be_busy=True) for m in plan.parts.members)
+            for member in plan.parts.members:
+                member.hangs.add(waiting)
             bound = BoundPlan(plan, bindings)
+            del waiting  # nothing is asked any more
         except BaseException:
             planned.plans.drop(plan)
             raise

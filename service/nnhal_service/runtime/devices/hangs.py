@@ -2,10 +2,14 @@
 
 A device hangs if its process does not answer at all for some seconds. Only devices that runs wait for are asked, by
 opening a link, which none of the threads that serve calls takes part in. A process that a debugger traces, or that is
-busy with what may take long, is left alone: a preparation, or the first run of a binding.
+busy with what may take long, is left alone: a preparation, a bind, or the first run of a binding.
 
 The process is killed before its runs go elsewhere, so that it writes to their memory no more. One that an operator has
 stopped, and one that this process may not kill, is given up instead: see ``RemoteDevice.give_up``.
+
+A device whose process answers, but that does not end a run long after its deadline or after it was cancelled, is given
+up, and killed if it does not end the run then. If the run has several devices, it is not known which one it waits for:
+all are given up, and those that are not at work end the session by themselves.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from nnhal.errors import DeadObjectError, NnhalError
@@ -33,6 +38,10 @@ _LOOK_SECONDS = 0.2
 _TICK_SECONDS = 0.1
 _LONGEST_TICK_SECONDS = 0.15
 """The most that counts of a tick: if this process itself was late, the machine is busy or was asleep."""
+_OVERDUE_LIMITS = 6
+"""How many times as long as it may be silent a device may take to end a run that should have ended. By default these
+are 12 seconds: the watchdog of a device of nnhal, which ends its process after 10, comes first.
+"""
 _END_SECONDS = 1.0
 """How long a killed process may take to end; one in a frozen control group does not."""
 _log = get_logger(__name__)
@@ -45,6 +54,8 @@ class AwaitedDevice(NamedTuple):
     remote: RemoteDevice
     may_be_busy: bool
     """Whether the run may keep the whole process busy for long, since it is the first."""
+    overdue_seconds: float = 0.0
+    """For how long the run on it should have ended, since its deadline has passed or it was cancelled."""
 
 
 class Waiting(Protocol):
@@ -52,6 +63,17 @@ class Waiting(Protocol):
 
     def awaited(self) -> Iterable[AwaitedDevice]:
         """The devices that it has been waiting for, for WAITED_SECONDS at least."""
+
+
+class WaitingBind:
+    """What is being bound to devices. Keep it for as long as that takes."""
+
+    def __init__(self, devices: Iterable[AwaitedDevice]) -> None:
+        self._devices, self._since = tuple(devices), time.monotonic()
+
+    def awaited(self) -> Iterable[AwaitedDevice]:
+        """All devices, once it takes long: which of them it waits for is not known."""
+        return self._devices if time.monotonic() - self._since > WAITED_SECONDS else ()
 
 
 class HangWatch:
@@ -98,6 +120,10 @@ class HangWatch:
             busy[device.remote] = busy.get(device.remote, True) and device.may_be_busy
         for device in devices:
             remote = device.remote
+            if device.overdue_seconds > _OVERDUE_LIMITS * self._seconds and not (remote.gone or is_traced(remote.pid)):
+                remote.give_up()
+                ending = partial(self._end_overdue, device.name, remote, device.overdue_seconds)
+                threading.Thread(target=ending, name=f"end-{device.name}", daemon=True).start()
             if remote in self._asked or remote.gone:
                 continue
             self._asked.add(remote)
@@ -105,6 +131,19 @@ class HangWatch:
                 target=self._ask, args=(device.name, remote, busy[remote]), name=f"ask-{device.name}", daemon=True
             )
             asking.start()
+
+    def _end_overdue(self, name: str, remote: RemoteDevice, overdue_seconds: float) -> None:
+        """Kill a device that was given up, unless it ends what it was at work on, and with it the session."""
+        what = f"device {name} may not have ended a run {overdue_seconds:.1f} s after it should have: it was given up"
+        _log.warning("a device ignores that a run is over", device=name, what=what)
+        self._note("failed", name, what)
+        ends = time.monotonic() + self._seconds
+        while remote.is_asleep and time.monotonic() < ends:
+            self._over.wait(_TICK_SECONDS)
+        if remote.is_asleep and killed(remote):
+            what = f"device {name} has not ended its runs when it was given up: it hangs and was killed"
+            _log.warning("a device hangs", device=name, what=what)
+            self._note("failed", name, what)
 
     def _ask(self, name: str, remote: RemoteDevice, may_be_busy: bool) -> None:
         try:
@@ -166,7 +205,7 @@ def spared(remote: RemoteDevice, may_be_busy: bool, has_stopped: bool) -> str:
         return ""
     if remote.is_preparing:
         return "it prepares a model"
-    return "it has the first run of a model" if may_be_busy else ""
+    return "it has the first run of a model, or is bound to memory" if may_be_busy else ""
 
 
 def killed(remote: RemoteDevice) -> bool:
@@ -174,18 +213,22 @@ def killed(remote: RemoteDevice) -> bool:
 
     No other process can be hit: the id is the device's as long as its link has not ended.
     """
+
+    def has_ended() -> bool:
+        return remote.gone and not remote.is_asleep  # one that was given up is gone, and asleep until its link ends
+
     try:
         process = os.pidfd_open(remote.pid)
     except (OSError, ValueError):
-        return remote.gone
+        return has_ended()
     try:
-        if remote.gone:
+        if has_ended():
             return True
         signal.pidfd_send_signal(process, signal.SIGKILL)
         poll = select.poll()
         poll.register(process, select.POLLIN)
         return bool(poll.poll(_END_SECONDS * 1000))
     except OSError:
-        return remote.gone
+        return has_ended()
     finally:
         os.close(process)

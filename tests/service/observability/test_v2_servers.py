@@ -1,4 +1,4 @@
-"""What the fronts add to the log and to the trace of a request."""
+"""What the V2 servers add to the log and to the trace of a request."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def over_a_stream(model: FakeModel, directory: Path) -> Iterator[Ask]:
 
 @pytest.fixture(params=[over_http, over_grpc, over_a_stream], ids=["http", "grpc", "stream"])
 def front(request: pytest.FixtureRequest) -> Front:
-    """One of the fronts."""
+    """One of the V2 servers."""
     front: Front = request.param
     return front
 
