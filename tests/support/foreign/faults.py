@@ -32,6 +32,8 @@ class Faults:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.answering = threading.Lock()
+        """Held while a call is answered, once or twice; a command waits for it."""
         self._left: dict[str, int] = {}
         self._answers: dict[str, Mapping[str, Any]] = {}
         self._missing: frozenset[str] = frozenset()
@@ -43,7 +45,7 @@ class Faults:
         What a command names replaces what was there of the same name.
         """
         command = json.loads(line)
-        with self._lock:
+        with self.answering, self._lock:
             self._left.update(command.get("faults", {}))
             self._answers.update(command.get("answers", {}))
             self._missing = frozenset(command.get("missing", self._missing))
