@@ -30,6 +30,7 @@ check: $(VENV)/.dev  ## Lint, type-check, and compare the generated code with pr
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	cd proto && $(abspath $(BIN))/buf lint .
+	cd proto && $(abspath $(BIN))/buf breaking . --against released.binpb.gz
 	$(MAKE) --no-print-directory proto OUT=$(VENV)/proto
 	diff -r -x __pycache__ -x __init__.py -x py.typed $(VENV)/proto/nnhal/v1 hal/nnhal/v1
 	for made in $(VENV)/proto/nnhal/inference/*; do diff $$made hal/nnhal/inference || exit 1; done

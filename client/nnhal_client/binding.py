@@ -52,7 +52,7 @@ class NativeBinding:
         run_channel = None
         if answer.HasField("run_channel"):
             run_channel = RemoteRunChannel(
-                calls.take_channel(answer.run_channel.channel_descriptor_id),
+                calls.take_channel(answer.run_channel.channel_descriptor_id, answer.run_channel.numbers_answers),
                 answer.run_channel.execution,
                 answer.run_channel.may_fall_back,
                 answer.run_channel.outputs,

@@ -27,6 +27,7 @@ from nnhal.link.channel import (
     peer_credentials,
 )
 from nnhal.link.client import PROTOCOL_VERSION
+from nnhal.link.numbers import NUMBERED_ANSWERS
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -248,7 +249,7 @@ class LinkServer:
             session.client_name = hello.client_name[:_NAME_LENGTH]
             _log.debug("link opened", client=session.title)
             self._opened(session)
-            channel.send(self._welcome(session))
+            channel.send(self._welcome(session, hello))
             while True:
                 self._answer(channel, session)
         except ChannelClosedError:
@@ -299,13 +300,14 @@ class LinkServer:
         channel.set_timeout(None)
         return request.hello
 
-    def _welcome(self, session: Session) -> bytes:
+    def _welcome(self, session: Session, hello: wire.Hello) -> bytes:
         return wire.LinkReply(
             welcome=wire.Welcome(
                 session_token=session.token,
                 max_message_bytes=self.limits.message_bytes,
                 max_descriptors_per_message=self.limits.descriptors_per_message,
                 max_descriptors_per_session=self.limits.descriptors_per_session,
+                capabilities={NUMBERED_ANSWERS} & {*hello.capabilities},
             )
         ).SerializeToString()
 

@@ -15,6 +15,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.exhaustion import host_failure
 from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError, channel_pair
+from nnhal.link.numbers import CallNumbers
 from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.logs import get_logger
@@ -148,14 +149,21 @@ class Ownership:
         Other calls on the channel are answered while the work is done.
         """
 
+        numbers = CallNumbers()
+
         def exchange() -> Work | None:
+            number = b""
             try:
-                reply, descriptors, work = answer(*channel.receive_with_descriptors())
+                message, received = channel.receive_with_descriptors()
+                message, number = numbers.split(message)
+                reply, descriptors, work = answer(message, received)
             except ProtocolError as error:
-                say_last_words(channel, error, refusal)
+                say_last_words(channel, error, refusal, number)
                 raise
+            finally:
+                received = []  # what keeps this frame must not keep them open
             try:
-                channel.send(reply, descriptors)
+                channel.send(reply + number, descriptors)
             except ChannelClosedError:
                 if work is None:
                     raise
@@ -211,10 +219,12 @@ class Ownership:
             channel.shutdown()
 
 
-def say_last_words(channel: Channel, error: ProtocolError, refusal: Callable[[str], bytes]) -> None:
-    """Tell the other side why its channel is about to end."""
+def say_last_words(
+    channel: Channel, error: ProtocolError, refusal: Callable[[str], bytes], number: bytes = b""
+) -> None:
+    """Tell the other side why its channel is about to end. ``number`` is that of its call, if there is one."""
     with contextlib.suppress(ChannelClosedError):
-        channel.send(refusal(f"{error}; the channel ends with this answer"))
+        channel.send(refusal(f"{error}; the channel ends with this answer") + number)
 
 
 class _Answers:
@@ -232,12 +242,13 @@ class _Answers:
         self._refusal = refusal
         self._at_once = at_once
         self._pace = Pace()
-        self._message = b""
+        self._message = self._number = b""
+        self._numbers = CallNumbers()
 
     def receive(self) -> Work:
         """Take the next call."""
         try:
-            self._message = self._channel.receive()
+            self._message, self._number = self._numbers.split(self._channel.receive())
         except ProtocolError as error:
             say_last_words(self._channel, error, self._refusal)
             raise
@@ -254,10 +265,10 @@ class _Answers:
         try:
             answer = self._answer(self._message)
         except ProtocolError as error:
-            say_last_words(self._channel, error, self._refusal)
+            say_last_words(self._channel, error, self._refusal, self._number)
             raise
         self._pace.add(time.perf_counter_ns() - began_ns)
-        self._channel.send(answer)
+        self._channel.send(answer + self._number)
 
 
 O = TypeVar("O", bound=Ownership, covariant=True)  # noqa: E741 - an Ownership

@@ -137,6 +137,7 @@ void run_in_threads(Device& device, std::int64_t prepared_model) {
 void use_device(const std::string& directory) {
   auto device = required(Device::open(directory));
   std::printf("device: %s\n", required(device->version()).c_str());
+  std::printf("answers are numbered: %d\n", device->link().numbers_answers());
   const Model model = addition();
   std::printf("supported: %d\n", static_cast<int>(required(device->supported_operations(model))[0]));
   const std::int64_t prepared_model = required(device->prepare(model));
@@ -177,6 +178,7 @@ void use_device(const std::string& directory) {
 
 void use_framework(const std::string& directory) {
   auto framework = required(Framework::open(directory));
+  std::printf("answers are numbered: %d\n", framework->link().numbers_answers());
   for (const DeviceInfo& device : required(framework->devices()))
     std::printf("knows: %s, level %d, %s\n", device.name.c_str(), device.feature_level,
                 device.is_available ? "here" : "away");

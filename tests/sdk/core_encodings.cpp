@@ -1,5 +1,6 @@
 // The core's readers and writers: protobuf, and the headers of HTTP/2.
 #include <limits>
+#include <random>
 
 #include "nnhal/client/messages.h"
 #include "nnhal/client/model.h"
@@ -157,5 +158,30 @@ TEST(headers_of_any_length_are_read_as_they_were_written) {
     CHECK_SAME(decoded(block), std::string(size, 'n') + "=" + std::string(size, 'v') + ";");
     for (std::size_t part = 1; part < block.size(); part += size / 7 + 1)
       CHECK(!decode_headers(block.substr(0, part)).ok());
+  }
+}
+
+TEST(bytes_of_a_stranger_are_read_or_refused) {
+  const Message shape = Message().numbers(1, std::vector<int>{2, 300}).number(2, 1);
+  const Message report = Message().message(4, Message().bytes(1, "name").numbers(2, std::vector<int>{7}).number(3, 1));
+  const Message timing = Message().integer(1, -1).integer(2, 5);
+  const Message result = Message().number(1, 1).message(2, shape).message(3, timing);
+  std::string block("\x00\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff\x00\x88", 16);
+  append_header(block, "grpc-status", "0");
+  const std::string seeds[] = {Message().number(1, 3).bytes(2, "text").message(3, result).encoded(),
+                               Message().number(1, 0).message(3, report).message(4, timing).encoded(), block};
+  std::mt19937 random(29);  // the same in each run
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = seeds[random() % 3];
+    for (unsigned changes = 1 + random() % 4; changes--;) bytes[random() % bytes.size()] = static_cast<char>(random());
+    bytes.resize(random() % 3 ? bytes.size() : random() % bytes.size());
+    bytes.shrink_to_fit();  // so that a read beyond it is found
+    (void)client::decode_burst_answer(bytes, "here");
+    (void)client::decode_info(bytes, "here");
+    (void)client::decode_model(bytes, "here");
+    (void)client::decode_devices(bytes, "here");
+    client::RunReport run;
+    (void)client::decode_run_answer(bytes, "here", &run);
+    (void)decode_headers(bytes);
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <random>
 #include <thread>
 
 #include "nnhal/client/http2.h"
@@ -386,6 +387,23 @@ TEST(frames_that_cannot_be_end_the_call) {
                  server.send(kContinuation, 0, server.stream, std::string(16384, 'x'));
              }),
              say + "sent headers without end");
+}
+
+TEST(frames_of_a_stranger_are_read_or_refused) {
+  std::mt19937 random(29);  // the same in each run
+  for (int round = 0; round < 300; ++round) {
+    const Outcome found = outcome([&](Server& server) {
+      server.request();
+      for (unsigned frames = 1 + random() % 6; frames--;) {
+        std::string payload(random() % 20, '\0');
+        for (char& byte : payload) byte = static_cast<char>(random());
+        server.send(static_cast<int>(random() % 11), static_cast<int>(random() & 0x2d),
+                    random() % 3 ? server.stream : 0, payload);
+      }
+      server.close();
+    });
+    CHECK(found.status == "NONE" || found.status.find("the server") != std::string::npos);
+  }
 }
 
 TEST(a_call_ends_at_a_deadline_or_an_interrupt) {

@@ -20,7 +20,7 @@ from tests.support.processes import WARM
 
 HERE = Path(__file__).parent
 CORE = HERE.parents[1] / "sdk" / "cpp" / "core"
-UNITS = ["core_encodings", "core_sockets", "core_http2"]
+UNITS = ["core_encodings", "core_sockets", "core_http2", "core_sessions"]
 COMPILER = shutil.which("g++")
 FLAGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-pthread"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -107,6 +107,7 @@ def test_it_computes_on_a_device_by_each_way_of_executing(programs: Path, cpu_re
     assert (status, error) == (0, "")
     assert lines[0].startswith("device: nnhal-cpu_ref")
     assert lines[1:] == [
+        "answers are numbered: 1",
         "supported: 1",
         *(_line(way, number) for way, number in SUMS),
         "before its fence: GENERAL_FAILURE: the launch channel: the fenced execution has not ended",
@@ -123,6 +124,7 @@ def test_it_computes_on_a_device_by_each_way_of_executing(programs: Path, cpu_re
 def test_it_computes_through_the_framework(programs: Path, testbed: Testbed) -> None:
     status, lines, error = run(programs / "core_client", "framework", testbed.framework)
     assert (status, error) == (0, "")
+    assert lines.pop(0) == "answers are numbered: 1"
     known = [line for line in lines if line.startswith("knows: ")]
     assert "knows: cpu_ref, level 8, here" in known
     assert lines[len(known) :] == [

@@ -32,6 +32,8 @@ class ForeignSystem:
     framework: Child
     directory: Path
     """Of the framework."""
+    numbers: bool
+    """Whether answers carry the numbers of their calls."""
 
     def behave(self) -> None:
         """Have no device do anything wrong."""
@@ -45,15 +47,19 @@ class ForeignSystem:
 
 @contextmanager
 def foreign_system(
-    reference: Endpoint, names: Sequence[str] = (*WIRED, UNWIRED), settings: Sequence[str] = ()
+    reference: Endpoint,
+    names: Sequence[str] = (*WIRED, UNWIRED),
+    numbers: bool = False,
+    settings: Sequence[str] = (),
 ) -> Iterator[ForeignSystem]:
     """Run foreign devices and a framework, which falls back to the cpu_ref at ``reference``.
 
-    ``settings`` are further options of the framework.
+    ``numbers`` says whether the devices' answers carry the numbers of their calls; ``settings`` are further options of
+    the framework.
     """
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
-        devices = {name: stack.enter_context(foreign_device(directory, name)) for name in names}
+        devices = {name: stack.enter_context(foreign_device(directory, name, numbers)) for name in names}
         if UNWIRED in devices:
             devices[UNWIRED].change("Describe", canBeWired=False)
         places = {**{name: directory / name for name in names}, "cpu_ref": reference.directory}
@@ -62,7 +68,7 @@ def foreign_system(
         child = Child("nnhal_service", ["--endpoint", str(framework), *options, *settings], zygote=WARM)
         stack.callback(child.stop)
         child.wait_until_ready()
-        yield ForeignSystem(devices, child, framework)
+        yield ForeignSystem(devices, child, framework, numbers)
 
 
 def doublings(count: int) -> Model:

@@ -19,7 +19,7 @@ from nnhal.fence import Fence, FenceError, create_fence, wait_for_all
 from nnhal.link import channel_pair
 from nnhal.memory import open_pool
 from nnhal.operations._types import F32
-from nnhal.types import ErrorStatus, ExecutionConfig, Model, Operand, OperationType, Timing
+from nnhal.types import ErrorStatus, ExecutionConfig, Model, Operand, OperandType, OperationType, Timing
 from nnhal.v1 import burst_pb2, execution_pb2, fenced_execution_callback_pb2, prepared_model_pb2, request_pb2, types_pb2
 from nnhal_client import Framework, connect
 from nnhal_client.ndk import Burst, Compilation, Device, Execution, NeuralNetworksError, ResultCode, devices, wait
@@ -92,6 +92,13 @@ def floor_model(operations: int = 1) -> Model:
     for _ in range(operations):
         value = recipe.operation(OperationType.FLOOR, [value], Operand(F32, (1,)))
     return recipe.build(value).model
+
+
+def model_of_unknown_size() -> Model:
+    """Return FILL, whose input's value is the number of its output's elements."""
+    recipe = Recipe()
+    size, value = recipe.input(OperandType.TENSOR_INT32, (1,)), recipe.constant(OperandType.FLOAT32, 2)
+    return recipe.build(recipe.operation(OperationType.FILL, [size, value], Operand(F32, (0,)))).model
 
 
 class Floors:

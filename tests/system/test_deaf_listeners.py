@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,17 +15,26 @@ from nnhal.admin import EXIT_STATUS
 from tests.support.repositories import onnx_file, write
 
 SECONDS = 60
+CASES = [
+    ("grpc", "device", "gRPC at "),
+    ("links", "device", "links at "),
+    ("wire", "device for other hosts", "the wire at 127.0.0.1:"),
+    ("links", "framework", "links at "),
+    ("http", "framework with a repository", "http"),
+    ("http", "dashboard", "http://127.0.0.1:"),
+    ("links", "supervisor", "links at "),
+]
+"""Which listener is deaf, of which process, and how it is named."""
 
 
-@pytest.fixture
-def words(request: pytest.FixtureRequest, short_path: Path) -> list[str]:
-    """The command line of a process, after ``python -m``."""
-    models = short_path / "models"
+def words(kind: str, directory: Path) -> list[str]:
+    """Return the command line of a process, after ``python -m``."""
+    models = directory / "models"
     write(models, "tanh", {"1/model.onnx": onnx_file()})
-    device = ["nnhal_devices", "null", "--endpoint", str(short_path / "null")]
-    framework = ["nnhal_service", "--endpoint", str(short_path / "framework")]
+    device = ["nnhal_devices", "null", "--endpoint", str(directory / "null")]
+    framework = ["nnhal_service", "--endpoint", str(directory / "framework")]
     ports = [f"--{kind}-port=0" for kind in ("http", "grpc", "metrics")]
-    topology = short_path / "bed.toml"
+    topology = directory / "bed.toml"
     topology.write_text('[[device]]\ndriver = "null"\n')
     processes = {
         "device": device,
@@ -35,31 +47,33 @@ def words(request: pytest.FixtureRequest, short_path: Path) -> list[str]:
             "--model-control-mode=explicit",
             *ports,
         ],
-        "dashboard": ["nnhal_dashboard", "--directory", str(short_path), "--port", "0"],
-        "supervisor": ["nnhal", "up", str(topology), "--directory", str(short_path), "--no-dashboard"],
+        "dashboard": ["nnhal_dashboard", "--directory", str(directory), "--port", "0"],
+        "supervisor": ["nnhal", "up", str(topology), "--directory", str(directory), "--no-dashboard"],
     }
-    return processes[request.param]
+    return processes[kind]
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Mapping[tuple[str, str], subprocess.Popen[str]]]:
+    """All processes, which are started together: each waits a while for its listener before it ends."""
+    with ExitStack() as stack:
+        started = {}
+        for listener, kind, _ in CASES:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-"))
+            command = [sys.executable, "-m", "tests.support.deaf", listener, *words(kind, Path(directory))]
+            process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+            stack.callback(process.kill)
+            started[listener, kind] = process
+        yield started
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "listener, words, named",
-    [
-        ("grpc", "device", "gRPC at "),
-        ("links", "device", "links at "),
-        ("wire", "device for other hosts", "the wire at 127.0.0.1:"),
-        ("links", "framework", "links at "),
-        ("http", "framework with a repository", "http"),
-        ("http", "dashboard", "http://127.0.0.1:"),
-        ("links", "supervisor", "links at "),
-    ],
-    indirect=["words"],
-)
+@pytest.mark.parametrize("listener, kind, named", CASES)
 def test_a_process_of_which_a_listener_does_not_answer_ends_to_be_started_again(
-    listener: str, words: list[str], named: str
+    processes: Mapping[tuple[str, str], subprocess.Popen[str]], listener: str, kind: str, named: str
 ) -> None:
-    command = [sys.executable, "-m", "tests.support.deaf", listener, *words]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
-    assert done.returncode == EXIT_STATUS, done.stderr
-    assert "a listener does not answer" in done.stderr
-    assert named in done.stderr
+    process = processes[listener, kind]
+    _, complaints = process.communicate(timeout=SECONDS)
+    assert process.returncode == EXIT_STATUS, complaints
+    assert "a listener does not answer" in complaints
+    assert named in complaints

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -116,19 +117,31 @@ def _answers(endpoint: Endpoint) -> bool:
     return False
 
 
-@pytest.mark.parametrize("line", documented(), ids=str)
+@pytest.fixture(scope="module")
+def testbed(workspace: Path) -> Iterator[Path]:
+    """The directory for sockets of a testbed that runs."""
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        started("nnhal up", workspace, Path(directory)) as process,
+    ):
+        wait_until_it_serves("nnhal up", process, Path(directory))
+        yield Path(directory)
+
+
+@pytest.mark.parametrize("line", [line for line in documented() if line.startswith(ASKING)])
+def test_a_documented_command_that_asks_processes_works(line: str, workspace: Path, testbed: Path) -> None:
+    with started(line, workspace, testbed) as process:
+        said, _ = process.communicate(timeout=_SECONDS)
+    assert process.returncode == 0, said
+
+
+@pytest.mark.parametrize("line", [line for line in documented() if not line.startswith(ASKING)])
 def test_a_documented_command_works(line: str, workspace: Path, short_path: Path) -> None:
-    if line.startswith(ASKING):
-        with started("nnhal up", workspace, short_path) as testbed:
-            wait_until_it_serves("nnhal up", testbed, short_path)
-            with started(line, workspace, short_path) as process:
-                said, _ = process.communicate(timeout=_SECONDS)
-    else:
-        with started(line, workspace, short_path) as process:
-            if line.startswith(SERVING):
-                wait_until_it_serves(line, process, short_path)
-                process.terminate()
-            said, _ = process.communicate(timeout=_SECONDS)
+    with started(line, workspace, short_path) as process:
+        if line.startswith(SERVING):
+            wait_until_it_serves(line, process, short_path)
+            process.terminate()
+        said, _ = process.communicate(timeout=_SECONDS)
     assert process.returncode == 0, said
 
 

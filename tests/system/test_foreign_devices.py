@@ -128,6 +128,19 @@ def test_a_device_that_runs_already_is_killed_but_not_started_or_stopped(bed: Be
     assert bed.asked("start", "npu")["pid"] == bed.npu.pid
 
 
+def test_a_device_that_was_not_there_is_used_when_it_comes(bed: Bed) -> None:
+    late = ForeignDevice(bed.testbed.endpoint("absent").directory)
+    try:
+        bed.await_state("absent", "RUNNING")
+        with connect(bed.testbed.framework) as framework:
+            model = doubling_on(framework, "absent")
+            (output,) = model.run({model.inputs[0].name: INPUT}).values()
+        np.testing.assert_array_equal(output, 2 * INPUT)
+    finally:
+        late.close()
+    bed.await_state("absent", "WAITING")
+
+
 def test_devices_are_added_to_a_supervised_testbed_and_removed(bed: Bed) -> None:
     assert bed.asked("devices", "--add", f"late={bed.npu.endpoint.directory}") == {"name": "late", "known": True}
     assert bed.asked("start", "--name", "more", "--", *foreign_command())["name"] == "more"
@@ -145,9 +158,10 @@ def test_devices_are_added_to_a_supervised_testbed_and_removed(bed: Bed) -> None
 
 def test_errors_name_the_service_that_a_foreign_device_has_not(bed: Bed, tmp_path: Path) -> None:
     faults = tmp_path / "faults.toml"
-    faults.write_text('[[fault]]\nname = "slow"\nwhat = "delay"\nseconds = 1\n')
+    faults.write_text('[[fault]]\nname = "slow"\nwhat = "delay"\nms = 1\ndevice = "npu"\n')
     for service, words in (
         ("FaultService/ListFaults", ("faults", "list", "--device", "npu")),
+        ("FaultService/SetFaults", ("faults", "set", str(faults))),
         ("AdminService/SetLogLevel", ("logs", "npu", "--set-level", "debug")),
         ("AdminService/EndSession", ("kill", "--session", "npu/s1")),
     ):
@@ -191,22 +205,28 @@ def test_models_are_run_and_explained_on_foreign_devices(topology: Path, tmp_pat
     model = saved_doubling(tmp_path)
     values = tmp_path / "x.npy"
     np.save(values, INPUT)
-    running = read_topology(topology).device[1].endpoint
-    for chosen in (["--topology", str(topology)], ["--devices", f"made={running},cpu_ref"]):
-        done = nnhal("run", str(model), "-i", str(values), *chosen, "--pin", "op:ADD=made", "--json")
-        assert done.returncode == 0, done.stderr
-        told = json.loads(done.stdout)
-        assert [list(map(float, 2 * INPUT))] == list(told["outputs"].values())
-        assert {step["device"] for step in told["steps"]} == {"made"}
-    done = nnhal("explain", str(model), "--devices", running, "--json", "--runs", "1")
+    words = ("-i", str(values), "--topology", str(topology), "--pin", "op:ADD=made", "--json")
+    done = nnhal("run", str(model), *words)
     assert done.returncode == 0, done.stderr
-    assert [device["name"] for device in json.loads(done.stdout)["devices"]] == ["npu"]
+    told = json.loads(done.stdout)
+    assert list(told["outputs"].values()) == [(2 * INPUT).tolist()]
+    assert {step["device"] for step in told["steps"]} == {"made"}
+    running = read_topology(topology).device[1].endpoint
+    done = nnhal("explain", str(model), "--devices", f"mine={running}", "--json", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    assert [device["name"] for device in json.loads(done.stdout)["devices"]] == ["mine"]
 
 
-def test_foreign_devices_are_compared_with_a_reference_by_their_directory_or_their_topology(
+def test_a_foreign_device_is_compared_with_a_reference_by_its_place_in_a_topology(
     topology: Path, tmp_path: Path
 ) -> None:
-    model = saved_doubling(tmp_path)
-    for device in (f"{topology}:made", f"{topology}:npu"):
-        done = nnhal("diff", str(model), "--dut", device, "--json", "--max-ulp", "0")
-        assert done.returncode == 0, done.stderr
+    done = nnhal("diff", str(saved_doubling(tmp_path)), "--dut", f"{topology}:made", "--json", "--max-ulp", "0")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_asks_all_devices_goes_on_without_what_a_foreign_one_has_not(bed: Bed) -> None:
+    left_out = nnhal("faults", "list", "--directory", str(bed.testbed.directory))
+    assert "npu is left out: it has no FaultService" in left_out.stderr
+    assert "spoken is left out: it has no FaultService" in left_out.stderr
+    assert nnhal("top", "--once", "--directory", str(bed.testbed.directory)).returncode == 0
+    assert [device["name"] for device in bed.asked("devices")["devices"]][:3] == ["spoken", "plain", "npu"]

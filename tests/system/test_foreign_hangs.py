@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def impatient(cpu_ref: Endpoint) -> Iterator[ForeignSystem]:
     """A framework that soon takes a device for one that hangs."""
-    with foreign_system(cpu_ref, WIRED, ("--hang-secs", "0.2")) as system:
+    with foreign_system(cpu_ref, WIRED, settings=("--hang-secs", "0.2")) as system:
         yield system
 
 

@@ -28,7 +28,7 @@ from nnhal_client.ndk import (
     ResultCode,
     wait,
 )
-from tests.support.ndk import WAYS, Floors, floor_model, framework_over, named, refused
+from tests.support.ndk import WAYS, Floors, floor_model, framework_over, model_of_unknown_size, named, refused
 from tests.support.scripted import ScriptedDevice
 
 UNFENCED = [name for name in WAYS if name != "fenced"]
@@ -41,10 +41,11 @@ FORCED = {
 
 @dataclass
 class Bench:
-    """FLOOR compiled for one named device that fails on demand."""
+    """FLOOR, and a model whose output has no known size, compiled for one named device that fails on demand."""
 
     floors: Floors
     compilation: Compilation
+    of_unknown_size: Compilation
 
     @contextmanager
     def execution(self, reusable: bool = False, measure: bool = False) -> Iterator[tuple[Execution, Array]]:
@@ -68,9 +69,13 @@ def bench() -> Iterator[Bench]:
         device = ScriptedDevice(Endpoint(directory / "npu"), floors.script, floors.on_burst)
         stack.enter_context(device)
         framework = stack.enter_context(framework_over(directory, {"npu": device.endpoint}))
-        compilation = stack.enter_context(Compilation(framework, floor_model(), named(framework, "npu")))
-        compilation.finish()
-        yield Bench(floors, compilation)
+        compilations = [
+            stack.enter_context(Compilation(framework, model, named(framework, "npu")))
+            for model in (floor_model(), model_of_unknown_size())
+        ]
+        for compilation in compilations:
+            compilation.finish()
+        yield Bench(floors, *compilations)
 
 
 @pytest.fixture(autouse=True)
@@ -115,9 +120,12 @@ def test_a_failure_is_reported_and_output_dimensions_are_unavailable(
 @pytest.mark.parametrize("way", UNFENCED)
 def test_a_too_small_output_reports_the_dimensions_that_it_needs(bench: Bench, way: str, reusable: bool) -> None:
     bench.floors.status = ErrorStatus.OUTPUT_INSUFFICIENT_SIZE
-    with bench.execution(reusable) as (execution, _):
+    with Execution(bench.of_unknown_size) as execution:
+        execution.set_reusable(reusable)
+        execution.set_input(0, np.array([1], np.int32))
+        execution.set_output(0, np.zeros(1, np.float32))
         for _ in range(2 if reusable else 1):
-            refused(ResultCode.OUTPUT_INSUFFICIENT_SIZE, lambda: WAYS[way](execution, bench.compilation))
+            refused(ResultCode.OUTPUT_INSUFFICIENT_SIZE, lambda: WAYS[way](execution, bench.of_unknown_size))
             with pytest.raises(OutputInsufficientSizeError) as caught:
                 execution.output_operand_dimensions(0)
             assert caught.value.code == ResultCode.OUTPUT_INSUFFICIENT_SIZE

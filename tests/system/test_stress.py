@@ -7,8 +7,9 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
+import grpc
 import pytest
 
 from nnhal.endpoint import Endpoint
@@ -20,6 +21,8 @@ from nnhal.types import ErrorStatus, OperationType
 from nnhal_devices.cpu_ref import interpreter
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.host.process import host
+from nnhal_devices.host.servicers.device import DeviceServicer
+from nnhal_devices.host.sessions.hosted_device import HostedDevice
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_tools.stress import Act, ClientScript, StressScript
 from nnhal_tools.stress.script_file import read_script, write_script
@@ -153,3 +156,31 @@ def test_a_violation_is_shrunk_to_the_clients_and_actions_that_it_takes(
     again = nnhal("stress", str(device), "--script", str(least), "--tries", "3", "--json", str(report))
     assert again.returncode == 1, again.stdout + again.stderr
     assert 0 < json.loads(report.read_text())["failed_runs"] <= json.loads(report.read_text())["runs"] == 3
+
+
+def not_served(_: object, __: object, context: grpc.ServicerContext) -> NoReturn:
+    """Answer as a device that has not this method."""
+    context.abort(grpc.StatusCode.UNIMPLEMENTED, "")
+
+
+def always_refused(*_: object) -> NoReturn:
+    raise HalError(ErrorStatus.GENERAL_FAILURE, "no memory of its own")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("of", "name", "without"),
+    [(DeviceServicer, "Allocate", not_served), (HostedDevice, "allocate", always_refused)],
+    ids=["not served", "always refused"],
+)
+def test_a_device_without_buffers_is_asked_everything_else(
+    of: type, name: str, without: object, short_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of, name, without)
+    with host(CpuRef(), Endpoint(short_path), DeviceSettings()):
+        status, said, report = run(str(short_path), 3, tmp_path / "report.json")
+    assert (status, report["violations"], report["leftovers"], report["allocates"]) == (0, [], [], False), said
+    assert "no Allocate: nothing was done with device buffers" in said
+    about_buffers = [outcomes for action, outcomes in report["outcomes"].items() if action in ("allocate", "copy in")]
+    assert all(outcomes.keys() <= {"NOT OFFERED", "CUT OFF", "CLOSED"} for outcomes in about_buffers)
+    assert about_buffers

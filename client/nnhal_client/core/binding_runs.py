@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Generator, Mapping
 from typing import Protocol
@@ -14,6 +15,7 @@ from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.reports import RunReport, dimensions_from_wire, report_from_wire
 
+_log = logging.getLogger(__name__)
 Exchanges = Generator[tuple[Channel, bytes], bytes, RunReport]
 """A run as datagrams. The driver sends each one on its channel, and answers with what comes back on it; if the channel
 fails, it throws the error in."""
@@ -93,24 +95,32 @@ class BindingRuns:
                 if found is not self._shown:
                     self._show(found)
                 return RunReport(time.perf_counter_ns() - called_ns, len(call) + len(answer), (), found, direct=True)
-            except (ChannelClosedError, ProtocolError, TransportError):
+            except (ChannelClosedError, ProtocolError, TransportError) as error:
                 self._run_channel = None
                 self.lost_run_channel = True
-                return (yield from self._through_framework(deadline_ns, has_lost_channel=True))
+                reason = "" if isinstance(error, ChannelClosedError) else str(error)
+                if reason:
+                    run_channel.channel.shutdown()
+                    _log.warning("a run channel ends, and runs go through the framework: %s", reason)
+                return (yield from self._through_framework(deadline_ns, True, reason))
             except HalError as error:
                 if not (run_channel.may_fall_back or error.status in _EXPLAINED_BY_FRAMEWORK):
                     raise
         return (yield from self._through_framework(deadline_ns))
 
-    def _through_framework(self, deadline_ns: int, has_lost_channel: bool = False) -> Exchanges:
+    def _through_framework(self, deadline_ns: int, has_lost_channel: bool = False, reason: str = "") -> Exchanges:
         call = self._call
         if deadline_ns != NO_DEADLINE or has_lost_channel:
-            call = wire.RunCall(deadline_ns=deadline_ns, lost_run_channel=has_lost_channel).SerializeToString()
+            call = wire.RunCall(
+                deadline_ns=deadline_ns, lost_run_channel=has_lost_channel, lost_because=reason
+            ).SerializeToString()
         called_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
         try:
             answer = wire.RunAnswer.FromString((yield self._channel, call))
         except ChannelClosedError as error:
             raise DeadObjectError(f"the framework at {self._place}: {error}") from error
+        except ProtocolError as error:
+            raise TransportError(f"the framework at {self._place}: {error}") from error
         if answer.status:
             status = ErrorStatus(answer.status)
             if status == ErrorStatus.OUTPUT_INSUFFICIENT_SIZE:

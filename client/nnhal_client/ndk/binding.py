@@ -9,9 +9,9 @@ from nnhal.codec import memory_to_wire
 from nnhal.codec.memory import location_to_wire
 from nnhal.codec.model import extension_names_to_wire
 from nnhal.codec.request import hints_to_wire
-from nnhal.errors import DeadObjectError
+from nnhal.errors import DeadObjectError, TransportError
 from nnhal.fence import Fence
-from nnhal.link import ChannelClosedError
+from nnhal.link import ChannelClosedError, ProtocolError
 from nnhal.memory import MappedPool, create_ashmem, open_pool
 from nnhal.remote.calls import Calls
 from nnhal.tensors import lay_out
@@ -91,6 +91,8 @@ class ExecutionBinding:
             answer = wire.RunAnswer.FromString(self._channel.receive())
         except ChannelClosedError as error:
             raise DeadObjectError(f"the framework at {self._calls.place}: {error}") from error
+        except ProtocolError as error:
+            raise TransportError(f"the framework at {self._calls.place}: {error}") from error
         report = report_from_wire(answer.report)
         timing = UNAVAILABLE_TIMING
         if len(report.steps) == 1:

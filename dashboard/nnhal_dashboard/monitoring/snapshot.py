@@ -76,7 +76,8 @@ class ObservedProcess:
                 states.STATE_WAITING: "restarting",
                 states.STATE_STOPPED: "stopped",
             }
-            return words.get(supervised.state, "down")
+            is_away = supervised.runs_already and supervised.state == states.STATE_WAITING
+            return "down" if is_away else words.get(supervised.state, "down")
         if self.process is not None and self.process.draining and self.answers:
             return "draining"
         if self.answers:

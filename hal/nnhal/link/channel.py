@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import array
 import contextlib
+import os
 import select
 import socket
+import stat
 import struct
 import weakref
 from collections import deque
@@ -199,6 +201,14 @@ def peer_credentials(connection: socket.socket) -> tuple[int, int]:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(raw)
     return pid, uid
+
+
+def is_channel(descriptor: Descriptor) -> bool:
+    """Whether a descriptor that was handed over is a socket of the kind that channels are."""
+    if not stat.S_ISSOCK(os.fstat(descriptor.fileno()).st_mode):
+        return False
+    with socket.socket(fileno=os.dup(descriptor.fileno())) as opened:
+        return (opened.family, opened.type) == (socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def channel_pair() -> tuple[Channel, Descriptor]:

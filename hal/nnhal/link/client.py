@@ -18,6 +18,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.endpoint import SERVER_UIDS, server_uids
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_from, peer_credentials
+from nnhal.link.numbers import NUMBERED_ANSWERS
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 
@@ -69,13 +70,20 @@ class Link(Closing):
         try:
             reply, _ = self._exchange(
                 wire.LinkRequest(
-                    hello=wire.Hello(protocol_version=PROTOCOL_VERSION, client_name=client_name, admin_key=admin_key)
+                    hello=wire.Hello(
+                        protocol_version=PROTOCOL_VERSION,
+                        client_name=client_name,
+                        admin_key=admin_key,
+                        capabilities=[NUMBERED_ANSWERS],
+                    )
                 )
             )
         except BaseException:
             self._channel.close()
             raise
         self.session_token = reply.welcome.session_token
+        self.numbers_answers = NUMBERED_ANSWERS in reply.welcome.capabilities
+        """Whether answers on the session's channels carry the numbers of their calls."""
         self._per_message = reply.welcome.max_descriptors_per_message
 
     @property

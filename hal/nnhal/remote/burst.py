@@ -13,7 +13,7 @@ from nnhal.codec import copies_from_wire, request_to_wire, span_from_wire
 from nnhal.errors import DeadObjectError, HalError, TransportError, general_failure
 from nnhal.fence import Fence
 from nnhal.injected import injected_faults_of
-from nnhal.link import Channel, ChannelClosedError, ProtocolError
+from nnhal.link import CallChannel, ChannelClosedError, ProtocolError
 from nnhal.remote.answers import checked_result, request_dimensions, require_span, require_staging
 from nnhal.remote.calls import Calls
 from nnhal.remote.config import bounded_config_to_wire
@@ -44,17 +44,21 @@ class BurstOutcome(NamedTuple):
 class RemoteBurst:
     """A burst of this session. It runs one execution at a time; a second one is refused with GENERAL_FAILURE."""
 
-    def __init__(self, calls: Calls, handle: int, channel: Channel, outputs: Sequence[Dimensions] = ()) -> None:
+    def __init__(self, calls: Calls, handle: int, channel: CallChannel, outputs: Sequence[Dimensions] = ()) -> None:
         """Take over ``channel``. ``outputs`` are the dimensions of the model's outputs, if the model is known."""
         self._calls = calls
         self._channel = channel
         self._outputs = outputs
         self._identifiers = MemoryIdentifiers()
         self._busy = threading.Lock()
-        self._last: tuple[bytes, Sequence[Dimensions], BurstOutcome] = (b"", (), BurstOutcome(ExecutionResult()))
+        self._last: tuple[bytes | None, Sequence[Dimensions], BurstOutcome] = (
+            None,
+            (),
+            BurstOutcome(ExecutionResult()),
+        )
         self.handle = handle
-        self.is_stopped = False
-        """Whether ``stop`` has been called: another burst has to be configured for further runs."""
+        self.is_over = False
+        """Whether the channel has ended or ``stop`` was called: another burst has to be configured for further runs."""
 
     @property
     def socket_bytes(self) -> int:
@@ -115,7 +119,7 @@ class RemoteBurst:
 
     def stop(self) -> None:
         """Have the device end the run under way, if there is one, in any thread. Its answer still comes."""
-        self.is_stopped = True
+        self.is_over = True
         self._channel.end_sending()
 
     def close(self) -> None:
@@ -149,6 +153,7 @@ class RemoteBurst:
             self._busy.release()
 
     def _failure(self, error: ChannelClosedError | ProtocolError) -> TransportError:
+        self.is_over = True
         kind = DeadObjectError if isinstance(error, ChannelClosedError) else TransportError
         return kind(f"{self._calls.place}: {error}")
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
-import stat
 import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -17,8 +15,9 @@ from nnhal.codec import error_from_rpc
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, general_failure
-from nnhal.link import Channel, Link
-from nnhal.link.channel import channel_from
+from nnhal.link import CallChannel, Channel, Link
+from nnhal.link.call_channel import call_channel_from
+from nnhal.link.channel import is_channel
 from nnhal.link.client import ANSWER_SECONDS
 from nnhal.remote.rpc_channel import RpcChannel, name_of
 from nnhal.remote.watch import Watch
@@ -170,14 +169,30 @@ class Calls:
         except HalError as error:
             general_failure(f"{self.place} answered with descriptor {number}, which it does not have: {error.message}")
 
-    def take_channel(self, number: int) -> Channel:
-        """Fetch a channel that a call has named. Raises the same errors as ``take``."""
+    def take_end(self, number: int) -> Descriptor:
+        """Fetch the end of a channel that a call has named. Raises as ``take``, also if it is no such socket."""
         descriptor = self.take(number)
-        if not stat.S_ISSOCK(os.fstat(descriptor.fileno()).st_mode):
-            general_failure(f"{self.place} answered with descriptor {number} for a channel, expected a socket")
-        channel = channel_from(descriptor)
+        if not is_channel(descriptor):
+            general_failure(
+                f"{self.place} answered with descriptor {number} for a channel, expected a unix socket of type "
+                "SOCK_SEQPACKET"
+            )
+        return descriptor
+
+    def take_channel(self, number: int, is_numbered: bool | None = None) -> CallChannel:
+        """Fetch a channel that a call has named. Raises the same errors as ``take_end``.
+
+        Its answers are numbered as the session has agreed, unless ``is_numbered`` says it otherwise.
+        """
+        numbered = self.numbers_answers if is_numbered is None else is_numbered
+        channel = call_channel_from(self.take_end(number), numbered)
         self._channels.add(channel)
         return channel
+
+    @property
+    def numbers_answers(self) -> bool:
+        """Whether answers on the session's channels carry the numbers of their calls."""
+        return self._link.numbers_answers
 
     def end_with_session(self, end: Channel | Descriptor) -> None:
         """Shut down a socket, of a channel or a fence, when the session is given up, so that nobody waits at it."""

@@ -50,7 +50,7 @@ class RemoteExecution:
     def open_run_channel(self) -> Descriptor:
         """Open a run channel, on which the process that gets this end can run it until it is released."""
         message = wire.OpenRunChannelRequest(execution=self.handle)
-        return self._calls.take(self._calls.call(self._stub.OpenRunChannel, message).channel_descriptor_id)
+        return self._calls.take_end(self._calls.call(self._stub.OpenRunChannel, message).channel_descriptor_id)
 
     def run_channel_usage(self, close: bool = False, timeout: float | None = None) -> RunUsage:
         """Return the counts of its direct runs. With ``close`` the run channel is closed. ``timeout`` is in seconds."""

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from nnhal.descriptor import Descriptor
 from nnhal.errors import DeadObjectError, HalError, TransportError, general_failure
 from nnhal.fence import Fence
-from nnhal.link import Channel, ChannelClosedError, ProtocolError
+from nnhal.link import CallChannel, ChannelClosedError, ProtocolError
 from nnhal.remote.answers import checked_fence, checked_info
 from nnhal.remote.calls import Calls
 from nnhal.remote.execution import RemoteExecution
@@ -21,10 +21,12 @@ from nnhal.v1 import execution_pb2 as wire
 class RemoteLauncher:
     """A session's launch channel: executeFenced with one datagram each way. Safe to use from several threads."""
 
-    def __init__(self, calls: Calls, channel: Channel) -> None:
+    def __init__(self, calls: Calls, channel: CallChannel) -> None:
         self._calls = calls
         self._channel = channel
         self._lock = threading.Lock()
+        self.is_over = False
+        """Whether the channel has ended: another launcher has to be opened for further launches."""
 
     @property
     def socket_bytes(self) -> int:
@@ -65,6 +67,13 @@ class RemoteLauncher:
         answer, _ = self._exchange(wire.LaunchCall(info=wire.LaunchInfo(execution=execution.handle)))
         return checked_info(answer.info, self._calls.place)
 
+    def require_silence(self) -> None:
+        """Raise TransportError, and end the channel, if the device has sent an answer that no call is waiting for."""
+        try:
+            self._channel.require_silence()
+        except (ChannelClosedError, ProtocolError) as error:
+            raise self._ended(error) from error
+
     def close(self) -> None:
         """Close the channel. Launched executions continue."""
         self._channel.close()
@@ -85,10 +94,8 @@ class RemoteLauncher:
                 self._channel.send(call.SerializeToString(), descriptors)
                 message, received = self._channel.receive_with_descriptors()
             answer = wire.LaunchAnswer.FromString(message)
-        except ChannelClosedError as error:
-            raise DeadObjectError(f"{place}: {error}") from error
-        except (ProtocolError, DecodeError) as error:
-            raise TransportError(f"{place}: {error}") from error
+        except (ChannelClosedError, ProtocolError, DecodeError) as error:
+            raise self._ended(error) from error
         kind, asked = answer.WhichOneof("answer"), call.WhichOneof("call")
         expected = "info" if asked == "info" else "launch"
         if kind == "refused":
@@ -97,3 +104,8 @@ class RemoteLauncher:
         if kind != expected:
             general_failure(f"{place} answered a call of kind {asked} with {kind or 'nothing'}")
         return answer, received
+
+    def _ended(self, error: Exception) -> TransportError:
+        self.is_over = True
+        kind = DeadObjectError if isinstance(error, ChannelClosedError) else TransportError
+        return kind(f"{self._calls.place}: {error}")

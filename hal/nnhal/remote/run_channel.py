@@ -37,7 +37,7 @@ class RemoteRunChannel:
         self._call = burst_run(execution, NO_DEADLINE)
         self._outputs = tuple(outputs)
         self._known = dict(known)
-        self._good = b""
+        self._good: bytes | None = None
         self._dimensions: Mapping[str, Dimensions] = {}
 
     def call(self, deadline_ns: int = NO_DEADLINE) -> bytes:

@@ -270,6 +270,9 @@ class BurstCall(_message.Message):
     EXECUTE_FIELD_NUMBER: _builtins.int
     EXECUTE_WITH_CONFIG_FIELD_NUMBER: _builtins.int
     RELEASE_MEMORY_RESOURCE_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """The number of the call, if the session has agreed on numbers (see Numbered in link.proto)."""
     @_builtins.property
     def run(self) -> Global___BurstRun:
         """Run a reusable execution of the burst's prepared model."""
@@ -293,13 +296,19 @@ class BurstCall(_message.Message):
         execute: Global___BurstServiceExecuteSynchronouslyRequest | None = ...,
         execute_with_config: Global___BurstServiceExecuteSynchronouslyWithConfigRequest | None = ...,
         release_memory_resource: Global___ReleaseMemoryResourceRequest | None = ...,
+        number: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "execute", b"execute", "execute_with_config", b"execute_with_config", "release_memory_resource", b"release_memory_resource", "run", b"run"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "call", b"call", "execute", b"execute", "execute_with_config", b"execute_with_config", "number", b"number", "release_memory_resource", b"release_memory_resource", "run", b"run"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "execute", b"execute", "execute_with_config", b"execute_with_config", "release_memory_resource", b"release_memory_resource", "run", b"run"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "call", b"call", "execute", b"execute", "execute_with_config", b"execute_with_config", "number", b"number", "release_memory_resource", b"release_memory_resource", "run", b"run"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
+    _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
     _WhichOneofReturnType_call: _TypeAlias = _typing.Literal["run", "execute", "execute_with_config", "release_memory_resource"]  # noqa: Y015
     _WhichOneofArgType_call: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_call) -> _WhichOneofReturnType_call | None: ...
 
 Global___BurstCall: _TypeAlias = BurstCall  # noqa: Y015
@@ -344,10 +353,13 @@ class BurstAnswer(_message.Message):
     STAGING_FIELD_NUMBER: _builtins.int
     SPAN_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
     status: _types_pb2.ErrorStatus.ValueType
     """How the call ended. If it is NONE, the answer to an execution holds a result."""
     message: _builtins.str
     """What was wrong; empty if nothing was."""
+    number: _builtins.int
+    """The number of the call; unset if that has none."""
     @_builtins.property
     def result(self) -> _request_pb2.ExecutionResult:
         """The result of an execution."""
@@ -375,12 +387,15 @@ class BurstAnswer(_message.Message):
         staging: _request_pb2.Staging | None = ...,
         span: _request_pb2.Span | None = ...,
         steps: _abc.Iterable[Global___StepAnswer] | None = ...,
+        number: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["result", b"result", "span", b"span", "staging", b"staging"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "number", b"number", "result", b"result", "span", b"span", "staging", b"staging"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "result", b"result", "span", b"span", "staging", b"staging", "status", b"status", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "message", b"message", "number", b"number", "result", b"result", "span", b"span", "staging", b"staging", "status", b"status", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
+    _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
 
 Global___BurstAnswer: _TypeAlias = BurstAnswer  # noqa: Y015
 

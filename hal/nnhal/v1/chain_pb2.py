@@ -25,25 +25,25 @@ _sym_db = _symbol_database.Default()
 from nnhal.v1 import burst_pb2 as nnhal_dot_v1_dot_burst__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14nnhal/v1/chain.proto\x12\x08nnhal.v1\x1a\x14nnhal/v1/burst.proto\"a\n\x04Ring\x12\x0b\n\x03run\x18\x01 \x01(\x03\x12\x12\n\nstarted_ns\x18\x02 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x03 \x01(\x03\x12#\n\x05steps\x18\x04 \x03(\x0b\x32\x14.nnhal.v1.StepAnswer\"\xa2\x02\n\x0fWireStepRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\x0c\n\x04step\x18\x02 \x01(\x05\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x1e\n\x16in_bell_descriptor_ids\x18\x04 \x03(\x04\x12\x1f\n\x17out_bell_descriptor_ids\x18\x05 \x03(\x04\x12!\n\x19start_bell_descriptor_ids\x18\x06 \x03(\x04\x12\x1f\n\x17\x65nd_bell_descriptor_ids\x18\x07 \x03(\x04\x12\x1b\n\x13\x63\x61lls_descriptor_id\x18\x08 \x01(\x04\x12\x1d\n\x15\x61nswers_descriptor_id\x18\t \x01(\x04\x12\x1f\n\x17\x63\x61ncelled_descriptor_id\x18\n \x01(\x04\"!\n\x10WireStepResponse\x12\r\n\x05stage\x18\x01 \x01(\x03\"%\n\x14GetStageUsageRequest\x12\r\n\x05stage\x18\x01 \x01(\x03\"O\n\x15GetStageUsageResponse\x12\x0c\n\x04runs\x18\x01 \x01(\x03\x12\x13\n\x0b\x66\x61iled_runs\x18\x02 \x01(\x03\x12\x13\n\x0b\x64uration_ns\x18\x03 \x01(\x03\"\"\n\x11UnwireStepRequest\x12\r\n\x05stage\x18\x01 \x01(\x03\"\"\n\x12UnwireStepResponse\x12\x0c\n\x04runs\x18\x01 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14nnhal/v1/chain.proto\x12\x08nnhal.v1\x1a\x14nnhal/v1/burst.proto\"\x8b\x01\n\x04Ring\x12\x0b\n\x03run\x18\x01 \x01(\x03\x12\x12\n\nstarted_ns\x18\x02 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x03 \x01(\x03\x12#\n\x05steps\x18\x04 \x03(\x0b\x32\x14.nnhal.v1.StepAnswer\x12\x18\n\x0b\x63\x61ll_number\x18\x05 \x01(\x06H\x00\x88\x01\x01\x42\x0e\n\x0c_call_number\"\xa2\x02\n\x0fWireStepRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\x0c\n\x04step\x18\x02 \x01(\x05\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x1e\n\x16in_bell_descriptor_ids\x18\x04 \x03(\x04\x12\x1f\n\x17out_bell_descriptor_ids\x18\x05 \x03(\x04\x12!\n\x19start_bell_descriptor_ids\x18\x06 \x03(\x04\x12\x1f\n\x17\x65nd_bell_descriptor_ids\x18\x07 \x03(\x04\x12\x1b\n\x13\x63\x61lls_descriptor_id\x18\x08 \x01(\x04\x12\x1d\n\x15\x61nswers_descriptor_id\x18\t \x01(\x04\x12\x1f\n\x17\x63\x61ncelled_descriptor_id\x18\n \x01(\x04\"!\n\x10WireStepResponse\x12\r\n\x05stage\x18\x01 \x01(\x03\"%\n\x14GetStageUsageRequest\x12\r\n\x05stage\x18\x01 \x01(\x03\"O\n\x15GetStageUsageResponse\x12\x0c\n\x04runs\x18\x01 \x01(\x03\x12\x13\n\x0b\x66\x61iled_runs\x18\x02 \x01(\x03\x12\x13\n\x0b\x64uration_ns\x18\x03 \x01(\x03\"\"\n\x11UnwireStepRequest\x12\r\n\x05stage\x18\x01 \x01(\x03\"\"\n\x12UnwireStepResponse\x12\x0c\n\x04runs\x18\x01 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nnhal.v1.chain_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RING']._serialized_start=56
-  _globals['_RING']._serialized_end=153
-  _globals['_WIRESTEPREQUEST']._serialized_start=156
-  _globals['_WIRESTEPREQUEST']._serialized_end=446
-  _globals['_WIRESTEPRESPONSE']._serialized_start=448
-  _globals['_WIRESTEPRESPONSE']._serialized_end=481
-  _globals['_GETSTAGEUSAGEREQUEST']._serialized_start=483
-  _globals['_GETSTAGEUSAGEREQUEST']._serialized_end=520
-  _globals['_GETSTAGEUSAGERESPONSE']._serialized_start=522
-  _globals['_GETSTAGEUSAGERESPONSE']._serialized_end=601
-  _globals['_UNWIRESTEPREQUEST']._serialized_start=603
-  _globals['_UNWIRESTEPREQUEST']._serialized_end=637
-  _globals['_UNWIRESTEPRESPONSE']._serialized_start=639
-  _globals['_UNWIRESTEPRESPONSE']._serialized_end=673
+  _globals['_RING']._serialized_start=57
+  _globals['_RING']._serialized_end=196
+  _globals['_WIRESTEPREQUEST']._serialized_start=199
+  _globals['_WIRESTEPREQUEST']._serialized_end=489
+  _globals['_WIRESTEPRESPONSE']._serialized_start=491
+  _globals['_WIRESTEPRESPONSE']._serialized_end=524
+  _globals['_GETSTAGEUSAGEREQUEST']._serialized_start=526
+  _globals['_GETSTAGEUSAGEREQUEST']._serialized_end=563
+  _globals['_GETSTAGEUSAGERESPONSE']._serialized_start=565
+  _globals['_GETSTAGEUSAGERESPONSE']._serialized_end=644
+  _globals['_UNWIRESTEPREQUEST']._serialized_start=646
+  _globals['_UNWIRESTEPREQUEST']._serialized_end=680
+  _globals['_UNWIRESTEPRESPONSE']._serialized_start=682
+  _globals['_UNWIRESTEPRESPONSE']._serialized_end=716
 # @@protoc_insertion_point(module_scope)

@@ -11,7 +11,9 @@ One stage is the entry: each BurstCall that it receives, as on a run channel, st
 answers with one BurstAnswer, over the same socket, of which the client has the other end. Between them a run needs the
 client for nothing. A caller sends its next call after the answer; one that does not ends the chain.
 
-If a step fails, the stages after it do not run, and the answer says which one failed and why. When any of its sockets
+If a step fails, the stages after it do not run, and the answer says which one failed and why. An output that does not fit
+its memory is a failure of the step, with GENERAL_FAILURE, since all sizes are known: an answer whose status is NONE has a
+result with output_sufficient_size, or else the caller takes the run for failed, and runs its steps elsewhere. When any of its sockets
 closes, a stage closes all the others: the chain ends as a whole, and the caller sees its channel closed.
 """
 
@@ -41,12 +43,15 @@ class Ring(_message.Message):
     STARTED_NS_FIELD_NUMBER: _builtins.int
     DEADLINE_NS_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
+    CALL_NUMBER_FIELD_NUMBER: _builtins.int
     run: _builtins.int
     """The number of the run: how many calls the entry has accepted."""
     started_ns: _builtins.int
     """When the entry received the call, by CLOCK_BOOTTIME."""
     deadline_ns: _builtins.int
     """The instant by which each execution must have ended, as the entry's call says; -1 for no deadline."""
+    call_number: _builtins.int
+    """The number of the entry's call, which the exit's answer carries; unset if that call has none (see Numbered in link.proto)."""
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[_burst_pb2.StepAnswer]:
         """How steps ended: those that failed, and all that have run if their executions measure. In the order of their numbers."""
@@ -58,12 +63,15 @@ class Ring(_message.Message):
         started_ns: _builtins.int = ...,
         deadline_ns: _builtins.int = ...,
         steps: _abc.Iterable[_burst_pb2.StepAnswer] | None = ...,
+        call_number: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_call_number", b"_call_number", "call_number", b"call_number"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_ns", b"deadline_ns", "run", b"run", "started_ns", b"started_ns", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_call_number", b"_call_number", "call_number", b"call_number", "deadline_ns", b"deadline_ns", "run", b"run", "started_ns", b"started_ns", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__call_number: _TypeAlias = _typing.Literal["call_number"]  # noqa: Y015
+    _WhichOneofArgType__call_number: _TypeAlias = _typing.Literal["_call_number", b"_call_number"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__call_number) -> _WhichOneofReturnType__call_number | None: ...
 
 Global___Ring: _TypeAlias = Ring  # noqa: Y015
 

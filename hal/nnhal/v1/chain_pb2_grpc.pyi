@@ -11,7 +11,9 @@ One stage is the entry: each BurstCall that it receives, as on a run channel, st
 answers with one BurstAnswer, over the same socket, of which the client has the other end. Between them a run needs the
 client for nothing. A caller sends its next call after the answer; one that does not ends the chain.
 
-If a step fails, the stages after it do not run, and the answer says which one failed and why. When any of its sockets
+If a step fails, the stages after it do not run, and the answer says which one failed and why. An output that does not fit
+its memory is a failure of the step, with GENERAL_FAILURE, since all sizes are known: an answer whose status is NONE has a
+result with output_sufficient_size, or else the caller takes the run for failed, and runs its steps elsewhere. When any of its sockets
 closes, a stage closes all the others: the chain ends as a whole, and the caller sees its channel closed.
 """
 

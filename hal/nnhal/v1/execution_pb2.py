@@ -28,7 +28,7 @@ from nnhal.v1 import request_pb2 as nnhal_dot_v1_dot_request__pb2
 from nnhal.v1 import types_pb2 as nnhal_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18nnhal/v1/execution.proto\x12\x08nnhal.v1\x1a(nnhal/v1/fenced_execution_callback.proto\x1a\x1dnnhal/v1/prepared_model.proto\x1a\x16nnhal/v1/request.proto\x1a\x14nnhal/v1/types.proto\"j\n+ExecutionServiceExecuteSynchronouslyRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_deadline_ns\"Y\n,ExecutionServiceExecuteSynchronouslyResponse\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\"\xae\x01\n$ExecutionServiceExecuteFencedRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\x1f\n\x17wait_for_descriptor_ids\x18\x02 \x03(\x04\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0b\x64uration_ns\x18\x04 \x01(\x03H\x01\x88\x01\x01\x42\x0e\n\x0c_deadline_nsB\x0e\n\x0c_duration_ns\"X\n%ExecutionServiceExecuteFencedResponse\x12/\n\x06result\x18\x01 \x01(\x0b\x32\x1f.nnhal.v1.FencedExecutionResult\"3\n\x1e\x45xecutionServiceReleaseRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\"!\n\x1f\x45xecutionServiceReleaseResponse\"*\n\x15OpenRunChannelRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\"7\n\x16OpenRunChannelResponse\x12\x1d\n\x15\x63hannel_descriptor_id\x18\x01 \x01(\x04\"=\n\x19GetRunChannelUsageRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\r\n\x05\x63lose\x18\x02 \x01(\x08\"T\n\x1aGetRunChannelUsageResponse\x12\x0c\n\x04runs\x18\x01 \x01(\x03\x12\x13\n\x0b\x66\x61iled_runs\x18\x02 \x01(\x03\x12\x13\n\x0b\x64uration_ns\x18\x03 \x01(\x03\"\x1a\n\x18OpenLaunchChannelRequest\":\n\x19OpenLaunchChannelResponse\x12\x1d\n\x15\x63hannel_descriptor_id\x18\x01 \x01(\x04\"~\n\nLaunchCall\x12\"\n\x06launch\x18\x01 \x01(\x0b\x32\x10.nnhal.v1.LaunchH\x00\x12$\n\x04info\x18\x02 \x01(\x0b\x32\x14.nnhal.v1.LaunchInfoH\x00\x12\x1e\n\x04sync\x18\x03 \x01(\x0b\x32\x0e.nnhal.v1.SyncH\x00\x42\x06\n\x04\x63\x61ll\"\x80\x01\n\x06Launch\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0b\x64uration_ns\x18\x03 \x01(\x03H\x01\x88\x01\x01\x12\x0f\n\x07\x65nqueue\x18\x04 \x01(\x08\x42\x0e\n\x0c_deadline_nsB\x0e\n\x0c_duration_ns\"\x06\n\x04Sync\"\x1f\n\nLaunchInfo\x12\x11\n\texecution\x18\x01 \x01(\x03\"\xa0\x01\n\x0cLaunchAnswer\x12&\n\x06launch\x18\x01 \x01(\x0b\x32\x14.nnhal.v1.LaunchDoneH\x00\x12\x32\n\x04info\x18\x02 \x01(\x0b\x32\".nnhal.v1.GetExecutionInfoResponseH\x00\x12*\n\x07refused\x18\x03 \x01(\x0b\x32\x17.nnhal.v1.LaunchRefusedH\x00\x42\x08\n\x06\x61nswer\"\x0c\n\nLaunchDone\"G\n\rLaunchRefused\x12%\n\x06status\x18\x01 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\x12\x0f\n\x07message\x18\x02 \x01(\t2\x80\x05\n\x10\x45xecutionService\x12\x85\x01\n\x14\x45xecuteSynchronously\x12\x35.nnhal.v1.ExecutionServiceExecuteSynchronouslyRequest\x1a\x36.nnhal.v1.ExecutionServiceExecuteSynchronouslyResponse\x12p\n\rExecuteFenced\x12..nnhal.v1.ExecutionServiceExecuteFencedRequest\x1a/.nnhal.v1.ExecutionServiceExecuteFencedResponse\x12\\\n\x11OpenLaunchChannel\x12\".nnhal.v1.OpenLaunchChannelRequest\x1a#.nnhal.v1.OpenLaunchChannelResponse\x12S\n\x0eOpenRunChannel\x12\x1f.nnhal.v1.OpenRunChannelRequest\x1a .nnhal.v1.OpenRunChannelResponse\x12_\n\x12GetRunChannelUsage\x12#.nnhal.v1.GetRunChannelUsageRequest\x1a$.nnhal.v1.GetRunChannelUsageResponse\x12^\n\x07Release\x12(.nnhal.v1.ExecutionServiceReleaseRequest\x1a).nnhal.v1.ExecutionServiceReleaseResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18nnhal/v1/execution.proto\x12\x08nnhal.v1\x1a(nnhal/v1/fenced_execution_callback.proto\x1a\x1dnnhal/v1/prepared_model.proto\x1a\x16nnhal/v1/request.proto\x1a\x14nnhal/v1/types.proto\"j\n+ExecutionServiceExecuteSynchronouslyRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_deadline_ns\"Y\n,ExecutionServiceExecuteSynchronouslyResponse\x12)\n\x06result\x18\x01 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\"\xae\x01\n$ExecutionServiceExecuteFencedRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\x1f\n\x17wait_for_descriptor_ids\x18\x02 \x03(\x04\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0b\x64uration_ns\x18\x04 \x01(\x03H\x01\x88\x01\x01\x42\x0e\n\x0c_deadline_nsB\x0e\n\x0c_duration_ns\"X\n%ExecutionServiceExecuteFencedResponse\x12/\n\x06result\x18\x01 \x01(\x0b\x32\x1f.nnhal.v1.FencedExecutionResult\"3\n\x1e\x45xecutionServiceReleaseRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\"!\n\x1f\x45xecutionServiceReleaseResponse\"*\n\x15OpenRunChannelRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\"7\n\x16OpenRunChannelResponse\x12\x1d\n\x15\x63hannel_descriptor_id\x18\x01 \x01(\x04\"=\n\x19GetRunChannelUsageRequest\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\r\n\x05\x63lose\x18\x02 \x01(\x08\"T\n\x1aGetRunChannelUsageResponse\x12\x0c\n\x04runs\x18\x01 \x01(\x03\x12\x13\n\x0b\x66\x61iled_runs\x18\x02 \x01(\x03\x12\x13\n\x0b\x64uration_ns\x18\x03 \x01(\x03\"\x1a\n\x18OpenLaunchChannelRequest\":\n\x19OpenLaunchChannelResponse\x12\x1d\n\x15\x63hannel_descriptor_id\x18\x01 \x01(\x04\"\x9e\x01\n\nLaunchCall\x12\"\n\x06launch\x18\x01 \x01(\x0b\x32\x10.nnhal.v1.LaunchH\x00\x12$\n\x04info\x18\x02 \x01(\x0b\x32\x14.nnhal.v1.LaunchInfoH\x00\x12\x1e\n\x04sync\x18\x03 \x01(\x0b\x32\x0e.nnhal.v1.SyncH\x00\x12\x13\n\x06number\x18\x0f \x01(\x06H\x01\x88\x01\x01\x42\x06\n\x04\x63\x61llB\t\n\x07_number\"\x80\x01\n\x06Launch\x12\x11\n\texecution\x18\x01 \x01(\x03\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0b\x64uration_ns\x18\x03 \x01(\x03H\x01\x88\x01\x01\x12\x0f\n\x07\x65nqueue\x18\x04 \x01(\x08\x42\x0e\n\x0c_deadline_nsB\x0e\n\x0c_duration_ns\"\x06\n\x04Sync\"\x1f\n\nLaunchInfo\x12\x11\n\texecution\x18\x01 \x01(\x03\"\xc0\x01\n\x0cLaunchAnswer\x12&\n\x06launch\x18\x01 \x01(\x0b\x32\x14.nnhal.v1.LaunchDoneH\x00\x12\x32\n\x04info\x18\x02 \x01(\x0b\x32\".nnhal.v1.GetExecutionInfoResponseH\x00\x12*\n\x07refused\x18\x03 \x01(\x0b\x32\x17.nnhal.v1.LaunchRefusedH\x00\x12\x13\n\x06number\x18\x0f \x01(\x06H\x01\x88\x01\x01\x42\x08\n\x06\x61nswerB\t\n\x07_number\"\x0c\n\nLaunchDone\"G\n\rLaunchRefused\x12%\n\x06status\x18\x01 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\x12\x0f\n\x07message\x18\x02 \x01(\t2\x80\x05\n\x10\x45xecutionService\x12\x85\x01\n\x14\x45xecuteSynchronously\x12\x35.nnhal.v1.ExecutionServiceExecuteSynchronouslyRequest\x1a\x36.nnhal.v1.ExecutionServiceExecuteSynchronouslyResponse\x12p\n\rExecuteFenced\x12..nnhal.v1.ExecutionServiceExecuteFencedRequest\x1a/.nnhal.v1.ExecutionServiceExecuteFencedResponse\x12\\\n\x11OpenLaunchChannel\x12\".nnhal.v1.OpenLaunchChannelRequest\x1a#.nnhal.v1.OpenLaunchChannelResponse\x12S\n\x0eOpenRunChannel\x12\x1f.nnhal.v1.OpenRunChannelRequest\x1a .nnhal.v1.OpenRunChannelResponse\x12_\n\x12GetRunChannelUsage\x12#.nnhal.v1.GetRunChannelUsageRequest\x1a$.nnhal.v1.GetRunChannelUsageResponse\x12^\n\x07Release\x12(.nnhal.v1.ExecutionServiceReleaseRequest\x1a).nnhal.v1.ExecutionServiceReleaseResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -59,20 +59,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OPENLAUNCHCHANNELREQUEST']._serialized_end=987
   _globals['_OPENLAUNCHCHANNELRESPONSE']._serialized_start=989
   _globals['_OPENLAUNCHCHANNELRESPONSE']._serialized_end=1047
-  _globals['_LAUNCHCALL']._serialized_start=1049
-  _globals['_LAUNCHCALL']._serialized_end=1175
-  _globals['_LAUNCH']._serialized_start=1178
-  _globals['_LAUNCH']._serialized_end=1306
-  _globals['_SYNC']._serialized_start=1308
-  _globals['_SYNC']._serialized_end=1314
-  _globals['_LAUNCHINFO']._serialized_start=1316
-  _globals['_LAUNCHINFO']._serialized_end=1347
-  _globals['_LAUNCHANSWER']._serialized_start=1350
-  _globals['_LAUNCHANSWER']._serialized_end=1510
-  _globals['_LAUNCHDONE']._serialized_start=1512
-  _globals['_LAUNCHDONE']._serialized_end=1524
-  _globals['_LAUNCHREFUSED']._serialized_start=1526
-  _globals['_LAUNCHREFUSED']._serialized_end=1597
-  _globals['_EXECUTIONSERVICE']._serialized_start=1600
-  _globals['_EXECUTIONSERVICE']._serialized_end=2240
+  _globals['_LAUNCHCALL']._serialized_start=1050
+  _globals['_LAUNCHCALL']._serialized_end=1208
+  _globals['_LAUNCH']._serialized_start=1211
+  _globals['_LAUNCH']._serialized_end=1339
+  _globals['_SYNC']._serialized_start=1341
+  _globals['_SYNC']._serialized_end=1347
+  _globals['_LAUNCHINFO']._serialized_start=1349
+  _globals['_LAUNCHINFO']._serialized_end=1380
+  _globals['_LAUNCHANSWER']._serialized_start=1383
+  _globals['_LAUNCHANSWER']._serialized_end=1575
+  _globals['_LAUNCHDONE']._serialized_start=1577
+  _globals['_LAUNCHDONE']._serialized_end=1589
+  _globals['_LAUNCHREFUSED']._serialized_start=1591
+  _globals['_LAUNCHREFUSED']._serialized_end=1662
+  _globals['_EXECUTIONSERVICE']._serialized_start=1665
+  _globals['_EXECUTIONSERVICE']._serialized_end=2305
 # @@protoc_insertion_point(module_scope)

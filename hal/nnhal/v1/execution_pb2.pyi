@@ -334,6 +334,9 @@ class LaunchCall(_message.Message):
     LAUNCH_FIELD_NUMBER: _builtins.int
     INFO_FIELD_NUMBER: _builtins.int
     SYNC_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """The number of the call, if the session has agreed on numbers (see Numbered in link.proto)."""
     @_builtins.property
     def launch(self) -> Global___Launch:
         """ExecuteFenced; the fences to wait for, at most 16, travel with the datagram."""
@@ -352,13 +355,19 @@ class LaunchCall(_message.Message):
         launch: Global___Launch | None = ...,
         info: Global___LaunchInfo | None = ...,
         sync: Global___Sync | None = ...,
+        number: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "info", b"info", "launch", b"launch", "sync", b"sync"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "call", b"call", "info", b"info", "launch", b"launch", "number", b"number", "sync", b"sync"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "info", b"info", "launch", b"launch", "sync", b"sync"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "call", b"call", "info", b"info", "launch", b"launch", "number", b"number", "sync", b"sync"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
+    _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
     _WhichOneofReturnType_call: _TypeAlias = _typing.Literal["launch", "info", "sync"]  # noqa: Y015
     _WhichOneofArgType_call: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_call) -> _WhichOneofReturnType_call | None: ...
 
 Global___LaunchCall: _TypeAlias = LaunchCall  # noqa: Y015
@@ -456,6 +465,9 @@ class LaunchAnswer(_message.Message):
     LAUNCH_FIELD_NUMBER: _builtins.int
     INFO_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """The number of the call; unset if that has none."""
     @_builtins.property
     def launch(self) -> Global___LaunchDone:
         """To 'launch' and 'sync'."""
@@ -474,13 +486,19 @@ class LaunchAnswer(_message.Message):
         launch: Global___LaunchDone | None = ...,
         info: _fenced_execution_callback_pb2.GetExecutionInfoResponse | None = ...,
         refused: Global___LaunchRefused | None = ...,
+        number: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "info", b"info", "launch", b"launch", "refused", b"refused"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "answer", b"answer", "info", b"info", "launch", b"launch", "number", b"number", "refused", b"refused"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "info", b"info", "launch", b"launch", "refused", b"refused"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "answer", b"answer", "info", b"info", "launch", b"launch", "number", b"number", "refused", b"refused"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
+    _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
     _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["launch", "info", "refused"]  # noqa: Y015
     _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_answer) -> _WhichOneofReturnType_answer | None: ...
 
 Global___LaunchAnswer: _TypeAlias = LaunchAnswer  # noqa: Y015

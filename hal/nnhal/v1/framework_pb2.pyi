@@ -1421,12 +1421,15 @@ class RunChannel(_message.Message):
     EXECUTION_FIELD_NUMBER: _builtins.int
     MAY_FALL_BACK_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
+    NUMBERS_ANSWERS_FIELD_NUMBER: _builtins.int
     channel_descriptor_id: _builtins.int
     """A descriptor to be taken from the link: the run channel."""
     execution: _builtins.int
     """The execution that a BurstRun on it must name."""
     may_fall_back: _builtins.bool
     """Whether a failed run may be repeated on the binding's own channel, where the framework may fall back to another device."""
+    numbers_answers: _builtins.bool
+    """Whether its answers carry the numbers of their calls (see Numbered in link.proto): all its devices have agreed on that."""
     @_builtins.property
     def outputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The model's outputs in the order of ExecutionResult.output_shapes, for answers that report dimensions; an empty name is no
@@ -1440,10 +1443,11 @@ class RunChannel(_message.Message):
         execution: _builtins.int = ...,
         may_fall_back: _builtins.bool = ...,
         outputs: _abc.Iterable[_builtins.str] | None = ...,
+        numbers_answers: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_descriptor_id", b"channel_descriptor_id", "execution", b"execution", "may_fall_back", b"may_fall_back", "outputs", b"outputs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_descriptor_id", b"channel_descriptor_id", "execution", b"execution", "may_fall_back", b"may_fall_back", "numbers_answers", b"numbers_answers", "outputs", b"outputs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1766,25 +1770,38 @@ class RunCall(_message.Message):
 
     DEADLINE_NS_FIELD_NUMBER: _builtins.int
     LOST_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
+    LOST_BECAUSE_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
     deadline_ns: _builtins.int
     """The instant by which the run must have ended; -1 for no deadline. Always set, since a datagram is never empty."""
     lost_run_channel: _builtins.bool
     """Whether the binding's run channel has closed since the last call. Devices may still be at work on a direct run; the
     framework waits for that before the run begins.
     """
+    lost_because: _builtins.str
+    """Why the client has ended the run channel, for the log, if a device did not keep to the protocol on it."""
+    number: _builtins.int
+    """The number of the call, if the session has agreed on numbers (see Numbered in link.proto)."""
     def __init__(
         self,
         *,
         deadline_ns: _builtins.int | None = ...,
         lost_run_channel: _builtins.bool = ...,
+        lost_because: _builtins.str = ...,
+        number: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_number", b"_number", "deadline_ns", b"deadline_ns", "number", b"number"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns", "lost_run_channel", b"lost_run_channel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_number", b"_number", "deadline_ns", b"deadline_ns", "lost_because", b"lost_because", "lost_run_channel", b"lost_run_channel", "number", b"number"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
+    _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
 
 Global___RunCall: _TypeAlias = RunCall  # noqa: Y015
 
@@ -1797,10 +1814,13 @@ class RunAnswer(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     REPORT_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
     status: _types_pb2.ErrorStatus.ValueType
     """How the run ended."""
     message: _builtins.str
     """What was wrong; empty if nothing was."""
+    number: _builtins.int
+    """The number of the call; unset if that has none."""
     @_builtins.property
     def report(self) -> Global___RunReport:
         """The report. If an output did not fit its memory, it holds only what the outputs need."""
@@ -1811,12 +1831,15 @@ class RunAnswer(_message.Message):
         status: _types_pb2.ErrorStatus.ValueType = ...,
         message: _builtins.str = ...,
         report: Global___RunReport | None = ...,
+        number: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["report", b"report"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "number", b"number", "report", b"report"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "report", b"report", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "message", b"message", "number", b"number", "report", b"report", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
+    _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
 
 Global___RunAnswer: _TypeAlias = RunAnswer  # noqa: Y015
 

@@ -14,6 +14,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from nnhal.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -25,6 +26,26 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _LinkCapability:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LinkCapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LinkCapability.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LINK_CAPABILITY_UNSPECIFIED: _LinkCapability.ValueType  # 0
+    """None."""
+    LINK_CAPABILITY_NUMBERED_ANSWERS: _LinkCapability.ValueType  # 1
+    """Answers on channels carry the number of their call (see Numbered)."""
+
+class LinkCapability(_LinkCapability, metaclass=_LinkCapabilityEnumTypeWrapper):
+    """LinkCapability is something that both sides of a session must be able to do before one of them does it."""
+
+LINK_CAPABILITY_UNSPECIFIED: LinkCapability.ValueType  # 0
+"""None."""
+LINK_CAPABILITY_NUMBERED_ANSWERS: LinkCapability.ValueType  # 1
+"""Answers on channels carry the number of their call (see Numbered)."""
+Global___LinkCapability: _TypeAlias = LinkCapability  # noqa: Y015
 
 @_typing.final
 class LinkRequest(_message.Message):
@@ -131,6 +152,7 @@ class Hello(_message.Message):
     PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
     CLIENT_NAME_FIELD_NUMBER: _builtins.int
     ADMIN_KEY_FIELD_NUMBER: _builtins.int
+    CAPABILITIES_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     """The version of this protocol that the client speaks: 1."""
     client_name: _builtins.str
@@ -139,16 +161,21 @@ class Hello(_message.Message):
     """The process's admin key, if the client is an operator. It opens a link even if clients have opened all that there may
     be. Calls carry the key as well (see admin.proto).
     """
+    @_builtins.property
+    def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___LinkCapability.ValueType]:
+        """What the client can do beyond the first version of this protocol."""
+
     def __init__(
         self,
         *,
         protocol_version: _builtins.int = ...,
         client_name: _builtins.str = ...,
         admin_key: _builtins.str = ...,
+        capabilities: _abc.Iterable[Global___LinkCapability.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_key", b"admin_key", "client_name", b"client_name", "protocol_version", b"protocol_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_key", b"admin_key", "capabilities", b"capabilities", "client_name", b"client_name", "protocol_version", b"protocol_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -164,6 +191,7 @@ class Welcome(_message.Message):
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
     MAX_DESCRIPTORS_PER_MESSAGE_FIELD_NUMBER: _builtins.int
     MAX_DESCRIPTORS_PER_SESSION_FIELD_NUMBER: _builtins.int
+    CAPABILITIES_FIELD_NUMBER: _builtins.int
     session_token: _builtins.str
     """The value of the gRPC metadata; it cannot be guessed."""
     max_message_bytes: _builtins.int
@@ -172,6 +200,10 @@ class Welcome(_message.Message):
     """The maximum number of descriptors that a datagram may carry."""
     max_descriptors_per_session: _builtins.int
     """The maximum number of descriptors that the session may own at a time."""
+    @_builtins.property
+    def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___LinkCapability.ValueType]:
+        """Those of the client's capabilities that this process has as well."""
+
     def __init__(
         self,
         *,
@@ -179,10 +211,11 @@ class Welcome(_message.Message):
         max_message_bytes: _builtins.int = ...,
         max_descriptors_per_message: _builtins.int = ...,
         max_descriptors_per_session: _builtins.int = ...,
+        capabilities: _abc.Iterable[Global___LinkCapability.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_descriptors_per_message", b"max_descriptors_per_message", "max_descriptors_per_session", b"max_descriptors_per_session", "max_message_bytes", b"max_message_bytes", "session_token", b"session_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "max_descriptors_per_message", b"max_descriptors_per_message", "max_descriptors_per_session", b"max_descriptors_per_session", "max_message_bytes", b"max_message_bytes", "session_token", b"session_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -343,3 +376,32 @@ class Refusal(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Refusal: _TypeAlias = Refusal  # noqa: Y015
+
+@_typing.final
+class Numbered(_message.Message):
+    """Numbered is what every call and every answer on a channel can be read as: BurstCall, LaunchCall and RunCall, BurstAnswer,
+    LaunchAnswer and RunAnswer have this field, with this number. If Welcome names LINK_CAPABILITY_NUMBERED_ANSWERS, a client
+    may number the calls on the session's channels, and the answer to a numbered call has its number. So a client notices an
+    answer that came late or twice, and ends the channel. With or without numbers it does so, too, if there is anything to be
+    read before it sends a call.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """Any number that the answers before did not have; clients count from 1. Written last, it is the last 9 bytes of the datagram."""
+    def __init__(
+        self,
+        *,
+        number: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "number", b"number"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_number", b"_number", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
+    _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
+
+Global___Numbered: _TypeAlias = Numbered  # noqa: Y015

@@ -10,7 +10,7 @@ Status Binding::run(RunReport* report, std::int64_t deadline_ns, const Patience&
   RunReport unwanted;
   if (!report) report = &unwanted;
   // The framework ends runs at their deadline, even if a device has stopped.
-  if (!run_channel_ || deadline_ns != kNoTime) return run_through_framework(report, deadline_ns, false, patience);
+  if (!run_channel_ || deadline_ns != kNoTime) return run_through_framework(report, deadline_ns, {}, patience);
   Status status = run_directly(report, patience);
   if (status.ok() || has_passed(patience.deadline_ns)) return status;
   if (patience.interrupt && patience.interrupt->is_triggered()) return status;
@@ -18,12 +18,12 @@ Status Binding::run(RunReport* report, std::int64_t deadline_ns, const Patience&
     const bool can_be_explained =
         status.code() == Code::kDeviceUnavailable || status.code() == Code::kOutputInsufficientSize;
     if (!may_fall_back_ && !can_be_explained) return status;
-    return run_through_framework(report, deadline_ns, false, patience);
+    return run_through_framework(report, deadline_ns, {}, patience);
   }
   // Whatever is wrong with the channel, it is not used again; the framework waits for devices that are still at work.
   run_channel_.reset();
   has_lost_run_channel_ = true;
-  return run_through_framework(report, deadline_ns, true, patience);
+  return run_through_framework(report, deadline_ns, status, patience);
 }
 
 Status Binding::run_directly(RunReport* report, const Patience& patience) {
@@ -45,11 +45,13 @@ Status Binding::run_directly(RunReport* report, const Patience& patience) {
   return {};
 }
 
-Status Binding::run_through_framework(RunReport* report, std::int64_t deadline_ns, bool lost_channel,
+Status Binding::run_through_framework(RunReport* report, std::int64_t deadline_ns, const Status& lost_because,
                                       const Patience& patience) {
   // The deadline is always set, since a datagram is never empty.
   Message call = Message().integer(1, deadline_ns);
-  if (lost_channel) call.number(2, true);
+  if (!lost_because.ok()) call.number(2, true);
+  // A channel that has closed needs no explanation. What else has happened on it the framework puts into its log.
+  if (!lost_because.ok() && lost_because.code() != Code::kDeviceUnavailable) call.bytes(3, lost_because.text());
   Result<Channel::Answer> answer = channel_->exchange(std::move(call), {}, patience);
   if (!answer.ok()) return answer.status();
   return decode_run_answer(answer->bytes, channel_->place(), report);

@@ -140,7 +140,7 @@ Result<std::unique_ptr<Burst>> Device::open_burst(std::int64_t prepared_model) {
   Result<std::int64_t> id =
       call_for("PreparedModelService/ConfigureExecutionBurst", Message().integer(1, prepared_model), 2);
   if (!id.ok()) return id.status();
-  Result<Fd> socket = link_->take(static_cast<std::uint64_t>(*id));
+  Result<Fd> socket = link_->take_channel(static_cast<std::uint64_t>(*id));
   if (!socket.ok()) return socket.status();
   return std::make_unique<Burst>(std::move(*socket), "the burst", link_->numbers_answers());
 }
@@ -148,7 +148,7 @@ Result<std::unique_ptr<Burst>> Device::open_burst(std::int64_t prepared_model) {
 Result<std::unique_ptr<Burst>> Device::open_run_channel(std::int64_t execution) {
   Result<std::int64_t> id = call_for("ExecutionService/OpenRunChannel", Message().integer(1, execution), 1);
   if (!id.ok()) return id.status();
-  Result<Fd> socket = link_->take(static_cast<std::uint64_t>(*id));
+  Result<Fd> socket = link_->take_channel(static_cast<std::uint64_t>(*id));
   if (!socket.ok()) return socket.status();
   return std::make_unique<Burst>(std::move(*socket), "the run channel", link_->numbers_answers());
 }
@@ -156,7 +156,7 @@ Result<std::unique_ptr<Burst>> Device::open_run_channel(std::int64_t execution) 
 Result<std::unique_ptr<Launcher>> Device::open_launcher() {
   Result<std::int64_t> id = call_for("ExecutionService/OpenLaunchChannel", Message(), 1);
   if (!id.ok()) return id.status();
-  Result<Fd> socket = link_->take(static_cast<std::uint64_t>(*id));
+  Result<Fd> socket = link_->take_channel(static_cast<std::uint64_t>(*id));
   if (!socket.ok()) return socket.status();
   return std::make_unique<Launcher>(std::move(*socket), "the launch channel", link_->numbers_answers());
 }

@@ -76,7 +76,7 @@ Result<std::unique_ptr<Binding>> Framework::bind(const std::string& model, const
   }
   if (!reader.well_formed() || !handle || !channel_id)
     return Status(Code::kGeneralFailure, std::string(kMethod) + " answered without a binding");
-  Result<Fd> socket = link_->take(channel_id);
+  Result<Fd> socket = link_->take_channel(channel_id);
   if (!socket.ok()) return socket.status();
   auto channel = std::make_unique<Channel>(std::move(*socket), "the binding's channel", link_->numbers_answers());
   std::unique_ptr<Binding> binding(new Binding(handle, std::move(channel)));
@@ -100,7 +100,7 @@ Status Framework::open_run_channel(std::string_view encoded, Binding& binding) {
   }
   if (!reader.well_formed()) return {Code::kGeneralFailure, "a malformed run channel"};
   if (!id) return {};
-  Result<Fd> socket = link_->take(id);
+  Result<Fd> socket = link_->take_channel(id);
   if (!socket.ok()) return socket.status();
   binding.run_channel_ = std::make_unique<Channel>(std::move(*socket), "the run channel", is_numbered);
   return {};

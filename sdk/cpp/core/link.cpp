@@ -86,6 +86,17 @@ Result<Fd> Link::take(std::uint64_t id) {
   return std::move(received.front());
 }
 
+Result<Fd> Link::take_channel(std::uint64_t id) {
+  Result<Fd> taken = take(id);
+  if (!taken.ok()) return taken;
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (::getsockopt(taken->get(), SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET)
+    return Status(Code::kGeneralFailure,
+                  path_ + ": descriptor " + std::to_string(id) + " is no channel: expected a SOCK_SEQPACKET socket");
+  return taken;
+}
+
 Status Link::drop(const std::vector<std::uint64_t>& ids) {
   if (ids.empty()) return {};
   return exchange(Message().message(kDrop, Message().numbers(1, ids)), kDrop).status();

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, general_failure
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
-from nnhal.link.channel import channel_from
+from nnhal.link.call_channel import call_channel_from
 from nnhal.remote import RemoteRunChannel
 from nnhal.types import NO_DEADLINE, ErrorStatus, Memory, Priority
 from nnhal.types.layout import Dimensions
+from nnhal_hosting.logs import get_logger
 from nnhal_service.front_workers.interfaces import BoundRunChannel, BoundVersion, FrameworkModels, OpenedVersion
 from nnhal_service.front_workers.peer import Peer
 from nnhal_service.runtime import OutputReport, PreparedPlan, RunReport, TensorBinding
@@ -20,6 +21,8 @@ from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS
 from nnhal_service.runtime.run.cancellation import Cancellation, require_wanted
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.unloaded import UnloadedError
+
+_log = get_logger(__name__)
 
 
 class RemoteModel:
@@ -132,7 +135,13 @@ class RemoteBoundModel:
             self._is_direct = True
             known = {output.name: output.dimensions for output in end.known}
             self.exchange = RunChannelExchange(
-                RemoteRunChannel(channel_from(end.channel), end.execution, end.may_fall_back, end.outputs, known)
+                RemoteRunChannel(
+                    call_channel_from(end.channel, end.numbers_answers),
+                    end.execution,
+                    end.may_fall_back,
+                    end.outputs,
+                    known,
+                )
             )
 
     def _enter(self) -> None:
@@ -168,11 +177,15 @@ class RunChannelExchange:
         return self._end.channel.fileno()
 
     def start(self, deadline_ns: int) -> int:
-        """Begin a run, and return how many bytes were sent: 0 if the device has closed the channel."""
+        """Begin a run, and return how many bytes were sent: 0 if the channel has ended, or ends since the device has
+        sent what no call has asked for."""
         call = self._end.call(deadline_ns)
         try:
             self._end.channel.send(call)
         except ChannelClosedError:
+            return 0
+        except ProtocolError as error:
+            _log.warning("a run channel has ended", reason=str(error))
             return 0
         return len(call)
 

@@ -70,7 +70,10 @@ class HeldBinding:
         if end is None:
             return None
         may_fall_back = self._model.loaded.prepared.parts.may_fall_back
-        return BoundRunChannel(end.channel, end.execution, may_fall_back, tuple(end.outputs), tuple(context.settled))
+        settled = tuple(context.settled)
+        return BoundRunChannel(
+            end.channel, end.execution, may_fall_back, tuple(end.outputs), settled, end.numbers_answers
+        )
 
 
 class ServedWorker:

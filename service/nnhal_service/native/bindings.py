@@ -169,7 +169,11 @@ def _open_run_channel(
         return None
     may_fall_back = binding.model.prepared.parts.may_fall_back
     return wire.RunChannel(
-        channel_descriptor_id=number, execution=end.execution, may_fall_back=may_fall_back, outputs=end.outputs
+        channel_descriptor_id=number,
+        execution=end.execution,
+        may_fall_back=may_fall_back,
+        outputs=end.outputs,
+        numbers_answers=end.numbers_answers,
     )
 
 
@@ -181,6 +185,9 @@ def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -
         raise ProtocolError(f"{len(message)} bytes that are no RunCall") from error
     try:
         session.admit_run()
+        if call.lost_because:
+            reason = call.lost_because[:_MAX_ERROR_CHARACTERS]
+            _log.warning("a run channel has ended: a client reports the device", client=session.client, reason=reason)
         if call.lost_run_channel:
             context.close_run_channel()
         report = run_by_deadline(context.run, nanoseconds(call, "deadline_ns"))

@@ -39,3 +39,10 @@ def test_what_a_silent_process_said_counts_and_what_a_dead_one_said_does_not() -
     assert silent.last_said is silent.process
     assert dead.last_said is None
     assert device_process(silence="it is gone").last_said is None
+
+
+def test_a_device_that_something_else_starts_is_down_while_it_is_away() -> None:
+    away = supervised("npu", state=_STATES.STATE_WAITING)
+    assert device_process(silence="no link", supervised=away).state == "restarting"
+    away.runs_already = True
+    assert device_process(silence="no link", supervised=away).state == "down"

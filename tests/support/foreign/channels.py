@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from threading import Event
+from weakref import WeakKeyDictionary
 
 from nnhal.v1 import burst_pb2, chain_pb2, execution_pb2, request_pb2, types_pb2
 from nnhal.v1.fenced_execution_callback_pb2 import GetExecutionInfoResponse
@@ -13,6 +15,7 @@ from tests.support.foreign.faults import Faults
 from tests.support.foreign.link import MAX_BYTES, Session, hang_up, in_thread
 
 _MAX_FENCES = 16
+_MOMENT_SECONDS = 0.02
 _UNKNOWN = request_pb2.Timing(time_on_device_ns=-1, time_in_driver_ns=-1)
 _GOOD = request_pb2.ExecutionResult(output_sufficient_size=True, timing=_UNKNOWN)
 
@@ -22,6 +25,12 @@ class Runs:
 
     def __init__(self, faults: Faults) -> None:
         self.faults = faults
+        self._before: WeakKeyDictionary[socket.socket, bytes] = WeakKeyDictionary()
+
+    def begin(self, channel: socket.socket) -> None:
+        """Begin with a call: a fault may strike before it is executed."""
+        if channel in self._before and self.faults.strikes("repeats the answer before"):
+            channel.send(self._before[channel])
 
     def result(self, execution: Execution) -> request_pb2.ExecutionResult | None:
         """Run an execution unless a fault strikes; return what the answer is to say of it, None for nothing."""
@@ -32,12 +41,15 @@ class Runs:
         if self.faults.strikes("does not fit"):
             shapes = [request_pb2.OutputShape(dimensions=each) for each in execution.dimensions]
             return request_pb2.ExecutionResult(output_shapes=shapes, timing=_UNKNOWN)
+        if self.faults.strikes("dawdles"):
+            Event().wait(_MOMENT_SECONDS)
         if not self.faults.strikes("writes nothing"):
             execution.run()
         return _GOOD
 
     def answer(self, channel: socket.socket, answer: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send an answer, unless a fault strikes."""
+        self._before[channel] = answer
         if self.faults.strikes("closes the channel"):
             hang_up(channel)
             return
@@ -52,6 +64,7 @@ def serve_runs(
 ) -> None:
     """Answer the calls of a burst of ``prepared``, or of a run channel, until the channel ends."""
     for message, _ in _received(channel):
+        runs.begin(channel)
         call, started = burst_pb2.BurstCall.FromString(message), time.monotonic_ns()
         kind = call.WhichOneof("call")
         execution = None
@@ -66,6 +79,7 @@ def serve_runs(
         else:
             answer = burst_pb2.BurstAnswer(status=types_pb2.ERROR_STATUS_INVALID_ARGUMENT, message=f"got {call}")
         counts.count(answer.status, time.monotonic_ns() - started)
+        _number(call, answer)
         runs.answer(channel, answer.SerializeToString())
 
 
@@ -85,6 +99,7 @@ def serve_launches(channel: socket.socket, session: Session, runs: Runs) -> None
                 answer = execution_pb2.LaunchAnswer(launch=execution_pb2.LaunchDone())
             case _:  # a sync: all results are visible
                 answer = execution_pb2.LaunchAnswer(launch=execution_pb2.LaunchDone())
+        _number(call, answer)
         runs.answer(channel, answer.SerializeToString(), [each.fileno() for each in owed])
         for each in owed:
             each.close()
@@ -167,6 +182,8 @@ class Stage:
         deadline_ns = call.run.deadline_ns if call.run.HasField("deadline_ns") else -1
         started_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         ring = chain_pb2.Ring(run=self._accepted, started_ns=started_ns, deadline_ns=deadline_ns)
+        if call.HasField("number"):
+            ring.call_number = call.number
         for bell in self._start:
             bell.send(ring.SerializeToString())
         return ring
@@ -174,6 +191,7 @@ class Stage:
     def _run(self) -> request_pb2.ExecutionResult | None:
         """Run the execution. Faults of results strike at the exit only."""
         if self._answers is not None:
+            self._runs.begin(self._answers)
             return self._runs.result(self._execution)
         self._execution.run()
         return _GOOD
@@ -189,6 +207,8 @@ class Stage:
         else:
             answer = burst_pb2.BurstAnswer(status=failed.status, message=failed.message, steps=ended.steps)
         self.counts.count(answer.status, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ended.started_ns)
+        if ended.HasField("call_number"):
+            answer.number = ended.call_number
         self._runs.answer(channel, answer.SerializeToString())
 
 
@@ -204,6 +224,14 @@ def _merged(bells: Sequence[socket.socket], own: chain_pb2.Ring | None = None) -
     del rings[0].steps[:]
     rings[0].steps.extend(steps[number] for number in sorted(steps))
     return rings[0]
+
+
+def _number(
+    call: burst_pb2.BurstCall | execution_pb2.LaunchCall, answer: burst_pb2.BurstAnswer | execution_pb2.LaunchAnswer
+) -> None:
+    """Give an answer the number of its call."""
+    if call.HasField("number"):
+        answer.number = call.number
 
 
 def _received(channel: socket.socket) -> Iterator[tuple[bytes, list[int]]]:

@@ -17,6 +17,8 @@ FaultName = Literal[
     "writes nothing",  # NONE with a good result
     "does not fit",  # NONE, an output whose size is known does not fit; writes nothing
     "closes the channel",  # of a burst, a run channel or launches, instead of an answer; lives on
+    "repeats the answer before",  # of the same channel, before it begins with a call
+    "dawdles",  # a moment before it executes
     "no socket",  # hands out a file for a channel
     "never answers",  # a call of a channel
     "rings twice",  # the bells after a stage
@@ -28,11 +30,10 @@ M = TypeVar("M", bound=Message)
 class Faults:
     """Faults, each with how many times it is still to happen, and answers that are not the device's usual ones."""
 
-    def __init__(self, given: str = "{}") -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._left: dict[str, int] = {}
         self._answers: dict[str, Mapping[str, Any]] = {}
-        self.obey(given)
 
     def obey(self, line: str) -> None:
         """Take a command: JSON with ``faults``, counts by FaultName, and ``answers``, changes by the name of a method.

@@ -71,7 +71,7 @@ class Session:
 class LinkServer:
     """Accepts links in a directory."""
 
-    def __init__(self, directory: Path, capabilities: Sequence[int] = ()) -> None:
+    def __init__(self, directory: Path, capabilities: Sequence[wire.LinkCapability.ValueType] = ()) -> None:
         """``capabilities`` are those that Welcome names if the client has them as well."""
         self._capabilities = capabilities
         self.sessions: dict[str, Session] = {}
@@ -114,6 +114,7 @@ class LinkServer:
                     max_message_bytes=MAX_BYTES,
                     max_descriptors_per_message=_MAX_DESCRIPTORS,
                     max_descriptors_per_session=1024,
+                    capabilities={*self._capabilities} & {*request.hello.capabilities},
                 )
                 return wire.LinkReply(welcome=welcome), []
             case "put":

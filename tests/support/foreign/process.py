@@ -19,7 +19,9 @@ _ROOT = Path(__file__).parents[3]
 class ForeignDevice:
     """The process of a foreign device. It does nothing wrong unless it is told to."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, numbers: bool = False) -> None:
+        """``numbers`` says whether its answers carry the numbers of their calls."""
+        self._options = ["--numbers"] if numbers else []
         self.endpoint = Endpoint(directory)
         self._asked: set[FaultName] = set()
         self._process: subprocess.Popen[str]
@@ -32,7 +34,7 @@ class ForeignDevice:
 
     def start(self) -> None:
         """Start the process, again if it was killed, and wait until it serves."""
-        command = [sys.executable, "-m", "tests.support.foreign", str(self.endpoint.directory)]
+        command = [sys.executable, "-m", "tests.support.foreign", str(self.endpoint.directory), *self._options]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT, bufsize=1
         )
@@ -79,9 +81,9 @@ class ForeignDevice:
 
 
 @contextmanager
-def foreign_device(directory: Path, name: str = "foreign") -> Iterator[ForeignDevice]:
-    """Run a foreign device under ``directory`` until the context ends."""
-    device = ForeignDevice(directory / name)
+def foreign_device(directory: Path, name: str = "foreign", numbers: bool = False) -> Iterator[ForeignDevice]:
+    """Run a foreign device under ``directory`` until the context ends; ``numbers`` as of ForeignDevice."""
+    device = ForeignDevice(directory / name, numbers)
     try:
         yield device
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,6 +22,7 @@ from nnhal.v1 import (
     device_pb2_grpc,
     execution_pb2,
     execution_pb2_grpc,
+    link_pb2,
     prepared_model_pb2,
     prepared_model_pb2_grpc,
     status_pb2,
@@ -252,9 +253,11 @@ def _refuse(context: grpc.ServicerContext, message: str) -> NoReturn:
     raise AssertionError
 
 
-def serve(directory: Path, faults: Faults) -> grpc.Server:
-    """Serve the device in a directory."""
-    links = LinkServer(directory)
+def serve(
+    directory: Path, faults: Faults, capabilities: Sequence[link_pb2.LinkCapability.ValueType] = ()
+) -> grpc.Server:
+    """Serve the device in a directory. ``capabilities`` are those that its link names."""
+    links = LinkServer(directory, capabilities)
     server = grpc.server(ThreadPoolExecutor(_THREADS), interceptors=[_Answers(faults)])
     services: tuple[tuple[type[_Servicer], Callable[[Any, grpc.Server], None]], ...] = (
         (_Device, device_pb2_grpc.add_DeviceServiceServicer_to_server),

@@ -30,6 +30,7 @@ def test_listed_drivers_become_devices_in_their_order_without_any_process(monkey
         ("cpu_ref,", "got 'cpu_ref,', expected drivers with single commas between"),
         (" ", "got ' ', expected drivers with single commas between"),
         ("cpu_ref,cpu_acc,cpu_ref", "got driver 'cpu_ref' more than once; a topology file has several devices of a"),
+        ("cpu_acc,npu=/nowhere/npu", "/nowhere/npu: no device serves there, since it has no link.sock"),
         ("cpu_acc,remote", "driver 'remote' needs an address, which only a topology file can give"),
     ],
 )

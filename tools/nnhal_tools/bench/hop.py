@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
-from nnhal.link.channel import channel_from
+from nnhal.link.call_channel import call_channel_from
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice
 from nnhal.remote.execution import burst_run
@@ -103,7 +103,8 @@ def _tiny(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> dic
     execution = prepared.create_reusable_execution(request)
     burst = prepared.configure_execution_burst()
     direct = prepared.create_reusable_execution(request_for(model))
-    run_channel, call = channel_from(direct.open_run_channel()), burst_run(direct.handle, NO_DEADLINE)
+    run_channel = call_channel_from(direct.open_run_channel(), prepared.calls.numbers_answers)
+    call = burst_run(direct.handle, NO_DEADLINE)
 
     def run_directly() -> bytes:
         run_channel.send(call)

@@ -69,6 +69,10 @@ COMMANDS = {
         "nnhal_tools.cli.conformance:conformance",
         "Run conformance vectors against a device process, over its socket and link.",
     ),
+    "check": LazyCommand(
+        "nnhal_tools.cli.check:check",
+        "Check that a device's process, in whatever language, serves as the documentation says.",
+    ),
     "stress": LazyCommand(
         "nnhal_tools.cli.stress:stress",
         "Call every method of the HAL at random, with valid and invalid arguments, from sessions that may be killed.",

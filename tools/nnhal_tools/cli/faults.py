@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from nnhal.errors import MissingMethodError
 from nnhal.remote.faults import FaultControl, FaultState
 from nnhal_hosting.faults import FaultDocument, read_faults_file
 from nnhal_tools.cli.operating import DirectoryOption, JsonOption, operator_at, print_json, print_rows, say
@@ -37,7 +40,8 @@ def set_faults(
     for process in _devices(directory, device):
         own = document.of(process.name)
         if own.fault:
-            with FaultControl(process.endpoint) as control:
+            is_meant = bool(device) or any(process.name in fault.device for fault in own.fault)
+            with _faults_of(process, is_meant) as control:
                 done[process.name] = control.set(*json.loads(own.as_json())["fault"])
     if not done:
         raise OperatorError(f"{file}: none of its {len(document.fault)} faults is about a device here")
@@ -50,7 +54,7 @@ def list_faults(device: DeviceOption = "", directory: DirectoryOption = None, as
     """List the faults of devices, and how often each has happened."""
     found: list[tuple[str, FaultState]] = []
     for process in _devices(directory, device):
-        with FaultControl(process.endpoint) as control:
+        with _faults_of(process, bool(device)) as control:
             found += [(process.name, state) for state in control.faults()]
     if as_json:
         states = [
@@ -73,7 +77,7 @@ def clear_faults(
     wanted, cleared = set(names or ()), 0
     unknown = set(wanted)
     for process in _devices(directory, device):
-        with FaultControl(process.endpoint) as control:
+        with _faults_of(process, bool(device)) as control:
             own = [state.name for state in control.faults()]
             chosen = sorted(wanted.intersection(own))
             unknown -= set(own)
@@ -105,6 +109,18 @@ def _devices(directory: Path | None, only: str) -> Iterator[Reachable]:
         else:
             found = [process for process in operator.processes() if process.kind == "device"]
     yield from found
+
+
+@contextmanager
+def _faults_of(process: Reachable, is_meant: bool) -> Iterator[FaultControl]:
+    """Ask a device. One without FaultService is left out, with a word, unless it is the one that is meant."""
+    try:
+        with FaultControl(process.endpoint) as control:
+            yield control
+    except MissingMethodError:
+        if is_meant:
+            raise
+        print(f"{process.name} is left out: it has no FaultService", file=sys.stderr)
 
 
 def _row(found: tuple[str, FaultState]) -> tuple[str, ...]:

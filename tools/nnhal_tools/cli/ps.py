@@ -151,6 +151,8 @@ def _remarks(entry: CensusEntry) -> str:
     remarks = []
     if supervised is not None:
         remarks += list(supervised.addresses)
+        if supervised.runs_already and supervised.pid:
+            remarks.append("something else starts it")
         if supervised.waits_for:
             remarks.append(f"waits for {supervised.waits_for}")
         if supervised.last_end and not (process is not None and not supervised.restarts):

@@ -34,6 +34,13 @@ class Unavailable(Exception):  # noqa: N818 - an allowed outcome
         self.status = status
 
 
+class NotOffered(Unavailable):
+    """The device does not offer what an action is about, and need not."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorStatus.NONE)
+
+
 class Actor:
     """What a thread holds. Actions are functions of it; they raise Violation if the device breaks the contract."""
 
@@ -44,13 +51,16 @@ class Actor:
         addition: Specimen,
         tell: Callable[[str], None],
         synchronous: bool = False,
+        allocates: bool = True,
     ) -> None:
         """``addition`` is one of the specimens that the device supports.
 
-        ``synchronous`` is for a device that returns no fences: a launch must not wait for a gate.
+        ``synchronous`` is for a device that returns no fences: a launch must not wait for a gate. One that does not
+        ``allocates`` has no device buffers.
         """
         self.device = device
         self.synchronous = synchronous
+        self.allocates = allocates
         self.random = Random(0)
         """Chooses objects and arguments; each action has its own."""
         self.specimens = specimens
@@ -195,7 +205,8 @@ class Actor:
             request = RequestPlan(thing, self.random).request
             self.bury(lambda: thing.remote.execute(request))
             self.bury(thing.remote.configure_execution_burst)
-            self.bury(lambda: self.device.allocate([thing.remote], [BufferRole(0, 0)]))
+            if self.allocates:
+                self.bury(lambda: self.device.allocate([thing.remote], [BufferRole(0, 0)]))
         elif isinstance(thing, HeldExecution):
             if thing.launch is not None and not thing.launch.settled:
                 self.settle(thing.launch)
@@ -232,6 +243,11 @@ class Actor:
         """Remember a call on a released object."""
         self.released.append(call)
         del self.released[:-12]
+
+    def require_buffers(self) -> None:
+        """Raise NotOffered if the device has no buffers."""
+        if not self.allocates:
+            raise NotOffered
 
     def get(self, answer: Answer[T]) -> T:
         """The value of an answer. Raises Unavailable if it has none."""

@@ -15,7 +15,11 @@ _ROLE = 0.7
 
 
 def new_buffer(actor: Actor, needed: PreparedSpecimen | None = None, positions: Sequence[int] = ()) -> HeldBuffer:
-    """Allocate a device buffer with the given roles, or a random one, and others. Raises Unavailable."""
+    """Allocate a device buffer with the given roles, or a random one, and others.
+
+    Raises Unavailable, and NotOffered if the device has no buffers.
+    """
+    actor.require_buffers()
     prepared = needed or actor.some_prepared()
     wanted = positions or [actor.random.randrange(len(prepared.specimen.inputs) + 1)]
     operand = prepared.specimen.operand(wanted[0])

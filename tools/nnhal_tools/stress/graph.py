@@ -50,7 +50,11 @@ class SubgraphBuilder:
 
     def input(self, code: OperandType, dimensions: Dimensions) -> int:
         """Add an input of the subgraph."""
-        return self._add(replace(operand_of(code, dimensions), lifetime=OperandLifeTime.SUBGRAPH_INPUT))
+        return self.add_input(operand_of(code, dimensions))
+
+    def add_input(self, operand: Operand) -> int:
+        """Add an input of the subgraph, of a given operand."""
+        return self._add(replace(operand, lifetime=OperandLifeTime.SUBGRAPH_INPUT))
 
     def constant(self, code: OperandType, values: Any) -> int:
         """Add a constant; 0-d values make a scalar."""

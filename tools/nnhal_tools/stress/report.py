@@ -13,6 +13,8 @@ CUT_OFF = "CUT OFF"
 """The outcome of an action during which its session's process ended."""
 CLOSED = "CLOSED"
 """The outcome of an action during which its session was closed."""
+NOT_OFFERED = "NOT OFFERED"
+"""The outcome of an action about something that the device has not, and need not have."""
 NO_CLIENT = -1
 """In place of the number of a client: the violation is the supervisor's own finding."""
 _VALUES = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|'[^']*'|[-+]?[0-9]+(?:\.[0-9]+)?")
@@ -76,6 +78,8 @@ class StressReport:
     """What the device still held afterwards."""
     resident_growth_bytes: int = 0
     """Growth of its memory in RAM after the warm-up."""
+    allocates: bool = True
+    """Whether the device has buffers of its own: it need not offer Allocate."""
     begun: list[Sequence[int]] = field(default_factory=list)
     """How many actions of each thread each client has begun; clients are in the order in which they were started."""
 
@@ -92,7 +96,7 @@ class StressReport:
     @property
     def did_nothing(self) -> bool:
         """Whether no action went through to its end, so that nothing is known of the device."""
-        return all(counter.keys() <= {CUT_OFF, CLOSED} for counter in self.outcomes.values())
+        return all(counter.keys() <= {CUT_OFF, CLOSED, NOT_OFFERED} for counter in self.outcomes.values())
 
     @property
     def passed(self) -> bool:
@@ -126,5 +130,6 @@ class StressReport:
             "sessions": dict(self.endings),
             "violations": [asdict(finding) for finding in self.findings],
             "leftovers": self.leftovers,
+            "allocates": self.allocates,
             "resident_growth_bytes": self.resident_growth_bytes,
         }

@@ -20,10 +20,10 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.remote import RemoteDevice
 from nnhal_tools.stress.actions import ACTIONS, SHARED_ACTIONS
-from nnhal_tools.stress.actor import Actor, Unavailable
+from nnhal_tools.stress.actor import Actor, NotOffered, Unavailable
 from nnhal_tools.stress.messages import MAX_CHARACTERS, Message, ProgressEvent, Writer
 from nnhal_tools.stress.outcomes import Violation
-from nnhal_tools.stress.report import CLOSED
+from nnhal_tools.stress.report import CLOSED, NOT_OFFERED
 from nnhal_tools.stress.script import ENDINGS, Act, ClientScript, SessionEnding, decode_client
 from nnhal_tools.stress.shared import SharedObjects, share
 from nnhal_tools.stress.specimens import Specimen, addition_for, create_specimens
@@ -50,7 +50,14 @@ class StressSession:
         ]
 
     def _work(self, number: int, specimens: Sequence[Specimen], shared: SharedObjects) -> None:
-        actor = Actor(self.device, specimens, shared.plan.specimen, lambda text: worker.note(text), shared.synchronous)
+        actor = Actor(
+            self.device,
+            specimens,
+            shared.plan.specimen,
+            lambda text: worker.note(text),
+            shared.synchronous,
+            shared.buffer is not None,
+        )
         worker = _Worker(self, number, actor, shared)
         step = 0
         for act in self.script.threads[number]:
@@ -117,6 +124,8 @@ class _Worker:
         self._send(ProgressEvent.BEGIN, name)
         try:
             outcome = act()
+        except NotOffered:
+            outcome = NOT_OFFERED
         except Unavailable as unavailable:
             outcome = unavailable.status.name
         except Exception as error:

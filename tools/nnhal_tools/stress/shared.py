@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from nnhal.errors import HalError, MissingMethodError
 from nnhal.remote import CompilationCache, RemoteBuffer, RemoteBurst, RemoteDevice, RemoteExecution, RemoteLauncher
-from nnhal.types import BufferRole
+from nnhal.types import BufferRole, ErrorStatus
 from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.memory import new_file
 from nnhal_tools.stress.plan import RequestPlan
@@ -25,8 +26,8 @@ class SharedObjects:
     """A burst of the prepared model."""
     launcher: RemoteLauncher
     """A launch channel."""
-    buffer: RemoteBuffer
-    """A device buffer with roles of the prepared model."""
+    buffer: RemoteBuffer | None
+    """A device buffer with roles of the prepared model; None if the device has no buffers."""
     cache: CompilationCache
     """Files of a compilation cache."""
     synchronous: bool
@@ -57,7 +58,24 @@ def share(device: RemoteDevice, specimen: Specimen, random: Random) -> SharedObj
         execution,
         prepared.remote.configure_execution_burst(),
         device.open_launcher(),
-        device.allocate([prepared.remote], [BufferRole(0, 0)], [BufferRole(0, 0)]),
+        allocated(device, prepared),
         cache,
         started.fence is None,
     )
+
+
+def allocated(device: RemoteDevice, prepared: PreparedSpecimen) -> RemoteBuffer | None:
+    """Allocate a device buffer for the first input and the output; None if the device does not offer that.
+
+    A device without Allocate does not serve the method, or always answers GENERAL_FAILURE. Raises HalError otherwise,
+    TransportError if it cannot be reached.
+    """
+    role = [BufferRole(0, 0)]
+    try:
+        return device.allocate([prepared.remote], role, role)
+    except MissingMethodError:
+        return None
+    except HalError as error:
+        if error.status == ErrorStatus.GENERAL_FAILURE:
+            return None
+        raise

@@ -19,6 +19,7 @@ from nnhal_tools.stress.outcomes import Violation
 from nnhal_tools.stress.plan import RequestPlan
 from nnhal_tools.stress.report import NO_CLIENT, StressFinding, StressReport
 from nnhal_tools.stress.script import ClientScript, StressScript
+from nnhal_tools.stress.shared import allocated
 from nnhal_tools.stress.specimens import addition_for, create_specimens
 
 HANG_SECONDS = 60.0
@@ -195,6 +196,10 @@ def _execute_once(device: RemoteDevice, report: StressReport, what: str) -> None
         prepared = PreparedSpecimen(specimen, device.prepare_model(specimen.model))
         plan = RequestPlan(prepared, random)
         plan.verify(prepared.remote.execute(plan.request, plan.config))
+        buffer = allocated(device, prepared)
+        report.allocates = buffer is not None
+        if buffer is not None:
+            buffer.release()
         prepared.remote.release()
     except (NnhalError, Violation) as error:
         report.findings.append(StressFinding(NO_CLIENT, report.seed, 0, 0, what, "an addition", str(error)))

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from nnhal_pages.explanation.marks import counted
 from nnhal_pages.terminal import show_table
 from nnhal_tools.stress.reduction import ReducedScript
-from nnhal_tools.stress.report import CLOSED, CUT_OFF, StressReport
+from nnhal_tools.stress.report import CLOSED, CUT_OFF, NOT_OFFERED, StressReport
 
 _COLUMNS = {
     "ok": ("NONE",),
@@ -20,11 +20,12 @@ _COLUMNS = {
     "MD": ("MISSED_DEADLINE_TRANSIENT", "MISSED_DEADLINE_PERSISTENT"),
     "RE": ("RESOURCE_EXHAUSTED_TRANSIENT", "RESOURCE_EXHAUSTED_PERSISTENT"),
     "cut": (CUT_OFF, CLOSED),
+    "n/o": (NOT_OFFERED,),
     "bad": ("VIOLATION",),
 }
 _CAPTION = (
     "IA INVALID_ARGUMENT, GF GENERAL_FAILURE, MD MISSED_DEADLINE, RE RESOURCE_EXHAUSTED, "
-    "cut: the session ended meanwhile, bad: violations"
+    "cut: the session ended meanwhile, n/o: not offered, bad: violations"
 )
 _SHOWN = 20
 """Violations, or actions of a script, that are printed; --json has them all."""
@@ -48,6 +49,8 @@ def show_report(console: Console, report: StressReport) -> None:
         f"{report.endings.total()} sessions: {endings}; {report.resident_growth_bytes >> 20} MiB growth in RAM",
         soft_wrap=True,
     )
+    if not report.allocates:
+        console.print("no Allocate: nothing was done with device buffers")
     for finding in report.findings[:_SHOWN]:
         console.print(f"violation: {finding}", markup=False, soft_wrap=True)
     if len(report.findings) > _SHOWN:

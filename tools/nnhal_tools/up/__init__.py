@@ -1,6 +1,6 @@
 """A testbed on one host: device processes and a framework, from one topology file."""
 
-from nnhal_tools.up.single import RenewableDevice, opened_device, single_device
+from nnhal_tools.up.single import RenewableDevice, opened_device, served_endpoint, single_device
 from nnhal_tools.up.testbed import Testbed
 from nnhal_tools.up.topology import DEFAULT_TOPOLOGY, DeviceEntry, Topology, TopologyError, read_topology
 
@@ -13,5 +13,6 @@ __all__ = [
     "TopologyError",
     "opened_device",
     "read_topology",
+    "served_endpoint",
     "single_device",
 ]

@@ -68,6 +68,9 @@ def listed_topology(text: str) -> Topology:
         raise TopologyError(f"got driver {twice[0]!r} more than once; a topology file has several devices of a driver")
     named = [word.rpartition("=")[::2] for word in words]
     found = [_found(device) for _, device in named]
+    for (_, device), entry in zip(named, found, strict=True):
+        if entry is None and device.startswith(("/", "./")):
+            raise _no_device(device)
     _require_drivers([device for (_, device), entry in zip(named, found, strict=True) if entry is None])
     try:
         entries = [
@@ -86,7 +89,7 @@ def given_device(text: str) -> DeviceEntry:
     """
     entry = _found(text)
     if entry is None and "/" in text:
-        raise TopologyError(f"{text}: no device serves there, since it has no {Endpoint(Path(text)).link.name}")
+        raise _no_device(text)
     try:
         return entry or DeviceEntry(driver=text)
     except ValidationError as error:
@@ -106,6 +109,10 @@ def _found(text: str) -> DeviceEntry | None:
         return None
     name = endpoint.directory.name
     return DeviceEntry(driver=FOREIGN, endpoint=str(endpoint.directory), name=name if is_name(name) else "device")
+
+
+def _no_device(text: str) -> TopologyError:
+    return TopologyError(f"{text}: no device serves there, since it has no {Endpoint(Path(text)).link.name}")
 
 
 def _called(name: str, entry: DeviceEntry) -> DeviceEntry:

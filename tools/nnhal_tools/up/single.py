@@ -36,6 +36,20 @@ def opened_device(device: str, client_name: str) -> Iterator[RemoteDevice]:
 
 
 @contextmanager
+def served_endpoint(device: str) -> Iterator[Endpoint]:
+    """The endpoint of a device that a user means (see ``given_device``), whether or not a running one answers.
+
+    A process that is started logs errors only. Raises StartError and TopologyError.
+    """
+    entry = given_device(device)
+    if entry.directory is not None:
+        yield Endpoint(entry.directory)
+        return
+    with _process_of(entry, "--log-level", "error") as (_, endpoint):
+        yield endpoint
+
+
+@contextmanager
 def single_device(driver: str, client_name: str) -> Iterator[RemoteDevice]:
     """Start a device process and open a session with it; both end with the context. Raises StartError."""
     with _process_of(DeviceEntry(driver=driver)) as (_, endpoint), RemoteDevice(endpoint, client_name) as remote:
@@ -103,10 +117,10 @@ class RenewableDevice(Closing):
 
 
 @contextmanager
-def _process_of(entry: DeviceEntry) -> Iterator[tuple[Child, Endpoint]]:
+def _process_of(entry: DeviceEntry, *options: str) -> Iterator[tuple[Child, Endpoint]]:
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         endpoint = Endpoint(Path(directory) / "device")
-        child = device_child(entry, endpoint)
+        child = device_child(entry, endpoint, options)
         try:
             child.wait_until_ready()
             yield child, endpoint

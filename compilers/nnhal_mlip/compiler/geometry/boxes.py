@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from operator import ge
 from typing import NamedTuple, TypeAlias
 
 Extents: TypeAlias = tuple[int, int, int, int]
@@ -63,17 +64,23 @@ def whole(extents: Extents) -> TensorBox:
 
 def hull(one: TensorBox, other: TensorBox) -> TensorBox:
     """Return the smallest box that holds both."""
-    return TensorBox(
-        four([min(pair) for pair in zip(one.starts, other.starts, strict=True)]),
-        four([max(pair) for pair in zip(one.stops, other.stops, strict=True)]),
-    )
+    return TensorBox(_lowest(one.starts, other.starts), _highest(one.stops, other.stops))
 
 
 def common(one: TensorBox, other: TensorBox) -> TensorBox | None:
     """Return what two boxes share, or None if that is nothing."""
-    starts = four([max(pair) for pair in zip(one.starts, other.starts, strict=True)])
-    stops = four([min(pair) for pair in zip(one.stops, other.stops, strict=True)])
-    return None if any(a >= b for a, b in zip(starts, stops, strict=True)) else TensorBox(starts, stops)
+    starts, stops = _highest(one.starts, other.starts), _lowest(one.stops, other.stops)
+    return None if any(map(ge, starts, stops)) else TensorBox(starts, stops)
+
+
+def _lowest(one: Extents, other: Extents) -> Extents:
+    (a, b, c, d), (e, f, g, h) = one, other
+    return a if a < e else e, b if b < f else f, c if c < g else g, d if d < h else h
+
+
+def _highest(one: Extents, other: Extents) -> Extents:
+    (a, b, c, d), (e, f, g, h) = one, other
+    return a if a > e else e, b if b > f else f, c if c > g else g, d if d > h else h
 
 
 def dense_strides(extents: Extents, item: int) -> Extents:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import MappingProxyType
 
-from nnhal_mlip.compiler.geometry.boxes import TensorBox, whole
+from nnhal_mlip.compiler.geometry.boxes import Extents, TensorBox, whole
 from nnhal_mlip.compiler.layers.tile_layers import TileLayer
 from nnhal_mlip.program.program import LayerSplit, TaskKind
 from nnhal_mlip.program.sizes import ceil_divide
@@ -52,10 +54,15 @@ def _blind(layer: TileLayer, axis: int) -> bool:
     return max(window.padding[axis - 1], window.padding[axis + 1]) >= reach
 
 
-def shares(layer: TileLayer, split: LayerSplit, tiles: int) -> dict[int, TensorBox]:
+def shares(layer: TileLayer, split: LayerSplit, tiles: int) -> Mapping[int, TensorBox]:
     """Return what each tile computes, in the layer's order of axes; tiles without work are left out."""
     axis = rows_axis(layer) if split is LayerSplit.ROWS else CHANNELS_AXIS
-    return dict(enumerate(_cut(whole(layer.extents), axis, tiles, _unit(layer, axis))))
+    return _shares(layer.extents, axis, tiles, _unit(layer, axis))
+
+
+@lru_cache(maxsize=4096)
+def _shares(extents: Extents, axis: int, tiles: int, unit: int) -> Mapping[int, TensorBox]:
+    return MappingProxyType(dict(enumerate(_cut(whole(extents), axis, tiles, unit))))
 
 
 def stripes(layer: TileLayer, choice: LayerChoice, array_channels: int) -> list[LayerStripe]:

@@ -54,7 +54,7 @@ def _options(setting: PlanSetting, number: int, weights_share: int) -> list[Laye
             choice = LayerChoice(split, tiles)
             if len(shares(layer, split, tiles)) < tiles:
                 continue
-            cycles = compute_cycles(setting, layer, choice)
+            cycles = _own_cycles(setting, number, choice)
             if best is None or cycles < best:
                 best = cycles
                 found.append(_with_weights(setting, number, choice, weights_share))
@@ -74,6 +74,13 @@ def _with_weights(setting: PlanSetting, number: int, choice: LayerChoice, weight
     return replace(choice, channel_stripes=min(stripes, most_stripes(layer, choice)[1]))
 
 
+def _own_cycles(setting: PlanSetting, number: int, choice: LayerChoice) -> int:
+    key = (number, choice.split, choice.tiles)
+    if key not in setting.costs:
+        setting.costs[key] = compute_cycles(setting, setting.layers[number], choice)
+    return setting.costs[key]
+
+
 class _Sweep:
     """The choices so far, and what another one would cost."""
 
@@ -81,13 +88,12 @@ class _Sweep:
         self.chosen = chosen
         self._setting = setting
         self._thrift = thrift
-        self._known: dict[tuple[object, ...], int] = {}
 
     def cost(self, number: int, choice: LayerChoice, onward: bool) -> int:
         """Return about how many cycles a choice costs; with what its readers then receive if ``onward``."""
         setting, profile = self._setting, self._setting.profile
         layer = setting.layers[number]
-        cycles = compute_cycles(setting, layer, choice)
+        cycles = _own_cycles(setting, number, choice)
         cycles += (choice.channel_stripes - 1) * (profile.issue_cycles + profile.barrier_cycles)
         access = setting.access(number, choice)
         held: list[TileBoxes] = [access.written]
@@ -107,15 +113,15 @@ class _Sweep:
 
     def _copies(self, writer: int, written: LayerChoice, reader: int, read: LayerChoice) -> int:
         """Return the cycles in which the tiles of a layer receive what another has written."""
+        setting = self._setting
         key = (writer, written.split, written.tiles, reader, read.split, read.tiles)
-        if key not in self._known:
-            setting = self._setting
+        if key not in setting.costs:
             root = setting.root(setting.layers[writer].output.value)
             given = setting.access(writer, written).written
             operands = setting.layers[reader].inputs
-            self._known[key] = sum(
+            setting.costs[key] = sum(
                 copies_cycles(setting, given, taken)
                 for operand, taken in zip(operands, setting.access(reader, read).read, strict=True)
                 if setting.root(operand.value) == root
             )
-        return self._known[key]
+        return setting.costs[key]

@@ -59,6 +59,8 @@ class PlanSetting:
     """Whether weights stay in the tiles' memory from run to run."""
     profile: TimingProfile
     uses: Mapping[str, RootUse] = field(init=False)
+    costs: dict[tuple[object, ...], int] = field(init=False, default_factory=dict, compare=False)
+    """What choosing has computed already, for all plans that are tried."""
     _accesses: dict[tuple[int, LayerSplit, int], LayerAccess] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:

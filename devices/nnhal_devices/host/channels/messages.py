@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from nnhal.codec import nanoseconds, result_to_wire, span_to_wire, staging_to_wire
 from nnhal.errors import HalError, invalid_argument
 from nnhal.link import ProtocolError
+from nnhal.link.numbers import number_field
 from nnhal.types import ErrorStatus, ExecutionResult
 from nnhal.v1 import burst_pb2, chain_pb2, types_pb2
 from nnhal_devices.host.memory.staging import NO_STAGING, Staging
@@ -148,15 +149,16 @@ def failed_step(ring: chain_pb2.Ring) -> burst_pb2.BurstAnswer | None:
 
 
 def encode_chain_answer(ring: chain_pb2.Ring) -> bytes:
-    """Encode the answer to the call of a run that has ended."""
+    """Encode the answer to the call of a run that has ended, with the number of the call if that has one."""
+    number = number_field(ring.call_number) if ring.HasField("call_number") else b""
     if not ring.steps:
-        return _SUCCESS_ANSWER
+        return _SUCCESS_ANSWER + number
     failed = failed_step(ring)
     if failed is None:
         answer = burst_pb2.BurstAnswer(result=result_to_wire(SUCCESS), steps=ring.steps)
     else:
         answer = burst_pb2.BurstAnswer(status=failed.status, message=failed.message, steps=ring.steps)
-    return answer.SerializeToString()
+    return answer.SerializeToString() + number
 
 
 def _parse(message: bytes) -> chain_pb2.Ring:

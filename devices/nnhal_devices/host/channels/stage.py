@@ -15,6 +15,7 @@ from nnhal.arrays import Array
 from nnhal.clock import now_ns
 from nnhal.errors import HalError, general_failure
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
+from nnhal.link.numbers import CallNumbers, number_in
 from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal.v1 import burst_pb2
 from nnhal.v1 import chain_pb2 as wire
@@ -90,6 +91,7 @@ class Stage(Runner):
         self._sockets = sockets
         self._cancelled = cancelled
         self._calls = RunCalls(handle)
+        self._numbers = CallNumbers()
         self._calls_accepted = 0
         self._begin = Gathering(len(sockets.in_bells))
         self._end = Gathering(1 + len(sockets.end_bells))
@@ -157,16 +159,21 @@ class Stage(Runner):
             self.end()
 
     def _take_call(self, calls: Channel) -> Work | None:
+        number = b""
         try:
-            deadline_ns = self._calls.deadline_of(calls.receive())
+            call, number = self._numbers.split(calls.receive())
+            deadline_ns = self._calls.deadline_of(call)
         except ProtocolError as error:
-            say_last_words(calls, error, encode_refusal)
+            say_last_words(calls, error, encode_refusal, number)
             raise
         except HalError as error:
-            calls.send_at_once(encode_error(error))
+            calls.send_at_once(encode_error(error) + number)
             return None
         self._calls_accepted += 1
-        ring = wire.Ring(run=self._calls_accepted, started_ns=now_ns(), deadline_ns=deadline_ns).SerializeToString()
+        begun = wire.Ring(run=self._calls_accepted, started_ns=now_ns(), deadline_ns=deadline_ns)
+        if number:
+            begun.call_number = number_in(number)
+        ring = begun.SerializeToString()
         for bell in self._sockets.start_bells:
             bell.send_at_once(ring)
         return _StageRun(self, (ring,))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import stat
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +11,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.exhaustion import host_failure
 from nnhal.link import Channel
-from nnhal.link.channel import channel_from
+from nnhal.link.channel import channel_from, is_channel
 from nnhal.memory import validate_pool
 from nnhal.memory.mapping import Region
 from nnhal.types import Ashmem, ErrorStatus
@@ -136,10 +133,8 @@ def _channels(descriptors: Sequence[Descriptor], what: str) -> tuple[Channel, ..
 
 def _channel(descriptor: Descriptor, what: str) -> Channel:
     """Make a channel of a socket. Raises INVALID_ARGUMENT if it is none that keeps messages apart."""
-    if stat.S_ISSOCK(os.fstat(descriptor.fileno()).st_mode):
-        with socket.socket(fileno=os.dup(descriptor.fileno())) as opened:
-            if (opened.family, opened.type) == (socket.AF_UNIX, socket.SOCK_SEQPACKET):
-                return channel_from(descriptor)
+    if is_channel(descriptor):
+        return channel_from(descriptor)
     invalid_argument(f"{what} is no unix socket of type SOCK_SEQPACKET")
 
 

@@ -72,6 +72,11 @@ class Slot(ABC):
         """Whether the value may fit, by what is known before it is written."""
         return True
 
+    @property
+    def surely_fits(self) -> bool:
+        """Whether its size is known, and its memory has room for it. A device that says otherwise is wrong."""
+        return False
+
     @abstractmethod
     def to_read(self, own: bool) -> MemoryRange:
         """Where the value is. ``own``: the step runs on its own device. Raises HalError or TransportError."""
@@ -137,6 +142,10 @@ class HostSlot(Slot):
     def has_room(self) -> bool:
         return self.element.size(self.expected) <= self._place.length
 
+    @property
+    def surely_fits(self) -> bool:
+        return 0 < (self.element.size(self.stated) or self.element.size(self.expected)) <= self._place.length
+
     def to_read(self, own: bool) -> MemoryRange:
         size = self.element.size(self.dimensions) if self.dimensions != self.stated else 0
         if size > self._place.length:
@@ -169,6 +178,10 @@ class GrowingSlot(Slot):
         super().__init__(element, stated)
         self._memory: Memory | None = None
         self._capacity = 0
+
+    @property
+    def surely_fits(self) -> bool:
+        return self.element.size(self.stated) > 0
 
     def to_read(self, own: bool) -> MemoryRange:
         size = self.element.size(self.dimensions)

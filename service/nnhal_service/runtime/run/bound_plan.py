@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.link import ProtocolError
 from nnhal.types import Memory, Request
 from nnhal.types.layout import combine
 from nnhal_hosting.logs import get_logger
@@ -32,6 +33,7 @@ from nnhal_service.runtime.run.steps import (
     Steps,
     bind_step,
     executions_of,
+    numbers_answers,
 )
 from nnhal_service.runtime.run.wired import Wired
 from nnhal_service.runtime.run.wiring import Bells, Stragglers, Wiring
@@ -156,10 +158,9 @@ class BoundPlan:
                 for number, step in enumerate(self.prepared.plan.steps):
                     part = self.prepared.parts.living(number)  # before the request: its tokens must not be older
                     inputs, outputs = self._slots_of(step)
-                    names = [slot.name for slot in outputs]
                     side = self.prepared.sides[step.device]
                     request = self._request(inputs, outputs)
-                    self._bound.append(bind_step(side, names, part, request, self._bindings.config))
+                    self._bound.append(bind_step(side, outputs, part, request, self._bindings.config))
                 self._needs = self._dependencies()
                 return self._use(self._runner())
             except BaseException:
@@ -171,6 +172,7 @@ class BoundPlan:
         """The steps as they can be launched; None if they cannot be fenced. Raises as ``bind`` does."""
         steps: Steps | None = None
         self._note_gone()
+        self._unbind_lost()
         try:
             steps = self.bind()
         except NnhalError as error:
@@ -194,11 +196,11 @@ class BoundPlan:
                 self._direct.unwire()
             self._direct = Wiring(executions_of(self._bound), steps.bells, self._stragglers)
             self._is_lent = True
-            return DirectChain(self._direct, lent)
+            return DirectChain(self._direct, lent, numbers_answers(self._bound))
         if not isinstance(steps, SingleStep):
             return None
         self._is_lent = True
-        return DirectStep(self._bound[0].execution, self._bound[0].outputs, lent)
+        return DirectStep(self._bound[0].execution, self._bound[0].outputs, lent, numbers_answers(self._bound))
 
     def lengths(self) -> dict[int, int]:
         """Bytes of the values of main that have memory of their own; of that memory if a size is not known."""
@@ -216,6 +218,8 @@ class BoundPlan:
         self, deadline_ns: int, error: NnhalError, steps: Steps | None, cancellation: Cancellation | None
     ) -> Outcome:
         """Resume a failed run in the engine, if that is allowed and no other plan is in force."""
+        if isinstance(error.__cause__, ProtocolError):
+            _log.warning("a channel ends: a device has not kept to the protocol", reason=str(error))
         done = steps.done if steps is not None else None
         self._note_sleepers()
         self._unbind_lost()
@@ -270,8 +274,8 @@ class BoundPlan:
             self._unbind()
 
     def _unbind_lost(self) -> None:
-        """Unbind wired steps if their last run was lost; then no device that answers is at work on it."""
-        if isinstance(self._steps, Wired) and self._steps.is_lost:
+        """Unbind steps if a run has lost a channel of theirs. Then no device that answers is at work on wired ones."""
+        if any(isinstance(steps, Wired | Chained) and steps.is_lost for steps in (self._steps, self._fenced)):
             self._unbind()
 
     def _naming(self, error: NnhalError, gone: frozenset[str]) -> NnhalError:
@@ -388,7 +392,12 @@ class BoundPlan:
     def _unwired(self) -> Steps:
         if len(self._bound) == 1:
             return SingleStep(self._bound[0], self._measure)
-        return self._chained() if max(map(len, self._needs)) <= MAX_FENCES else InTurn(self._bound)
+        if max(map(len, self._needs)) <= MAX_FENCES:
+            try:
+                return self._chained()
+            except HalError as refusal:
+                _log.warning("a device cannot launch its step: the steps run in turn", reason=str(refusal))
+        return InTurn(self._bound)
 
     def _use(self, steps: Steps) -> Steps:
         self._steps = steps

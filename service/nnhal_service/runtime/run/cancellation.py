@@ -7,13 +7,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from nnhal.errors import NnhalError
+from nnhal.errors import HalError, NnhalError
 from nnhal.remote import RemoteBurst, RemoteExecution
 from nnhal.remote.burst import BurstOutcome
 from nnhal.remote.prepared_model import RemotePreparedModel
-from nnhal.types import ExecutionConfig, Request
+from nnhal.types import NO_DEADLINE, ExecutionConfig, Request
+from nnhal_hosting.logs import get_logger
 
 T = TypeVar("T")
+_log = get_logger(__name__)
 
 
 class Cancellation:
@@ -93,13 +95,15 @@ def require_wanted(cancellation: Cancellation | None) -> None:
 class StoppableBurst:
     """A burst of a prepared model. A run that is cancelled ends as soon as its device can end it.
 
-    To end a run is to end the channel of its burst, so that the next run needs another burst.
+    To end a run is to end the channel of its burst, so that the next run needs another burst. So it does after a device
+    has ended the channel. If the device has no bursts, runs are calls over gRPC, which are not ended early.
     """
 
     def __init__(self, prepared: RemotePreparedModel) -> None:
-        """Raises HalError if the device refuses, TransportError if it is gone."""
+        """Raises TransportError if the device is gone."""
         self._prepared = prepared
-        self._burst = prepared.configure_execution_burst()
+        self._burst = self._configured()
+        self._deadline_ns = NO_DEADLINE
         self._closed_bytes = 0
         self._runs = 0
         self._watched: tuple[Cancellation, Callable[[], None]] | None = None
@@ -107,29 +111,35 @@ class StoppableBurst:
     @property
     def socket_bytes(self) -> int:
         """Bytes that went to the device and back so far."""
-        return self._closed_bytes + self._burst.socket_bytes
+        return self._closed_bytes + (self._burst.socket_bytes if self._burst is not None else 0)
 
     @property
     def is_ready(self) -> bool:
         """Whether ``start`` does no more than send a message."""
-        return not self._burst.is_stopped
+        return self._burst is not None and not self._burst.is_over
 
     def start(self, execution: RemoteExecution, deadline_ns: int, cancellation: Cancellation | None) -> None:
         """Begin a run. Raises as RemoteBurst does, and then there is nothing to finish."""
         self._watch(cancellation)
         try:
-            self._burst.start(execution, deadline_ns)
+            if self._burst is not None:
+                self._burst.start(execution, deadline_ns)
+            self._deadline_ns = deadline_ns
         except BaseException:
             self._watch_no_more()
             raise
 
     def fileno(self) -> int:
         """The descriptor that can be read when the run that was started has ended."""
+        if self._burst is None:
+            raise TypeError("there is no burst, so that nothing can be waited for")
         return self._burst.fileno()
 
     def finish(self, execution: RemoteExecution) -> BurstOutcome:
         """Wait for the end of a run that was started. Raises as RemoteBurst does, and CancelledRunError."""
-        return self._ended(partial(self._burst.finish, execution))
+        if self._burst is not None:
+            return self._ended(partial(self._burst.finish, execution))
+        return self._ended(lambda: BurstOutcome(execution.execute(self._deadline_ns)))
 
     def run(self, execution: RemoteExecution, deadline_ns: int, cancellation: Cancellation | None) -> BurstOutcome:
         """Run a reusable execution. Raises as ``finish`` does."""
@@ -141,23 +151,28 @@ class StoppableBurst:
     ) -> BurstOutcome:
         """Execute a request. Raises as ``finish`` does."""
         self._watch(cancellation)
-        return self._ended(partial(self._burst.execute, request, config=config, deadline_ns=deadline_ns))
+        if self._burst is not None:
+            return self._ended(partial(self._burst.execute, request, config=config, deadline_ns=deadline_ns))
+        return self._ended(lambda: BurstOutcome(self._prepared.execute(request, config, deadline_ns)))
 
     def close(self) -> None:
         """Release the burst."""
-        self._burst.close()
+        if self._burst is not None:
+            self._burst.close()
 
     def _watch(self, cancellation: Cancellation | None) -> None:
-        if self._burst.is_stopped:
-            self._renew()
+        if self._burst is not None and self._burst.is_over:
+            self._closed_bytes += self._burst.socket_bytes
+            self._burst.close()
+            self._burst = self._configured()
         self._runs += 1
         if cancellation is not None:
             stop = partial(self._stop, self._runs, self._burst)
             self._watched = cancellation, stop
             cancellation.on_cancel(stop)
 
-    def _stop(self, run: int, burst: RemoteBurst) -> None:
-        if run == self._runs:  # a cancellation may come late
+    def _stop(self, run: int, burst: RemoteBurst | None) -> None:
+        if run == self._runs and burst is not None:  # a cancellation may come late
             burst.stop()
 
     def _ended(self, result: Callable[[], T]) -> T:
@@ -179,7 +194,10 @@ class StoppableBurst:
         cancellation.forget(stop)
         return cancellation.cancelled
 
-    def _renew(self) -> None:
-        self._closed_bytes += self._burst.socket_bytes
-        self._burst.close()
-        self._burst = self._prepared.configure_execution_burst()
+    def _configured(self) -> RemoteBurst | None:
+        """Configure a burst; returns None if the device refuses, or answers with what is none."""
+        try:
+            return self._prepared.configure_execution_burst()
+        except HalError as refusal:
+            _log.warning("a device has no burst for a model: it is run by calls over gRPC", reason=str(refusal))
+            return None

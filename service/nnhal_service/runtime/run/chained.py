@@ -60,6 +60,11 @@ class Chained:
         return sum(launcher.socket_bytes for launcher in self._launchers.values())
 
     @property
+    def is_lost(self) -> bool:
+        """Whether a launch channel has ended. The steps are of no use then, but are to be closed."""
+        return any(launcher.is_over for launcher in self._launchers.values())
+
+    @property
     def done(self) -> Sequence[StepReport] | None:
         """The steps that succeeded. One that waited for a failed step has failed too, so no input was overwritten."""
         return self._done
@@ -110,6 +115,8 @@ class Chained:
         try:
             for end in self._ends:
                 _wait(launched[end].visible)
+            for launcher in self._launchers.values():  # with an answer too many, a fence may be that of another step
+                launcher.require_silence()
         except FenceError as error:
             self.settle(launched)
             raise self._cause(len(launched)) or TransportError(

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, without_frames
 from nnhal.injected import injected_faults_in
+from nnhal.link import ProtocolError
 from nnhal.remote import RemotePreparedModel
 from nnhal.reports import CLIENT_STEP, StepReport
 from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape
@@ -32,7 +33,7 @@ from nnhal_service.runtime.run.reports import (
     TouchedMemoryError,
     step_on,
 )
-from nnhal_service.runtime.run.steps import step_report
+from nnhal_service.runtime.run.steps import misfit, step_report
 from nnhal_service.runtime.run.walk import LoopTimeoutError, loop_timeout, walk
 
 _MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
@@ -264,10 +265,16 @@ class Engine:
         return step_report(number, device, ended - started, outcome)
 
     def _make_room(self, device: str, outputs: Sequence[Slot], shapes: Sequence[OutputShape]) -> None:
-        """Grow the memory of values that did not fit. Raises OutputTooSmallError if none can or one is the client's."""
+        """Grow the memory of values that did not fit. Raises OutputTooSmallError if none can or one is the client's.
+
+        Raises GENERAL_FAILURE if one was known to fit.
+        """
         short = [
             (slot, shape.dimensions) for slot, shape in zip(outputs, shapes, strict=True) if not shape.is_sufficient
         ]
+        for number, (slot, shape) in enumerate(zip(outputs, shapes, strict=True)):
+            if slot.surely_fits and not shape.is_sufficient:
+                raise misfit(device, number)
         grown = [not slot.name and slot.learn(dimensions) for slot, dimensions in short]
         if any(slot.name for slot, _ in short) or not any(grown):
             raise OutputTooSmallError(device, list(self._outputs.values()))
@@ -291,7 +298,8 @@ class Engine:
             raise reason
         self._first = self._first or reason
         self.fell_back = True
-        log = _log.warning if self._plan.fallback == Fallback.WARN else _log.info
+        is_violation = isinstance(reason.__cause__, ProtocolError)
+        log = _log.warning if is_violation or self._plan.fallback == Fallback.WARN else _log.info
         log(what, reason=str(reason), **details)
 
     def _note_injected(self, reason: NnhalError, number: int) -> None:

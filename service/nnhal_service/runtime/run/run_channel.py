@@ -20,6 +20,8 @@ class RunChannelEnd(NamedTuple):
     execution: int
     outputs: Sequence[str] = ()
     """The names of outputs whose dimensions answers may report, in their order; empty strings for no output."""
+    numbers_answers: bool = False
+    """Whether answers carry the numbers of their calls, if these have one."""
 
 
 class DirectPath(Protocol):
@@ -56,15 +58,18 @@ class LentEnd:
 class DirectStep:
     """The only step of a plan, which the device runs for calls on the channel."""
 
-    def __init__(self, execution: RemoteExecution, outputs: Sequence[str], lent: LentEnd) -> None:
+    def __init__(
+        self, execution: RemoteExecution, outputs: Sequence[str], lent: LentEnd, numbers_answers: bool
+    ) -> None:
         """``outputs`` are the names of its outputs, and empty strings for those that are not the model's."""
+        self._numbers_answers = numbers_answers
         self._execution = execution
         self._outputs = outputs
         self._lent = lent
 
     def open(self) -> RunChannelEnd:
         end = self._lent.lend(self._execution.open_run_channel())
-        return RunChannelEnd(end, self._execution.handle, self._outputs)
+        return RunChannelEnd(end, self._execution.handle, self._outputs, self._numbers_answers)
 
     def usage(self, close: bool, seconds: float | None) -> RunUsage:
         return self._execution.run_channel_usage(close, seconds)
@@ -73,12 +78,14 @@ class DirectStep:
 class DirectChain:
     """Several steps that are wired for the client alone."""
 
-    def __init__(self, wiring: Wiring, lent: LentEnd) -> None:
+    def __init__(self, wiring: Wiring, lent: LentEnd, numbers_answers: bool) -> None:
+        self._numbers_answers = numbers_answers
         self._wiring = wiring
         self._lent = lent
 
     def open(self) -> RunChannelEnd:
-        return RunChannelEnd(self._lent.lend(self._wiring.take_caller_end()), self._wiring.execution)
+        end = self._lent.lend(self._wiring.take_caller_end())
+        return RunChannelEnd(end, self._wiring.execution, numbers_answers=self._numbers_answers)
 
     def usage(self, close: bool, seconds: float | None) -> RunUsage:
         try:

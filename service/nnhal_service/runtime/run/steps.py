@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from nnhal.errors import HalError
 from nnhal.remote import RemoteExecution
 from nnhal.remote.burst import BurstOutcome
 from nnhal.reports import StepReport
-from nnhal.types import ExecutionConfig, Request
+from nnhal.types import ErrorStatus, ExecutionConfig, Request
 from nnhal_service.fallback import Side
+from nnhal_service.runtime.memory.slots import Slot
 from nnhal_service.runtime.plan.parts import Part
 from nnhal_service.runtime.run.cancellation import Cancellation, StoppableBurst, require_wanted
-from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError
+from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError, step_on
 
 Outcome = tuple[list[StepReport], list[OutputReport]]
 """Reports of the steps, if they are measured or only some of them ran, and reports of outputs."""
@@ -33,17 +35,25 @@ class BoundStep:
     """The names of those outputs that are the model's; empty strings for the others."""
     can_be_wired: bool = False
     """Whether it can be a stage of a wired chain."""
+    surely_fit: Sequence[bool] = ()
+    """Of each output whether its size is known and its memory has room for it."""
 
 
-def bind_step(side: Side, outputs: Sequence[str], part: Part, request: Request, config: ExecutionConfig) -> BoundStep:
+def bind_step(side: Side, outputs: Sequence[Slot], part: Part, request: Request, config: ExecutionConfig) -> BoundStep:
     """Bind a step to memory. Raises HalError if the device refuses, TransportError if it is gone."""
     execution = part.prepared.create_reusable_execution(request, config)
-    return BoundStep(side.name, side.is_asynchronous, part, execution, outputs, side.can_be_wired)
+    names, surely_fit = [slot.name for slot in outputs], [slot.surely_fits for slot in outputs]
+    return BoundStep(side.name, side.is_asynchronous, part, execution, names, side.can_be_wired, surely_fit)
 
 
 def executions_of(steps: Sequence[BoundStep]) -> list[tuple[str, RemoteExecution]]:
     """Return the executions of steps, each after the name of its device."""
     return [(step.device, step.execution) for step in steps]
+
+
+def numbers_answers(steps: Sequence[BoundStep]) -> bool:
+    """Whether the devices of all steps answer with the numbers of calls."""
+    return all(step.part.prepared.calls.numbers_answers for step in steps)
 
 
 class Steps(Protocol):
@@ -185,9 +195,10 @@ class InTurn:
 def output_reports(step: BoundStep, outcome: BurstOutcome, before: Sequence[OutputReport] = ()) -> list[OutputReport]:
     """What a device reports of a step's outputs that are the model's; ``before`` is what earlier steps reported.
 
-    Raises OutputTooSmallError, with all of these, if one does not fit its memory.
+    Raises OutputTooSmallError, with all of these, if one does not fit its memory, and as ``require_fitting``.
     """
     result = outcome.result
+    require_fitting(step, outcome)
     outputs = [
         OutputReport(name, shape.dimensions, shape.is_sufficient)
         for name, shape in zip(step.outputs, result.output_shapes, strict=False)
@@ -196,6 +207,22 @@ def output_reports(step: BoundStep, outcome: BurstOutcome, before: Sequence[Outp
     if not result.output_sufficient_size:
         raise OutputTooSmallError(step.device, [*before, *outputs])
     return outputs
+
+
+def require_fitting(step: BoundStep, outcome: BurstOutcome) -> None:
+    """Raise GENERAL_FAILURE if a device says that an output does not fit whose size was known, and so its memory."""
+    result = outcome.result
+    if result.output_sufficient_size:
+        return
+    for number, (shape, surely_fits) in enumerate(zip(result.output_shapes, step.surely_fit, strict=False)):
+        if surely_fits and not shape.is_sufficient:
+            raise misfit(step.device, number)
+
+
+def misfit(device: str, number: int) -> HalError:
+    """The error of a device that says of an output of its step, by its number, that it does not fit, when it does."""
+    message = f"{step_on(device)}: it says that output {number} does not fit its memory, which has room for it"
+    return HalError(ErrorStatus.GENERAL_FAILURE, message)
 
 
 def step_report(number: int, device: str, duration_ns: int, outcome: BurstOutcome) -> StepReport:

@@ -11,9 +11,9 @@ from functools import partial
 from google.protobuf.message import DecodeError
 
 from nnhal.descriptor import Descriptor
-from nnhal.errors import DeadObjectError, HalError, TransportError
-from nnhal.link import Channel, ChannelClosedError, ProtocolError
-from nnhal.link.channel import channel_from
+from nnhal.errors import DeadObjectError, HalError, TransportError, general_failure
+from nnhal.link import CallChannel, ChannelClosedError, ProtocolError
+from nnhal.link.call_channel import call_channel_from
 from nnhal.memory.ashmem import create_sealed
 from nnhal.remote.burst import checked_outcome
 from nnhal.remote.execution import burst_run
@@ -21,7 +21,15 @@ from nnhal.reports import StepReport
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.v1 import burst_pb2
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, require_wanted
-from nnhal_service.runtime.run.steps import BoundStep, Outcome, executions_of, step_report
+from nnhal_service.runtime.run.reports import step_on
+from nnhal_service.runtime.run.steps import (
+    BoundStep,
+    Outcome,
+    executions_of,
+    numbers_answers,
+    require_fitting,
+    step_report,
+)
 from nnhal_service.runtime.run.wiring import Bells, Stragglers, Wiring
 
 _RUN_NUMBER = struct.Struct("=q")
@@ -38,7 +46,7 @@ class Wired:
         self._measure = measure
         self._chain: _Chain | None = None
         self._plain_call = burst_run(steps[0].execution.handle, NO_DEADLINE)
-        self._plain_answer = b""
+        self._plain_answer: bytes | None = None
         self._done: list[StepReport] | None = None
         self._watched: tuple[Cancellation, Callable[[], None]] | None = None
         self.is_lost = False
@@ -61,7 +69,8 @@ class Wired:
         """Wire the steps, once. Raises HalError if a device refuses, TransportError if one is gone."""
         cancelled = create_sealed(_RUN_NUMBER.size, "nnhal-cancelled")
         wiring = Wiring(executions_of(self._steps), self.bells, self._stragglers, cancelled)
-        self._chain = _Chain(wiring, channel_from(wiring.take_caller_end()), cancelled)
+        is_numbered = numbers_answers(self._steps)
+        self._chain = _Chain(wiring, call_channel_from(wiring.take_caller_end(), is_numbered), cancelled)
         for step in self._steps:
             step.part.prepared.calls.end_with_session(self._chain.channel)
 
@@ -149,6 +158,11 @@ class Wired:
             left = failed | self.bells.behind(failed)
             self._done = [self._report(number, ended) for number in range(len(self._steps)) if number not in left]
             raise HalError(ErrorStatus(answer.status), answer.message)
+        if not answer.result.output_sufficient_size:  # nor is it if there is no result
+            general_failure(
+                f"{step_on(self._steps[-1].device)}: it answered for the chain that an output does not fit, or with no "
+                "result, though all sizes are known"
+            )
         if not self._measure:
             self._plain_answer = message
             return []
@@ -162,6 +176,7 @@ class Wired:
         if number not in ended:
             return StepReport(step.device, -1, -1, -1, 0, 0, number)
         outcome = checked_outcome(ended[number], step.execution.outputs, step.device)
+        require_fitting(step, outcome)
         return step_report(number, step.device, outcome.result.timing.time_in_driver_ns, outcome)
 
 
@@ -170,7 +185,7 @@ class _Chain:
     """Steps while they are wired."""
 
     wiring: Wiring
-    channel: Channel
+    channel: CallChannel
     cancelled: Descriptor
     """Memory that the devices have mapped, with the number of the last cancelled run."""
     runs: int = 0

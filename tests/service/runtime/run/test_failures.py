@@ -97,6 +97,14 @@ def failing_burst(status: ErrorStatus) -> OnBurst:
     return answer
 
 
+def saying_too_small(call: burst_pb2.BurstCall) -> burst_pb2.BurstAnswer:
+    """Answer that the output, whose size is known, does not fit."""
+    shape = request_pb2.OutputShape(dimensions=[1, 8], is_sufficient=False)
+    nothing = request_pb2.Timing(time_on_device_ns=-1, time_in_driver_ns=-1)
+    result = request_pb2.ExecutionResult(output_sufficient_size=False, output_shapes=[shape], timing=nothing)
+    return burst_pb2.BurstAnswer(result=result)
+
+
 def test_a_device_that_implements_only_the_hal_is_used(load: Load) -> None:
     prepared = load(cheaper({"Backend.AssessModel": None}))
     assert [step.device for step in prepared.plan.steps] == ["npu"]
@@ -146,18 +154,16 @@ def test_without_fallback_the_error_of_a_device_is_raised(load: Load, status: Er
     assert caught.value.status == status
 
 
-@pytest.mark.contract("FB-02")
-def test_a_too_small_output_is_reported_without_fallback(load: Load) -> None:
-    def too_small(call: burst_pb2.BurstCall) -> burst_pb2.BurstAnswer:
-        shape = request_pb2.OutputShape(dimensions=[1, 8], is_sufficient=False)
-        nothing = request_pb2.Timing(time_on_device_ns=-1, time_in_driver_ns=-1)
-        result = request_pb2.ExecutionResult(output_sufficient_size=False, output_shapes=[shape], timing=nothing)
-        return burst_pb2.BurstAnswer(result=result)
+@pytest.mark.contract("FB-15")
+def test_an_output_of_known_size_that_does_not_fit_is_the_failure_of_its_device(load: Load) -> None:
+    assert run(load(cheaper({}), saying_too_small)) == EXPECTED
 
-    prepared = load(cheaper({}), too_small)
-    with pytest.raises(HalError) as caught:
+
+def test_without_fallback_an_output_of_known_size_that_does_not_fit_is_a_failure(load: Load) -> None:
+    prepared = load(cheaper({}), saying_too_small, fallback=Fallback.DENY)
+    with pytest.raises(HalError, match="does not fit its memory, which has room for it") as caught:
         run(prepared)
-    assert caught.value.status == ErrorStatus.OUTPUT_INSUFFICIENT_SIZE
+    assert caught.value.status == GENERAL_FAILURE
 
 
 @pytest.mark.contract("FB-15")

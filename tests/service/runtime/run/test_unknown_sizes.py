@@ -91,6 +91,19 @@ def test_a_too_small_output_of_the_client_ends_the_run(
     assert [(o.name, o.dimensions) for o in caught.value.outputs if not o.sufficient] == [(short, (4,))]
 
 
+@pytest.mark.contract("FB-02")
+def test_a_too_small_output_of_a_single_step_is_reported_without_fallback(short_path: Path) -> None:
+    program = Program()
+    main = program.graph()
+    main.returns(main.operation(PAD, [main.input((2,), F32), main.input((1, 2), I32)], Operand(F32, OPEN)))
+    with serving(short_path, Picky("pad", (PAD,)), Picky(CPU, ratio=1.0)) as load:
+        prepared = load(program.model())
+        assert [step.device for step in prepared.plan.steps] == ["pad"]
+        with pytest.raises(OutputTooSmallError, match="the step on pad") as caught:
+            Bound(prepared, [X0, X1], [3]).run()
+        assert [output.dimensions for output in caught.value.outputs] == [(4,)]
+
+
 def filled() -> Model:
     """Return ``FILL(n, 2) + FILL(n, 2)`` on two devices; the input's value is the size."""
     program = Program()

@@ -27,6 +27,7 @@ def allocate(actor: Actor) -> ErrorStatus:
 
 def allocate_invalid(actor: Actor) -> ErrorStatus:
     """Allocate a buffer with invalid roles or dimensions."""
+    actor.require_buffers()
     prepared = actor.some_prepared()
     remote, inputs = prepared.remote, len(prepared.specimen.inputs)
     role = BufferRole(0, 0)

@@ -9,7 +9,7 @@ from nnhal.errors import HalError
 from nnhal.fence import Fence, FenceError
 from nnhal.memory import create_ashmem
 from nnhal.types import BufferRole, DataLocation, ErrorStatus, ExecutionResult, Request, RequestArgument
-from nnhal_tools.stress.actor import Actor
+from nnhal_tools.stress.actor import Actor, NotOffered
 from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.outcomes import ANY, FAILURE, OK, Violation, ask
 from nnhal_tools.stress.shared import SharedObjects
@@ -65,15 +65,17 @@ def inquire(_: Actor, shared: SharedObjects) -> ErrorStatus:
 
 def use_buffer(actor: Actor, shared: SharedObjects) -> ErrorStatus:
     """Read and write a buffer concurrently: only its content is undefined."""
-    plan, token = shared.plan, shared.buffer.token
+    if shared.buffer is None:
+        raise NotOffered
+    buffer, plan, token = shared.buffer, shared.plan, shared.buffer.token
     size = 4 * 8 * 4
     memory = create_ashmem(size)
     whole, ranged = RequestArgument(DataLocation()), RequestArgument(DataLocation(1, 0, size))
     reading = Request((whole, ranged), (ranged,), (token, create_ashmem(size)))
     writing = Request((ranged, ranged), (whole,), (token, create_ashmem(size)))
     ways: dict[str, Callable[[], object]] = {
-        "copy in": lambda: shared.buffer.copy_from(memory),
-        "copy out": lambda: shared.buffer.copy_to(memory),
+        "copy in": lambda: buffer.copy_from(memory),
+        "copy out": lambda: buffer.copy_to(memory),
         "read": lambda: plan.prepared.remote.execute(reading),
         "write": lambda: plan.prepared.remote.execute(writing),
         "write in a burst": lambda: shared.burst.execute(writing),
@@ -121,7 +123,7 @@ def replace_some(actor: Actor, shared: SharedObjects) -> ErrorStatus:
             shared.burst = plan.prepared.remote.configure_execution_burst()
         elif kind == "launcher":
             shared.launcher = device.open_launcher()
-        else:
+        elif shared.buffer is not None:
             role = [BufferRole(0, 0)]
             buffer = device.allocate([plan.prepared.remote], role, role)
             given_up, shared.buffer = shared.buffer, buffer

@@ -47,7 +47,7 @@ class Binding {
   friend class Framework;
   Binding(std::int64_t handle, std::unique_ptr<Channel> channel) : handle_(handle), channel_(std::move(channel)) {}
   Status run_directly(RunReport* report, const Patience& patience);
-  Status run_through_framework(RunReport* report, std::int64_t deadline_ns, bool lost_channel,
+  Status run_through_framework(RunReport* report, std::int64_t deadline_ns, const Status& lost_because,
                                const Patience& patience);
 
   const std::int64_t handle_;

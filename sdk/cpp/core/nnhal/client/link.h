@@ -38,6 +38,8 @@ class Link {
   Result<std::vector<std::uint64_t>> put(const std::vector<const Fd*>& descriptors);
   // Fetches a descriptor that the answer of a call has named. Each can be taken once.
   Result<Fd> take(std::uint64_t id);
+  // The same for a channel. GENERAL_FAILURE if what has come is none.
+  Result<Fd> take_channel(std::uint64_t id);
   // Has the process close descriptors that were put, or were not taken. What was mapped through them stays mapped.
   Status drop(const std::vector<std::uint64_t>& ids);
   // Whether the process has ended the link, or has died.

@@ -1,0 +1,79 @@
+"""The caller's end of a channel: each call is answered before the next one is sent."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Sequence
+
+from nnhal.descriptor import Descriptor
+from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError
+from nnhal.link.numbers import NUMBER_BYTES, number_field, number_of
+
+
+class CallChannel(Channel):
+    """A channel on which no answer is taken for that of another call. One call at a time.
+
+    If there is anything to be read before a call is sent, or an answer has another number than its call, the channel
+    ends: both directions are shut down, and ProtocolError says why.
+    """
+
+    def __init__(self, connection: socket.socket, is_numbered: bool = False) -> None:
+        """``is_numbered`` says that answers carry the numbers of their calls, as the session has agreed."""
+        super().__init__(connection)
+        self._is_numbered = is_numbered
+        self._number = 0
+        self._field = b""
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
+
+    def send(self, message: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
+        """Send one call. Raises ChannelClosedError, or ProtocolError also if an answer has come before it."""
+        self.require_silence()
+        if self._is_numbered:
+            self._number += 1
+            self._field = number_field(self._number)
+            message += self._field
+        super().send(message, descriptors)
+
+    def receive(self) -> bytes:
+        """Receive the answer. Raises ChannelClosedError, or ProtocolError also if it is that of another call."""
+        return self._own(super().receive())
+
+    def receive_with_descriptors(self) -> tuple[bytes, list[Descriptor]]:
+        """Receive the answer and its descriptors. Raises as ``receive``."""
+        message, descriptors = super().receive_with_descriptors()
+        return self._own(message), descriptors
+
+    def require_silence(self) -> None:
+        """Raise ProtocolError, and end the channel, if there is an answer that no call is waiting for."""
+        try:
+            if not self._poll.poll(0):
+                return
+            unasked = len(self._socket.recv(self._room, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except RuntimeError:  # another thread looks at this moment
+            return
+        except OSError as error:
+            raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
+        if not unasked:
+            raise ChannelClosedError("the other side has closed the channel")
+        self.shutdown()
+        raise ProtocolError(f"the other side has sent {unasked} bytes that no call has asked for")
+
+    def _own(self, answer: bytes) -> bytes:
+        """Return an answer without its number, if that is last. Raises ProtocolError if it is that of another call."""
+        if not self._is_numbered:
+            return answer
+        if answer.endswith(self._field):
+            return answer[:-NUMBER_BYTES]
+        number = number_of(answer)
+        if number == self._number:
+            return answer
+        self.shutdown()
+        said = "no number" if number is None else f"number {number}"
+        raise ProtocolError(f"the other side has answered call {self._number} with {said}")
+
+
+def call_channel_from(descriptor: Descriptor, is_numbered: bool = False) -> CallChannel:
+    """Make a channel of a descriptor that was handed over."""
+    return CallChannel(socket.socket(fileno=descriptor.detach()), is_numbered)

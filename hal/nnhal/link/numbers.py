@@ -1,0 +1,68 @@
+"""The numbers of calls on channels, which their answers carry (see Numbered in link.proto)."""
+
+from __future__ import annotations
+
+import struct
+
+from google.protobuf.message import DecodeError
+
+from nnhal.v1 import link_pb2 as wire
+
+NUMBERED_ANSWERS = wire.LINK_CAPABILITY_NUMBERED_ANSWERS
+_FIELD = struct.Struct("<BQ")
+NUMBER_BYTES = _FIELD.size
+_TAG = 15 << 3 | 1  # field 15 of type fixed64
+
+
+def number_field(number: int) -> bytes:
+    """The bytes that number a call or an answer when they are added to it."""
+    return _FIELD.pack(_TAG, number)
+
+
+def number_in(field: bytes) -> int:
+    """Undo ``number_field``."""
+    number: int = _FIELD.unpack(field)[1]
+    return number
+
+
+def number_of(message: bytes) -> int | None:
+    """The number of a call or an answer; None if it has none, or is no message at all."""
+    try:
+        numbered = wire.Numbered.FromString(message)
+    except DecodeError:
+        return None
+    return numbered.number if numbered.HasField("number") else None
+
+
+class CallNumbers:
+    """Takes the numbers off the calls of one channel. What is left of equal calls is equal, and they are read once."""
+
+    def __init__(self) -> None:
+        self._plain = b""
+        self._body = b""
+
+    def split(self, call: bytes) -> tuple[bytes, bytes]:
+        """Return a call without its number, and what is to be added to the answer; nothing if it has no number."""
+        if call == self._plain:
+            return call, b""
+        body, field = call[:-NUMBER_BYTES], call[-NUMBER_BYTES:]
+        if body == self._body and field[0] == _TAG:
+            return body, field
+        number = number_of(call)
+        if number is None:
+            self._plain = call
+            return call, b""
+        field = number_field(number)
+        if call.endswith(field) and _is_message(body):
+            self._body = body
+            return body, field
+        return call, field
+
+
+def _is_message(body: bytes) -> bool:
+    """Whether bytes are a whole message, so that what follows them is a field of its own."""
+    try:
+        wire.Numbered.FromString(body)
+    except DecodeError:
+        return False
+    return True

@@ -1,0 +1,200 @@
+"""Bursts and their channels."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from nnhal.errors import HalError
+from nnhal.memory import create_ashmem
+from nnhal.types import DataLocation, RequestArgument
+from nnhal.v1 import burst_pb2
+from nnhal_tools.check.check import INVALID, check, offered, refused, require
+from nnhal_tools.check.checked_device import BROKEN, CheckedDevice
+from nnhal_tools.check.groups.executions import invalid_requests, require_result, within
+
+GROUP = "bursts"
+_PAGE, _CHANNELS = "messages.md#executions", "link.md#channels"
+_CALLS = 8
+
+
+@check(GROUP, _PAGE, "BU-01", "BU-02", "EX-17")
+def execute(device: CheckedDevice) -> None:
+    """A burst executes requests, with their pools cached or not, and sees new inputs each time."""
+    held = device.prepare()
+    burst, work = held.burst(), held.work()
+    for seed, tokens in enumerate(([-1], [0], [0], [2**62], [-1])):
+        work.fill(seed)
+        require_result(burst.execute(work.request, tokens).result)
+        work.require_output()
+
+
+@check(GROUP, _PAGE, "RE-05")
+def run(device: CheckedDevice) -> None:
+    """A burst runs reusable executions of its prepared model, and refuses others with INVALID_ARGUMENT."""
+    held = device.prepare()
+    burst, work = held.burst(), held.work()
+    bound = held.bind(work.request)
+    for seed in range(3):
+        work.run(partial(burst.run, bound), seed)
+    other = device.prepare(session=held.session)
+    foreign = other.bind(other.work().request)
+    refused(lambda: burst.run(foreign), INVALID, what="an execution of another prepared model")
+    refused(lambda: burst.exchange(burst.call_of(2**62)), INVALID, what="an execution that does not exist")
+    work.run(partial(burst.run, bound))
+
+
+@check(GROUP, _CHANNELS)
+def one_answer_for_each_call(device: CheckedDevice) -> None:
+    """Each call is answered once, in the order of calls, and nothing comes that was not asked for."""
+    held = device.prepare()
+    burst, works = held.burst(), [held.work() for _ in range(_CALLS)]
+    bounds = [held.bind(work.request) for work in works]
+    burst.channel.require_quiet()
+    work, bound = works[0], bounds[0]
+    work.run(lambda: burst.run(bound))
+    burst.channel.require_quiet()
+    for seed, each in enumerate(works):
+        each.fill(seed)
+    for bound in bounds:
+        burst.channel.send(burst.call_of(bound.handle).SerializeToString())
+    for each in works:
+        answer = burst.channel.receive()
+        require(answer is not None, "the end of the channel", "an answer")
+        assert answer is not None
+        burst.decoded(answer.message)
+        each.require_output()
+    burst.channel.require_quiet()
+
+
+@check(GROUP, _CHANNELS, "VR-01")
+def malformed(device: CheckedDevice) -> None:
+    """A datagram that is too long, empty or no call is answered with INVALID_ARGUMENT, and the channel ends."""
+    held = device.prepare()
+    for message in BROKEN.values():
+        held.burst().require_refusal_and_end(message)
+    work = held.work()
+    burst = held.burst()
+    work.run(lambda: burst.execute(work.request))
+
+
+@check(GROUP, _PAGE, "BU-03", "BU-04", "BU-05")
+def tokens(device: CheckedDevice) -> None:
+    """A memory token below -1, or another number of tokens than of pools, is INVALID_ARGUMENT."""
+    held = device.prepare()
+    burst, request = held.burst(), held.work().request
+    for given in ([-2], [], [0, 1], [-(2**63)]):
+        refused(partial(burst.execute, request, given), INVALID, what=f"tokens {given}")
+
+
+@check(GROUP, _PAGE, "BU-06", "BU-07")
+def forget(device: CheckedDevice) -> None:
+    """Releasing memory that is not cached is ignored; a token below -1 is INVALID_ARGUMENT."""
+    held = device.prepare()
+    burst, work = held.burst(), held.work()
+    work.run(lambda: burst.execute(work.request, [3]))
+    for token in (3, 3, 12_345, -1):
+        burst.forget(token)
+    refused(lambda: burst.forget(-2), INVALID, what="token -2")
+    work.run(lambda: burst.execute(work.request, [3]))
+
+
+@check(GROUP, _PAGE, "BU-13")
+def another_pool(device: CheckedDevice) -> None:
+    """A request past the end of the memory that is cached under its token is refused, or uses the pool of the call."""
+    held = device.prepare()
+    burst, work = held.burst(), held.work()
+    work.run(lambda: burst.execute(work.request, [1]))
+    size = 1 << 20
+    far = RequestArgument(DataLocation(0, size - held.small.bytes, held.small.bytes))
+    request = replace(work.request, outputs=(far,), pools=(create_ashmem(size),))
+    with suppress(HalError):  # it may refuse; that it goes on is what counts
+        burst.execute(request, [1])
+    work.run(lambda: burst.execute(work.request, [1]))
+
+
+@check(GROUP, _PAGE, "BU-10")
+def invalid(device: CheckedDevice) -> None:
+    """A request that does not fit the model is INVALID_ARGUMENT, and the channel goes on."""
+    held = device.prepare()
+    burst, work = held.burst(), held.work()
+    for what, request in invalid_requests(work).items():
+        refused(partial(burst.execute, request), INVALID, what=what)
+    refused(lambda: burst.execute(work.request, deadline_ns=-2), INVALID, what="deadline -2")
+    refused(
+        lambda: burst.exchange(
+            burst_pb2.BurstCall(execute_with_config=burst_pb2.BurstServiceExecuteSynchronouslyWithConfigRequest())
+        ),
+        INVALID,
+        what="an empty request",
+    )
+    work.run(lambda: burst.execute(work.request))
+
+
+@check(GROUP, _PAGE, "BU-11", "QS-05")
+def deadlines(device: CheckedDevice) -> None:
+    """A deadline that has passed is NONE with right values, or MISSED_DEADLINE."""
+    held = device.prepare()
+    burst, work = held.burst(), held.work()
+    bound = held.bind(work.request)
+    within(lambda: burst.execute(work.request, deadline_ns=0), work, "instant 0")
+    within(lambda: burst.run(bound, deadline_ns=0), work, "instant 0, reusable")
+    work.run(lambda: burst.run(bound, deadline_ns=2**63 - 1))
+
+
+@check(GROUP, _PAGE, "BU-12")
+def after_release(device: CheckedDevice) -> None:
+    """A burst works on when its prepared model is released."""
+    held = device.prepare()
+    burst, work = held.burst(), held.work()
+    held.release()
+    work.run(lambda: burst.execute(work.request))
+
+
+@check(GROUP, _PAGE)
+def released_handle(device: CheckedDevice) -> None:
+    """Releasing a burst drops its handle; its channel works on until the client closes it."""
+    held = device.prepare()
+    burst, work = held.burst(), held.work()
+    message = burst_pb2.BurstServiceReleaseRequest(burst=burst.handle)
+    offered(
+        lambda: held.session.call(held.session.burst.Release, message),
+        "bursts are released by closing their channel",
+    )
+    work.run(lambda: burst.execute(work.request))
+
+
+@check(GROUP, _CHANNELS)
+def half_closed(device: CheckedDevice) -> None:
+    """If the client shuts down its own direction only, what is under way is still answered, and the channel ends."""
+    held = device.prepare()
+    burst, work = held.burst(), held.work()
+    work.fill()
+    burst.channel.send(burst.call_of(held.bind(work.request).handle).SerializeToString())
+    burst.channel.end_sending()
+    answer = burst.channel.receive()
+    require(answer is not None, "the end of the channel", "the answer first")
+    assert answer is not None
+    burst.decoded(answer.message)
+    work.require_output()
+    burst.channel.require_end()
+
+
+@check(GROUP, _PAGE)
+def over_grpc(device: CheckedDevice) -> None:
+    """A burst serves gRPC as its channel."""
+    held = device.prepare()
+    burst, work = held.burst(), held.work()
+    message = burst_pb2.BurstServiceExecuteSynchronouslyWithConfigRequest(
+        burst=burst.handle, request=held.session.request(work.request), memory_identifier_tokens=[0]
+    )
+    stub = held.session.burst
+    work.run(
+        lambda: offered(
+            lambda: held.session.call(stub.ExecuteSynchronouslyWithConfig, message),
+            "only clients without the channel miss it",
+        )
+    )
+    message.memory_identifier_tokens[:] = [-2]
+    refused(lambda: held.session.call(stub.ExecuteSynchronouslyWithConfig, message), INVALID, what="token -2")

@@ -1,0 +1,201 @@
+"""Limits that a device enforces, deaths of its clients, and what may kill it: these come last."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from nnhal.errors import HalError
+from nnhal.fence import Fence, create_fence
+from nnhal.memory import map_file
+from nnhal.v1 import burst_pb2, device_pb2, execution_pb2, memory_pb2, model_pb2, request_pb2, types_pb2
+from nnhal.v1 import prepared_model_pb2 as prepared_pb2
+from nnhal_tools.check.check import (
+    FAILURE,
+    FULL,
+    INVALID,
+    NotOfferedError,
+    UnservedMethodError,
+    all_refused,
+    check,
+    require,
+)
+from nnhal_tools.check.checked_device import CheckedDevice, CheckedLaunch, settled
+from nnhal_tools.check.groups.pools import unsealed_file
+from nnhal_tools.check.small_models import CheckedRequest
+
+GROUP = "limits"
+_PAGE = "link.md#limits"
+_MOST_FENCED = 256
+_BURSTS = 24
+_VICTIM = """
+import socket, sys
+channel = socket.socket(fileno=int(sys.argv[1]))
+channel.setblocking(True)
+call = bytes.fromhex(sys.argv[2])
+said = False
+while True:
+    channel.send(call)
+    if not channel.recv(1 << 16):
+        break
+    if not said:
+        print("runs", flush=True)
+        said = True
+"""
+"""A client that runs an execution again and again, over sockets that it was given."""
+
+
+@check(GROUP, _PAGE)
+def long_lists(device: CheckedDevice) -> None:
+    """A list in a request that is longer than docs/link.md allows is INVALID_ARGUMENT."""
+    held = device.prepare()
+    session, nothing = held.session, request_pb2.RequestArgument()
+    pool = request_pb2.RequestMemoryPool(token=1)
+    hints = [types_pb2.TokenValuePair(token=number) for number in range(1025)]
+    names = [types_pb2.ExtensionNameAndPrefix()] * 1025
+    model = model_pb2.Model(pools=[memory_pb2.Memory()] * 4097)
+    ask = device_pb2.GetSupportedOperationsRequest(model=model)
+    bound = held.bind(held.work().request)
+    fences = execution_pb2.ExecutionServiceExecuteFencedRequest(
+        execution=bound.handle, wait_for_descriptor_ids=[1] * 257
+    )
+    calls: dict[str, Callable[[], object]] = {
+        "4,097 pools of a request": lambda: held.execute(request_pb2.Request(pools=[pool] * 4097)),
+        "65,537 inputs": lambda: held.execute(request_pb2.Request(inputs=[nothing] * 65_537)),
+        "65,537 outputs": lambda: held.execute(request_pb2.Request(outputs=[nothing] * 65_537)),
+        "1,025 hints": lambda: held.execute(held.work().request, execution_hints=hints),
+        "1,025 extensions": lambda: held.execute(held.work().request, extension_name_to_prefix=names),
+        "4,097 pools of a model": lambda: session.call(session.device.GetSupportedOperations, ask),
+        "257 fences": lambda: session.call(session.execution.ExecuteFenced, fences),
+    }
+    all_refused(calls, INVALID)
+
+
+@check(GROUP, _PAGE)
+def fenced_executions(device: CheckedDevice) -> None:
+    """A session has 256 fenced executions that have not ended; one more is RESOURCE_EXHAUSTED_TRANSIENT."""
+    held = device.prepare()
+    request = held.session.request(held.work().request)
+    begin, pending = create_fence()
+    fences: list[Fence | None] = []
+    try:
+        while len(fences) <= _MOST_FENCED:
+            fences.append(held.launch(request, [pending.descriptor]).fence)
+    except HalError as error:
+        require(error.status == FULL, str(error), "RESOURCE_EXHAUSTED_TRANSIENT")
+    require(len(fences) <= _MOST_FENCED, f"{len(fences)} launches that wait", f"{_MOST_FENCED} at most")
+    begin.send()
+    work = held.work()
+
+    def launch() -> None:
+        held.launch(work.request).end()
+
+    device.until(lambda: _succeeds(lambda: work.run(launch)), lambda: "no launch works after the others have ended")
+
+
+def _succeeds(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except HalError as error:
+        require(error.status == FULL, str(error), "RESOURCE_EXHAUSTED_TRANSIENT while launches end")
+        return False
+    return True
+
+
+@check(GROUP, "link.md#channels")
+def callers_that_do_not_read(device: CheckedDevice) -> None:
+    """A client that calls without reading its answers is served no further, and no other client waits for it."""
+    held = device.prepare()
+    work = held.work()
+    burst = held.burst()
+    call = burst.call_of(held.bind(work.request).handle).SerializeToString()
+    with socket.socket(fileno=os.dup(burst.channel.fileno())) as sending:
+        sending.settimeout(0.2)
+        try:
+            for _ in range(100_000):
+                sending.send(call)
+        except OSError:  # the socket is full, or the device has ended the channel
+            pass
+    other = device.prepare()
+    work = other.work()
+    work.run(lambda: other.execute(work.request))
+    held.session.close()
+    work.run(lambda: other.execute(work.request))
+
+
+@check(GROUP, "link.md#when-a-session-ends")
+def killed_clients(device: CheckedDevice) -> None:
+    """A client that is killed in the middle of a run ends its session: its descriptors and mappings are released."""
+
+    def round_() -> None:
+        held = device.prepare()
+        work = held.work()
+        burst, bound = held.burst(), held.bind(work.request)
+        _, pending = create_fence()
+        launched: CheckedLaunch | None = None
+        with suppress(NotOfferedError):
+            launched = held.launch(held.work().request, [pending.descriptor])
+        link, channel = held.session.link.fileno(), burst.channel.fileno()
+        call = burst.call_of(bound.handle).SerializeToString().hex()
+        victim = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _VICTIM, str(channel), call],
+            pass_fds=(channel, link),
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert victim.stdout is not None
+            said = victim.stdout.readline()
+            burst.channel.close()
+            held.session.link.close()
+        finally:
+            victim.send_signal(signal.SIGKILL)
+            victim.wait()
+            assert victim.stdout is not None
+            victim.stdout.close()
+        require(said == b"runs\n", "no answer on the burst's channel", "one for each call")
+        if launched is not None and launched.fence is not None:
+            require(not settled(launched.fence, device.seconds), "a signal", "fences of the client in error")
+        held.session.close()
+
+    device.require_no_growth(4, round_, 3)
+    device.require_alive()
+
+
+@check(GROUP, "link.md#limits")
+def many_bursts(device: CheckedDevice) -> None:
+    """Bursts that are not taken are closed when they are released, or their session ends."""
+    held = device.prepare()
+    message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=held.handle)
+    stub = held.session.prepared_model
+
+    def round_() -> None:
+        for _ in range(_BURSTS // 4):
+            made = held.session.call(stub.ConfigureExecutionBurst, message)
+            try:
+                held.session.call(held.session.burst.Release, burst_pb2.BurstServiceReleaseRequest(burst=made.burst))
+            except UnservedMethodError:
+                held.session.take_socket(made.channel_descriptor_id, "the burst's channel").close()
+
+    device.require_no_growth(4, round_, _BURSTS // 3)
+
+
+@check(GROUP, "messages.md#memory")
+def truncated_file(device: CheckedDevice) -> None:
+    """A file that is shortened while an execution is bound to it kills no device."""
+    held = device.prepare()
+    size = CheckedRequest.bytes_of(held.small)
+    file = unsealed_file(size)
+    work = held.work(memory=map_file(file, size))
+    bound = held.bind(work.request)
+    work.run(bound.run)
+    os.ftruncate(file.fileno(), 0)
+    try:
+        bound.run()
+    except HalError as error:
+        require(error.status == FAILURE, str(error), "GENERAL_FAILURE or success")
+    device.require_alive()

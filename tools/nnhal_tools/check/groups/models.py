@@ -1,0 +1,276 @@
+"""Models: what is supported, what is refused, and how preparations end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from nnhal.clock import now_ns
+from nnhal.errors import HalError
+from nnhal.types import (
+    ErrorStatus,
+    Model,
+    Operand,
+    OperandLifeTime,
+    OperandType,
+    Operation,
+    OperationType,
+    Subgraph,
+)
+from nnhal.v1 import backend_pb2, device_pb2, types_pb2
+from nnhal_tools.check.check import (
+    INVALID,
+    MISSED,
+    NotOfferedError,
+    check,
+    offered,
+    refused,
+    require,
+)
+from nnhal_tools.check.checked_device import CheckedDevice, Prepared, supported
+from nnhal_tools.check.session import CheckSession, config_of
+from nnhal_tools.check.small_models import SHAPE, SmallModel, small_models
+
+GROUP = "models"
+_VALID, _PREPARING = "contract.md#valid-models", "messages.md#errors"
+LATEST_NS = 2**63 - 1
+
+
+def circle() -> Model:
+    """Two additions that each read the other's sum, and a third that reads one of them."""
+    code = OperandType.TENSOR_FLOAT32
+    given = Operand(code, SHAPE, lifetime=OperandLifeTime.SUBGRAPH_INPUT)
+    written = Operand(code, SHAPE, lifetime=OperandLifeTime.TEMPORARY_VARIABLE)
+    none = Operand(OperandType.INT32, lifetime=OperandLifeTime.SUBGRAPH_INPUT)
+    operands = (given, given, none, written, written, replace(written, lifetime=OperandLifeTime.SUBGRAPH_OUTPUT))
+    terms = (((0, 4), 3), ((1, 3), 4), ((4, 0), 5))
+    operations = tuple(Operation(OperationType.ADD, (*pair, 2), (total,)) for pair, total in terms)
+    return Model(Subgraph(operands, operations, (0, 1, 2), (5,)))
+
+
+def _graph(model: Model, **fields: Any) -> Model:
+    return replace(model, main=replace(model.main, **fields))
+
+
+def invalid_models(small: SmallModel) -> dict[str, Model]:
+    """Models that contradict themselves, each by one thing."""
+    model = small.model
+    main = model.main
+    (operation,) = main.operations
+    last, output = len(main.operands), main.output_indexes[0]
+    scalar = next((n for n, each in enumerate(main.operands) if each.type == OperandType.INT32), None)
+
+    def of(**fields: Any) -> Model:
+        return _graph(model, operations=(replace(operation, **fields),))
+
+    found = {
+        "an operation that reads an operand beyond the last": of(inputs=(*operation.inputs[:-1], last)),
+        "an operation that writes an operand beyond the last": of(outputs=(last,)),
+        "an operation without its last input": of(inputs=operation.inputs[:-1]),
+        "an operation without its output": of(outputs=()),
+        "an operation of code 106": of(type=106),
+        "an operation of code -1": of(type=-1),
+        "an operand of type 16": small.with_operand(output, type=16),
+        "a negative dimension": small.with_operand(output, dimensions=(-1, SHAPE[1])),
+        "a negative scale": small.with_operand(output, scale=-1.0),
+        "no operations": _graph(model, operations=()),
+        "no operands": Model(Subgraph((), (), (), ())),
+        "an input that is listed twice": _graph(model, input_indexes=(*main.input_indexes, main.input_indexes[0])),
+        "an output that is not listed": _graph(model, output_indexes=()),
+        "an output that two operations write": _graph(model, operations=(operation, operation)),
+        "an output that is no output": _graph(model, output_indexes=(main.input_indexes[0],)),
+        "operations that read one another": circle(),
+    }
+    if scalar is not None:
+        location = main.operands[scalar].location
+        found["a constant beyond the values"] = small.with_operand(scalar, location=replace(location, offset=1 << 20))
+        found["a scalar with dimensions"] = small.with_operand(scalar, dimensions=(1,))
+    return found
+
+
+@check(GROUP, _VALID, "PM-16")
+def support(device: CheckedDevice) -> None:
+    """GetSupportedOperations of a valid model answers once for each operation, and the same each time."""
+    session = device.session()
+    for small in small_models():
+        first, second = supported(session, small.model), supported(session, small.model)
+        require(first == second, f"{second} for {small.name}", f"{first}, as before")
+
+
+@check(GROUP, _VALID)
+def reasons(device: CheckedDevice) -> None:
+    """AssessModel agrees with GetSupportedOperations, and gives a code and what is allowed for each refusal."""
+    session = device.session()
+    for small in small_models():
+        message = backend_pb2.AssessModelRequest(model=session.model(small.model))
+        answer = offered(
+            lambda message=message: session.call(session.backend.AssessModel, message),  # type: ignore[misc]
+            "plans do not say why an operation is refused, and have no costs",
+        )
+        said, asked = [each.supported for each in answer.operations], list(supported(session, small.model))
+        require(said == asked, f"{said} for {small.name}", f"{asked}, as GetSupportedOperations")
+        for each in answer.operations:
+            if not each.supported:
+                require(bool(each.code and each.allowed), f"a refusal of {small.name} without a reason", "its code")
+        costs = len(answer.operation_ns)
+        require(costs in (0, len(said)), f"{costs} costs for {small.name}", f"none, or {len(said)}")
+
+
+@check(GROUP, _VALID, "BA-03", "VM-02", "VM-10", "VM-11", "VM-12", "MV-01", "MV-05", "MV-13", "MV-15", "MV-17", "MV-19")
+def invalid(device: CheckedDevice) -> None:
+    """GetSupportedOperations of a model that contradicts itself is INVALID_ARGUMENT, with the reason."""
+    session = device.session()
+    for what, model in invalid_models(small_models()[0]).items():
+        refused(lambda model=model: supported(session, model), INVALID, what=what)  # type: ignore[misc]
+
+
+@check(GROUP, _PREPARING, "PM-01")
+def prepared(device: CheckedDevice) -> None:
+    """A preparation brings 'launched', then one 'notified' with NONE and a handle above 0, and ends."""
+    held = device.prepare()
+    events, error = _prepare(held.session, device.small.model)
+    require(error is None, str(error), "success")
+    kinds = [event.WhichOneof("event") for event in events]
+    require(kinds == ["launched", "notified"], f"events {kinds}", "launched, and then notified once")
+    told = events[-1].notified
+    require(not told.status and told.prepared_model > 0, " ".join(str(told).split()), "NONE and a handle above 0")
+    require(told.prepared_model != held.handle, "the handle of another prepared model", "a new one")
+
+
+def _prepare(
+    session: CheckSession, model: Model, **config: Any
+) -> tuple[list[device_pb2.Preparation], HalError | None]:
+    message = device_pb2.PrepareModelWithConfigRequest(model=session.model(model), config=config_of(**config))
+    return session.preparation(session.device.PrepareModelWithConfig, message)
+
+
+def require_invalid(events: list[device_pb2.Preparation], error: HalError | None, what: str) -> None:
+    """Check that invalid arguments of a preparation are refused twice: as 'notified', and as the call's own error."""
+    kinds = [event.WhichOneof("event") for event in events]
+    require(kinds == ["notified"], f"{what}: events {kinds}", "notified, and nothing before it")
+    told = events[0].notified
+    require(
+        ErrorStatus(told.status) == INVALID and not told.prepared_model and bool(told.message),
+        f"{what}: {' '.join(str(told).split())}",
+        "INVALID_ARGUMENT with the reason and without a prepared model",
+    )
+    require(error is not None and error.status == INVALID, f"{what}: the call ended with {error}", "INVALID_ARGUMENT")
+
+
+@check(GROUP, _PREPARING, "PM-03", "BA-03")
+def invalid_prepared(device: CheckedDevice) -> None:
+    """Preparing a model that contradicts itself is notified as INVALID_ARGUMENT, and the call ends with it."""
+    session = device.session()
+    for what, model in invalid_models(small_models()[0]).items():
+        require_invalid(*_prepare(session, model), what)
+
+
+@check(GROUP, _PREPARING, "PM-04", "PM-05", "PM-07", "PM-08", "PM-15")
+def invalid_config(device: CheckedDevice) -> None:
+    """A preference, priority, deadline, token or hint that cannot be is INVALID_ARGUMENT, notified and of the call."""
+    session, model = device.session(), device.small.model
+    hint = types_pb2.TokenValuePair(token=1 << 16)
+    configs: dict[str, dict[str, Any]] = {
+        "preference -1": {"preference": -1},
+        "preference 3": {"preference": 3},
+        "priority -1": {"priority": -1},
+        "priority 3": {"priority": 3},
+        "deadline -2": {"deadline_ns": -2},
+        "a hint whose prefix is not in the map": {"compilation_hints": [hint]},
+        "the same hint twice": {
+            "compilation_hints": [hint, hint],
+            "extension_name_to_prefix": [types_pb2.ExtensionNameAndPrefix(name="com.example.check", prefix=1)],
+        },
+    }
+    for what, config in configs.items():
+        require_invalid(*_prepare(session, model, **config), what)
+
+
+@check(GROUP, _VALID, "PM-15")
+def unknown_hint(device: CheckedDevice) -> None:
+    """A hint of an extension that the device does not know is ignored."""
+    session = device.session()
+    names = [types_pb2.ExtensionNameAndPrefix(name="com.example.check", prefix=1)]
+    hints = [types_pb2.TokenValuePair(token=1 << 16)]
+    events, error = _prepare(session, device.small.model, compilation_hints=hints, extension_name_to_prefix=names)
+    require(error is None and not events[-1].notified.status, f"{error or events[-1]}", "NONE")
+
+
+@check(GROUP, _PREPARING, "PM-02")
+def unsupported(device: CheckedDevice) -> None:
+    """Preparing a valid model that the device does not support is launched, and notified once: an error, or a model."""
+    name = next((name for name, supports in device.support.items() if not supports), None)
+    if name is None:
+        raise NotOfferedError("all small models are supported, so that there is none to be refused")
+    events, error = _prepare(device.session(), next(each.model for each in small_models() if each.name == name))
+    kinds = [event.WhichOneof("event") for event in events]
+    require(kinds == ["launched", "notified"] and error is None, f"events {kinds}, {error}", "launched, and notified")
+    told = events[-1].notified
+    require(bool(told.status) != (told.prepared_model > 0), " ".join(str(told).split()), "an error or a prepared model")
+
+
+@check(GROUP, _PREPARING, "QS-01", "QS-02", "QS-04")
+def deadlines(device: CheckedDevice) -> None:
+    """Priorities and deadlines: NONE, or MISSED_DEADLINE if the instant has passed, never anything else."""
+    session, model = device.session(), device.small.model
+    cases: dict[str, tuple[dict[str, Any], tuple[ErrorStatus, ...]]] = {
+        "priority LOW": ({"priority": types_pb2.PRIORITY_LOW}, ()),
+        "priority HIGH": ({"priority": types_pb2.PRIORITY_HIGH}, ()),
+        "the latest instant": ({"deadline_ns": LATEST_NS}, ()),
+        "the present instant": ({"deadline_ns": now_ns()}, MISSED),
+        "instant 0": ({"deadline_ns": 0}, MISSED),
+    }
+    for what, (config, allowed) in cases.items():
+        events, error = _prepare(session, model, **config)
+        require(error is None, f"{what}: {error}", "a launch")
+        status = ErrorStatus(events[-1].notified.status)
+        expected = ("NONE", *(each.name for each in allowed))
+        require(status.name in expected, f"{what}: {status.name}", " or ".join(expected))
+
+
+@check(GROUP, "messages.md#fields-that-are-absent")
+def absent_fields(device: CheckedDevice) -> None:
+    """Fields that are absent have their defaults: a config without any field prepares a model."""
+    session = device.session()
+    message = device_pb2.PrepareModelWithConfigRequest(model=session.model(device.small.model))
+    events, error = session.preparation(session.device.PrepareModelWithConfig, message)
+    require(error is None and not events[-1].notified.status, f"{error or events[-1]}", "NONE")
+
+
+@check(GROUP, _PREPARING, "PM-14")
+def plain_preparation(device: CheckedDevice) -> None:
+    """PrepareModel gives the same results as PrepareModelWithConfig."""
+    session, small = device.session(), device.small
+
+    def plainly(model: Model, **fields: Any) -> Callable[[], tuple[list[device_pb2.Preparation], HalError | None]]:
+        message = device_pb2.PrepareModelRequest(
+            model=session.model(model),
+            **{
+                "preference": types_pb2.EXECUTION_PREFERENCE_FAST_SINGLE_ANSWER,
+                "priority": types_pb2.PRIORITY_MEDIUM,
+                "deadline_ns": -1,
+                "token": bytes(32),
+                **fields,
+            },
+        )
+        return lambda: session.preparation(session.device.PrepareModel, message)
+
+    events, error = offered(plainly(small.model), "only the calls with a config are made by the framework")
+    require(error is None, str(error), "success")
+    held = Prepared(session, small, events[-1].notified.prepared_model)
+    work = held.work()
+    work.run(lambda: held.execute(work.request))
+    require_invalid(*plainly(small.model, priority=3)(), what="priority 3")
+    require_invalid(*plainly(circle())(), "operations that read one another")
+
+
+@check(GROUP, "link.md#a-session", "PM-18")
+def twice(device: CheckedDevice) -> None:
+    """A model prepared twice gives two prepared models: releasing one leaves the other, and is for good."""
+    first = device.prepare()
+    second = device.prepare(session=first.session)
+    first.release()
+    work = second.work()
+    work.run(lambda: second.execute(work.request))
+    refused(lambda: first.execute(work.request), INVALID, what="a released prepared model")

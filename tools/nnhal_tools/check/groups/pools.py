@@ -1,0 +1,235 @@
+"""Pools: every kind of memory, and memory that contradicts its description."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from nnhal.descriptor import Descriptor
+from nnhal.memory import create_ashmem, create_blob, create_read_only, map_file
+from nnhal.memory.ashmem import create_sealed
+from nnhal.types import (
+    Ashmem,
+    DataLocation,
+    HardwareBuffer,
+    MappableFile,
+    Memory,
+    NativeHandle,
+    Request,
+    RequestArgument,
+)
+from nnhal.v1 import memory_pb2, request_pb2
+from nnhal_tools.check.check import FAILURE, INVALID, NotOfferedError, check, refused, require
+from nnhal_tools.check.checked_device import CheckedDevice, Prepared, supported
+from nnhal_tools.check.small_models import CheckedRequest, SmallModel
+
+GROUP = "pools"
+_PAGE = "messages.md#memory"
+_LEAD = 4096 + 128
+"""Where a part of a file begins: behind a page, at no multiple of pages."""
+
+
+def unsealed_file(size: int) -> Descriptor:
+    """A file on a disk, or in a tmpfs, which may shrink."""
+    with tempfile.TemporaryFile() as made:
+        made.truncate(size)
+        return Descriptor(os.dup(made.fileno()))
+
+
+def _kinds(size: int) -> dict[str, Memory]:
+    """A pool of each kind."""
+    return {
+        "ashmem": create_ashmem(size),
+        "ashmem that is longer than its size": Ashmem(create_sealed(size + 8192, "nnhal-check"), size),
+        "a part of a file": map_file(unsealed_file(_LEAD + size), size, _LEAD),
+        "a part of a sealed file": map_file(create_sealed(_LEAD + size, "nnhal-check"), size, _LEAD),
+        "a hardware buffer of format BLOB": create_blob(size),
+    }
+
+
+@check(GROUP, _PAGE)
+def kinds(device: CheckedDevice) -> None:
+    """A request may lie in ashmem, in a part of a file from any offset on, and in a BLOB."""
+    held = device.prepare()
+    for memory in _kinds(CheckedRequest.bytes_of(held.small)).values():
+        work = held.work(memory=memory)
+        bound = held.bind(work.request)
+        work.run(lambda work=work: held.execute(work.request), 1)  # type: ignore[misc]
+        work.run(bound.run, 2)
+
+
+@check(GROUP, _PAGE)
+def offsets(device: CheckedDevice) -> None:
+    """Arguments need no alignment."""
+    held = device.prepare()
+    work = held.work(lead=1, step=held.small.bytes + 3)
+    work.run(lambda: held.execute(work.request))
+
+
+@check(GROUP, _PAGE, "RQ-15", "RQ-17")
+def shared_and_unused(device: CheckedDevice) -> None:
+    """A pool that no argument uses does no harm, and arguments may share a pool."""
+    held = device.prepare()
+    work = held.work()
+    request = replace(work.request, pools=(*work.request.pools, create_ashmem(64)))
+    work.run(lambda: held.execute(request))
+
+
+def _input_request(small: SmallModel, pool: Memory, work: CheckedRequest) -> Request:
+    """The request with its inputs in another pool, from its begin on."""
+    inputs = [RequestArgument(DataLocation(1, n * small.bytes, small.bytes)) for n in range(small.inputs)]
+    return Request(tuple(inputs), work.request.outputs, (work.memory, pool))
+
+
+def _read_only_pools(content: bytes) -> dict[str, Memory]:
+    """Pools that can only be read."""
+    file, raw = unsealed_file(len(content)), np.frombuffer(content, np.uint8)
+    os.pwrite(file.fileno(), content, 0)
+    read_only = Descriptor(os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDONLY | os.O_CLOEXEC))
+    return {
+        "ashmem that is sealed against writing": create_read_only([(0, raw)], len(content)),
+        "a file that is open for reading": map_file(read_only, len(content), writable=False),
+    }
+
+
+@check(GROUP, _PAGE, "RQ-16")
+def read_only_inputs(device: CheckedDevice) -> None:
+    """Inputs may lie in memory that can only be read: nobody maps it writable."""
+    held = device.prepare()
+    content = b"".join(value.tobytes() for value in held.small.values(3))
+    for pool in _read_only_pools(content).values():
+        work = held.work()
+        request = _input_request(held.small, pool, work)
+        work.run(lambda request=request: held.execute(request), 3)  # type: ignore[misc]
+
+
+@check(GROUP, _PAGE)
+def read_only_constants(device: CheckedDevice) -> None:
+    """Constants may lie in pools that can only be read, from any offset on."""
+    small = device.small
+    constant = small.values(5)[-1].tobytes()
+    for what, pool in _read_only_pools(bytes(64) + constant).items():
+        model = small.of_constant(pool, 64)
+        if model is None:
+            raise NotOfferedError(f"{small.name} has one input, and no constants in pools")
+        session = device.session()
+        if not all(supported(session, model)):
+            raise NotOfferedError(f"{small.name} with a constant is not supported: other devices get such models")
+        held = Prepared(session, small, session.prepare(model))
+        work = held.work()
+        request = replace(work.request, inputs=work.request.inputs[:-1])
+        work.fill(5)
+        held.execute(request)
+        require(not work.is_untouched, f"nothing written with constants in {what}", "values")
+        work.require_output()
+
+
+def _unsealed(size: int) -> Descriptor:
+    made = Descriptor(os.memfd_create("nnhal-check", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    os.ftruncate(made.fileno(), size)
+    return made
+
+
+def _pipe() -> Descriptor:
+    reader, writer = os.pipe()
+    os.close(writer)
+    return Descriptor(reader)
+
+
+def _blob(size: int, descriptor: Descriptor | None = None, **changed: int) -> HardwareBuffer:
+    """A BLOB with other integers, by their places, or with other memory."""
+    good = create_blob(size).handle
+    ints = [changed.get(f"i{place}", value) for place, value in enumerate(good.ints)]
+    return HardwareBuffer(NativeHandle((descriptor,) if descriptor else good.descriptors, tuple(ints)))
+
+
+def _bad_pools(size: int) -> dict[str, Memory]:
+    """Pools that contradict their description."""
+    both = mmap.PROT_READ | mmap.PROT_WRITE
+    return {
+        "a memfd that may shrink as ashmem": Ashmem(_unsealed(size), size),
+        "a file as ashmem": Ashmem(unsealed_file(size), size),
+        "a pipe as ashmem": Ashmem(_pipe(), size),
+        "ashmem that is too small": Ashmem(create_sealed(size - 1, "nnhal-check"), size),
+        "ashmem of 0 bytes": Ashmem(create_sealed(size, "nnhal-check"), 0),
+        "ashmem of -1 bytes": Ashmem(create_sealed(size, "nnhal-check"), -1),
+        "ashmem of 2^63 - 1 bytes": Ashmem(create_sealed(size, "nnhal-check"), 2**63 - 1),
+        "a pipe as a file": MappableFile(_pipe(), size, both),
+        "a file that is too short": MappableFile(unsealed_file(size - 1), size, both),
+        "a file that ends before the part": MappableFile(unsealed_file(size), size, both, 1),
+        "a file from byte -1": MappableFile(unsealed_file(size), size, both, -1),
+        "0 bytes of a file": MappableFile(unsealed_file(size), 0, both),
+        "a file with no protection": MappableFile(unsealed_file(size), size, 0),
+        "a BLOB whose memory may shrink": _blob(size, _unsealed(size)),
+        "a BLOB whose memory is too small": _blob(size, create_sealed(size - 1, "nnhal-check")),
+        "a BLOB of another allocator": _blob(size, i0=7),
+        "a BLOB of a negative width": _blob(size, i2=-size, i8=-size),
+        "a hardware buffer without descriptors": HardwareBuffer(NativeHandle((), create_blob(size).handle.ints)),
+    }
+
+
+@check(GROUP, _PAGE, "MV-02")
+def contradictions(device: CheckedDevice) -> None:
+    """A pool that contradicts its description is INVALID_ARGUMENT, of whatever kind."""
+    held = device.prepare()
+    work, burst = held.work(), held.burst()
+    for what, pool in _bad_pools(CheckedRequest.bytes_of(held.small)).items():
+        request = replace(work.request, pools=(pool,))
+        ways: dict[str, Callable[[], object]] = {
+            what: lambda request=request: held.execute(request),  # type: ignore[misc]
+            f"{what}, in a burst": lambda request=request: burst.execute(request),  # type: ignore[misc]
+        }
+        for name, way in ways.items():
+            refused(way, INVALID, what=name)
+    work.run(lambda: held.execute(work.request))
+
+
+@check(GROUP, "link.md#a-session")
+def unknown_descriptor(device: CheckedDevice) -> None:
+    """A descriptor id that the link has not numbered, or that was dropped, is INVALID_ARGUMENT."""
+    held = device.prepare()
+    work = held.work()
+    size = CheckedRequest.bytes_of(held.small)
+    memory = create_ashmem(size)
+    (dropped,) = held.session.link.put(memory.descriptor.fileno())
+    held.session.link.drop(dropped)
+    for what, number in {"an unknown id": 10**9, "id 0": 0, "a dropped id": dropped}.items():
+        request = held.session.request(work.request)
+        request.pools[0].pool.ashmem.descriptor_id = number
+        refused(lambda request=request: held.execute(request), INVALID, what=what)  # type: ignore[misc]
+    nothing = held.session.request(work.request)
+    nothing.pools[0].CopyFrom(request_pb2.RequestMemoryPool(pool=memory_pb2.Memory()))
+    refused(lambda: held.execute(nothing), INVALID, what="a pool of no kind")
+
+
+@check(GROUP, _PAGE)
+def dropped_while_mapped(device: CheckedDevice) -> None:
+    """What was mapped through a descriptor stays mapped when that is dropped."""
+    held = device.prepare()
+    work = held.work()
+    assert isinstance(work.memory, Ashmem)
+    (number,) = held.session.link.put(work.memory.descriptor.fileno())
+    request = held.session.request(work.request)
+    request.pools[0].pool.ashmem.descriptor_id = number
+    bound = held.bind(request)
+    held.session.link.drop(number)
+    work.run(bound.run)
+
+
+@check(GROUP, _PAGE, "RQ-14")
+def unwritable_output(device: CheckedDevice) -> None:
+    """An output in memory that can only be read is refused, and the device goes on."""
+    held = device.prepare()
+    size = CheckedRequest.bytes_of(held.small)
+    sealed = create_sealed(size, "nnhal-check")
+    read_only = Descriptor(os.open(f"/proc/self/fd/{sealed.fileno()}", os.O_RDONLY | os.O_CLOEXEC))
+    work = held.work()
+    request = replace(work.request, pools=(Ashmem(read_only, size),))
+    refused(lambda: held.execute(request), FAILURE, INVALID, what="ashmem that is open for reading")
+    request = replace(work.request, pools=(map_file(unsealed_file(size), size, writable=False),))
+    refused(lambda: held.execute(request), FAILURE, INVALID, what="a file with PROT_READ")

@@ -1,0 +1,88 @@
+"""Run channels: one execution, run by another process than the session's."""
+
+from __future__ import annotations
+
+from nnhal.v1 import execution_pb2
+from nnhal_tools.check.check import INVALID, check, offered, refused, require
+from nnhal_tools.check.checked_device import BROKEN, AskedChannel, Bound, CheckedDevice
+from nnhal_tools.check.groups.executions import within
+from nnhal_tools.check.small_models import CheckedRequest
+
+GROUP = "run-channels"
+_PAGE = "link.md#run-channels"
+
+
+def _open(device: CheckedDevice) -> tuple[AskedChannel, Bound, CheckedRequest]:
+    held = device.prepare()
+    work = held.work()
+    bound = held.bind(work.request)
+    return bound.run_channel(), bound, work
+
+
+@check(GROUP, _PAGE, "RE-05")
+def run(device: CheckedDevice) -> None:
+    """A run channel runs its execution: one answer for each call, after the output is written."""
+    channel, bound, work = _open(device)
+    for seed in range(4):
+        work.run(lambda: channel.run(bound), seed)
+        channel.channel.require_quiet()
+
+
+@check(GROUP, _PAGE)
+def nothing_else(device: CheckedDevice) -> None:
+    """All other calls on it are INVALID_ARGUMENT, and it goes on."""
+    channel, bound, work = _open(device)
+    refused(lambda: channel.execute(work.request), INVALID, what="a request")
+    refused(lambda: channel.forget(1), INVALID, what="a release of memory")
+    refused(lambda: channel.exchange(channel.call_of(bound.handle + 1)), INVALID, what="another execution")
+    refused(lambda: channel.run(bound, deadline_ns=-2), INVALID, what="deadline -2")
+    work.run(lambda: channel.run(bound))
+
+
+@check(GROUP, "link.md#channels")
+def malformed(device: CheckedDevice) -> None:
+    """A datagram that is no call is answered with INVALID_ARGUMENT and ends the channel, not the execution."""
+    channel, bound, work = _open(device)
+    channel.channel.close()
+    for message in BROKEN.values():
+        bound.run_channel().require_refusal_and_end(message)
+    work.run(bound.run)
+
+
+@check(GROUP, _PAGE, "QS-05")
+def deadlines(device: CheckedDevice) -> None:
+    """A deadline that has passed is NONE with right values, or MISSED_DEADLINE."""
+    channel, bound, work = _open(device)
+    within(lambda: channel.run(bound, deadline_ns=0), work, "instant 0")
+    work.run(lambda: channel.run(bound, deadline_ns=2**63 - 1))
+
+
+@check(GROUP, _PAGE)
+def revoked(device: CheckedDevice) -> None:
+    """It closes with its execution, with its session, and when another one is opened for the execution."""
+    channel, bound, work = _open(device)
+    second = bound.run_channel()
+    channel.channel.require_end()
+    work.run(lambda: second.run(bound))
+    bound.release()
+    second.channel.require_end()
+    third, bound, _ = _open(device)
+    bound.session.link.close()
+    third.channel.require_end()
+
+
+@check(GROUP, _PAGE)
+def usage(device: CheckedDevice) -> None:
+    """GetRunChannelUsage counts runs that succeeded and that failed, and closes the channel if asked to."""
+    channel, bound, work = _open(device)
+    for _ in range(2):
+        work.run(lambda: channel.run(bound))
+
+    def counted(close: bool) -> execution_pb2.GetRunChannelUsageResponse:
+        message = execution_pb2.GetRunChannelUsageRequest(execution=bound.handle, close=close)
+        return bound.session.call(bound.session.execution.GetRunChannelUsage, message)
+
+    usage = offered(lambda: counted(False), "statistics lack direct runs")
+    require((usage.runs, usage.failed_runs) == (2, 0), f"{usage.runs} and {usage.failed_runs} failed", "2 and 0")
+    require(counted(True).runs == 2, "another number", "2")
+    channel.channel.require_end()

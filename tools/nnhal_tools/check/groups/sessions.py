@@ -1,0 +1,139 @@
+"""Sessions: what belongs to one, and what its end releases."""
+
+from __future__ import annotations
+
+import os
+
+from nnhal.errors import DeadObjectError, HalError, TransportError
+from nnhal.fence import create_fence
+from nnhal.link import SESSION_METADATA
+from nnhal_tools.check.check import INVALID, all_refused, check, require
+from nnhal_tools.check.checked_device import AskedChannel, Bound, CheckedDevice, Prepared, settled, supported
+from nnhal_tools.check.session import CheckSession
+from nnhal_tools.check.small_models import small_models
+
+GROUP = "sessions"
+_END = "link.md#when-a-session-ends"
+_ROUNDS, _SPARE = 8, 4
+
+
+def _counts(session: CheckSession) -> bool:
+    """Whether the token of a session counts: a call that needs one, and succeeds with it, is not refused."""
+    try:
+        supported(session, small_models()[0].model)
+    except DeadObjectError:
+        raise
+    except (HalError, TransportError):
+        return False
+    return True
+
+
+@check(GROUP, "link.md#a-session")
+def token(device: CheckedDevice) -> None:
+    """A call that makes or uses something is refused without the token of an open link."""
+    session = device.session()
+    require(_counts(session), "a refusal with the token of an open link", "success")
+    for what, metadata in {
+        "no token": (),
+        "a token that was never given": ((SESSION_METADATA, "f" * 32),),
+    }.items():
+        session.metadata = metadata
+        require(not _counts(session), f"success with {what}", "a refusal")
+
+
+@check(GROUP, _END)
+def end(device: CheckedDevice) -> None:
+    """The token of a link that has closed is refused."""
+    session, other = device.session(), device.session()
+    other.metadata = session.metadata
+    require(_counts(other), "a refusal with the token of an open link", "success")
+    session.link.close()
+    device.until(lambda: not _counts(other), lambda: "the token counts after the link has closed, expected a refusal")
+
+
+@check(GROUP, "link.md#a-session")
+def handles_of_others(device: CheckedDevice) -> None:
+    """A handle is valid in its own session only, and unknown ones are INVALID_ARGUMENT."""
+    held = device.prepare()
+    bound = held.bind(held.work().request)
+    other = device.session()
+    request = held.work().request
+    all_refused(
+        {
+            "a prepared model of another session": lambda: Prepared(other, held.small, held.handle).execute(request),
+            "an execution of another session": lambda: Bound(other, bound.handle).run(),
+            "a prepared model that does not exist": lambda: Prepared(other, held.small, 2**62).execute(request),
+            "an execution that does not exist": lambda: Bound(other, 2**62).run(),
+        },
+        INVALID,
+    )
+
+
+@check(GROUP, _END)
+def end_of_channels(device: CheckedDevice) -> None:
+    """When a link closes, the channels of its session close."""
+    held = device.prepare()
+    burst = held.burst()
+    held.session.link.close()
+    burst.channel.require_end()
+
+
+@check(GROUP, "messages.md#fences")
+def end_of_fences(device: CheckedDevice) -> None:
+    """When a link closes, launches that wait end, and their fences are in error."""
+    held = device.prepare()
+    _, pending = create_fence()
+    launched = held.launch(held.work().request, [pending.descriptor])
+    require(launched.fence is not None, "no fence of a launch that waits", "a fence")
+    held.session.link.close()
+    assert launched.fence is not None
+    require(not settled(launched.fence, device.seconds), "a signal", "a fence in error")
+
+
+@check(GROUP, _END)
+def a_fork(device: CheckedDevice) -> None:
+    """A session lasts as long as any process holds the link open."""
+    link = device.raw_link()
+    copy = os.dup(link.fileno())
+    session = device.session()
+    session.metadata = ((SESSION_METADATA, link.welcome.session_token),)
+    link.close()
+    try:
+        require(_counts(session), "a refusal though the link is open", "success")
+    finally:
+        os.close(copy)
+    device.until(lambda: not _counts(session), lambda: "the token counts after the last end has closed")
+
+
+@check(GROUP, _END)
+def leaks(device: CheckedDevice) -> None:
+    """Sessions that end leave no descriptor and no mapping in the device's process."""
+
+    def round_() -> None:
+        with CheckSession(device.endpoint, device.seconds) as session:
+            held = device.prepare(session=session)
+            work = held.work()
+            bound = held.bind(work.request)
+            work.run(bound.run)
+            burst: AskedChannel = held.burst()
+            work.run(lambda: burst.execute(work.request, [1]))
+
+    device.require_no_growth(_ROUNDS, round_, _SPARE)
+
+
+@check(GROUP, "link.md#a-session")
+def leaks_of_calls(device: CheckedDevice) -> None:
+    """Objects that a client releases leave no descriptor and no mapping, though the session goes on."""
+    held = device.prepare()
+
+    def round_() -> None:
+        work = held.work()
+        bound = held.bind(work.request)
+        work.run(bound.run)
+        burst = held.burst()
+        work.run(lambda: burst.execute(work.request, [1]))
+        burst.channel.close()
+        bound.release()
+        held.session.link.drop()
+
+    device.require_no_growth(_ROUNDS, round_, _SPARE)

@@ -1,0 +1,71 @@
+"""``nnhal check``: whether a device's process serves as the documentation says."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnhal.errors import NnhalError
+from nnhal_pages.terminal import output_console
+from nnhal_tools.check import BAD, CHECKS, GROUPS, Check, CheckResult, Printed, run_checks, show_list, write_junit
+from nnhal_tools.given_model import require_writable
+from nnhal_tools.up import served_endpoint
+
+_CANNOT_BE_ASKED = 2
+_SECONDS = 5.0
+
+
+def check(
+    device: Annotated[
+        str, typer.Argument(help="A running device's DIR, or a driver, which gets a process of its own.")
+    ] = "",
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only the checks of a group, or one by its id; several times for more.")
+    ] = None,
+    limit: Annotated[float, typer.Option(help="How many seconds each answer may take.", min=0.1)] = _SECONDS,
+    junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit's XML to FILE.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the checks, and ask nothing.")] = False,
+) -> None:
+    """Check that a device's process, in whatever language, serves as the documentation says.
+
+    It asks about links, sessions, memory, executions, channels, fences, chains, refusals, limits and clients that die,
+    and not about arithmetic, which 'nnhal conformance' tests. What a device need not offer is told as 'not offered',
+    with what follows. No other client may use the device meanwhile.
+
+    Exit status 0 if all that is offered passes, 1 if a check fails, 2 if the device cannot be asked.
+    """
+    chosen = _chosen(only or [])
+    console = output_console()
+    if list_:
+        show_list(console, chosen)
+        return
+    if not device:
+        raise typer.BadParameter("got no device, expected a running device's DIR or a driver")
+    require_writable((junit,))
+    printed, results = Printed(console), list[CheckResult]()
+    try:
+        with served_endpoint(device) as endpoint:
+            for result in run_checks(endpoint, chosen, limit):
+                results.append(result)
+                printed.show(result)
+    except (NnhalError, OSError) as error:
+        if not getattr(error, "is_told", False):  # by the process itself, which this one was to start
+            print(f"nnhal: {device} cannot be asked: {error}", file=sys.stderr)
+        raise typer.Exit(_CANNOT_BE_ASKED) from error
+    printed.end(results)
+    if junit:
+        write_junit(junit, device, results)
+    if any(result.verdict in BAD for result in results):
+        raise typer.Exit(1)
+
+
+def _chosen(only: list[str]) -> list[Check]:
+    """The checks of some groups or ids, or all. Raises BadParameter for what there is not."""
+    for name in only:
+        if name not in GROUPS and name not in CHECKS:
+            raise typer.BadParameter(f"got --only {name}, expected an id or one of {', '.join(GROUPS)}")
+    found = (each for group in GROUPS for each in CHECKS.values() if each.group == group)
+    return [each for each in found if not only or {each.group, each.id} & set(only)]
