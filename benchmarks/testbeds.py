@@ -20,7 +20,7 @@ from nnhal.v1 import supervisor_pb2
 _START_SECONDS = 180.0
 _STOP_SECONDS = 30.0
 _SHOWN_CHARACTERS = 2000
-"""Of the log of a testbed that does not start."""
+"""Characters that are shown of the log of a testbed that does not start."""
 
 
 @dataclass(frozen=True, slots=True)

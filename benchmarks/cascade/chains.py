@@ -22,7 +22,7 @@ from nnhal_cascade.hardware.memory import System
 
 _ROWS = 48
 _CHANNELS = (16, 24, 32, 40, 24)
-"""Of the outputs of convolutions, in turn."""
+"""The channels of the outputs of convolutions, in turn."""
 _ROUNDS = 3
 
 

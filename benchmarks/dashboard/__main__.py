@@ -31,9 +31,9 @@ from benchmarks.testbeds import RunningTestbed
 
 _MOST_REQUESTS = 2000.0
 _SHARE = 0.5
-"""Of what the machine gives: a server that is busy all the time has no latency to speak of."""
+"""The share of what the machine gives: a server that is busy all the time has no latency to speak of."""
 _SENDERS = 8
-"""Of one connection each, most of whose time is spare: a late request then does not make the next one late."""
+"""Senders of one connection each, most of whose time is spare: a late request then does not make the next one late."""
 _CAPACITY_SECONDS = 3.0
 
 

@@ -26,7 +26,7 @@ class PageCost:
 
     path: str
     milliseconds: Sequence[float]
-    """Of each visit, as the server measures it."""
+    """The time of each visit, as the server measures it."""
     size: int
     """Bytes of HTML."""
 

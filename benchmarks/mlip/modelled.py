@@ -33,7 +33,7 @@ class ModelledRun:
     tiles: int
     cycles: int
     formulas: int
-    """Of its layers by the formulas, with two layers' weights in memory at a time, and all values on chip."""
+    """The cycles of its layers by the formulas, with two layers' weights in memory at a time and values on chip."""
     least: int
     """By products and by bytes of DDR."""
     bound: tuple[tuple[str, float], ...]

@@ -22,7 +22,7 @@ OPERATIONS = {SHORT: 1, LONG: 4}
 WORKERS = 2
 """Runs that the devices of a host execute at a time."""
 _INSTANCES = 16
-"""Of each model: more than there are workers, so that all requests wait in one queue, that of the device."""
+"""Instances of each model: more than there are workers, so that all requests wait in one queue, that of the device."""
 _BACKENDS = Path(__file__).parent / "backends"
 _PACED = "npu"
 

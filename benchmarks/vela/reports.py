@@ -40,7 +40,7 @@ class VelaOperation:
     """Its kind, or the name of its output: the cores differ."""
     output: Shape
     stripe: Shape
-    """Of the output."""
+    """The extents of a stripe of the output."""
     cascade: int
     """The index of the last operation of its cascade, 0 if it is in none."""
     buffer: VelaBuffer = VelaBuffer.NONE

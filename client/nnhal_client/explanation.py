@@ -149,17 +149,17 @@ class Measured:
 
     runs: int
     duration_ns: float
-    """Of the whole run."""
+    """The duration of the whole run."""
     step_device_ns: tuple[float, ...]
-    """Of each step, on the device."""
+    """The time of each step, on the device."""
     step_driver_ns: tuple[float, ...]
-    """Of each step, in the driver."""
+    """The time of each step, in the driver."""
     step_copy_ns: tuple[float, ...]
-    """Of each step, the part of the driver's time that was copying."""
+    """The part of the driver's time of each step that was copying."""
     copied_bytes: int
     """In the last run."""
     ledger: tuple[LedgerEntry, ...]
-    """Of the last run."""
+    """The ledger of the last run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Explanation:
     edges: tuple[EdgeStory, ...]
     devices: tuple[DeviceStory, ...]
     modelled_ns: float
-    """Of one run."""
+    """The modelled time of one run."""
     counterfactuals: tuple[Counterfactual, ...]
     fallback_bytes: int
     """Memory for values between steps."""

@@ -135,7 +135,7 @@ class Outcome:
     """The outcome of a run. An output that is larger than its memory is not written."""
 
     dimensions: tuple[Dimensions, ...] = ()
-    """Those of each output; empty if they are as bound."""
+    """The dimensions of each output; empty if they are as bound."""
 
     time_on_device_ns: int | None = None
     """Modelled time; None if the time measured around the run, without ``copies``, is right."""

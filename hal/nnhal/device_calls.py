@@ -23,7 +23,7 @@ LAUNCHES = (
     "Execution.ExecuteFenced",
     "Channel.Launch",
 )
-"""Those of them that return before the execution has ended."""
+"""Those of these methods that return before the execution has ended."""
 PREPARE = ("Device.PrepareModel", "Device.PrepareModelWithConfig", "Device.PrepareModelFromCache")
 """Every way in which a device prepares a model."""
 METHODS = (

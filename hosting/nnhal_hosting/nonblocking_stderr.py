@@ -67,4 +67,4 @@ class NonBlockingStderr:
 
 
 STDERR = NonBlockingStderr()
-"""That of this process."""
+"""The standard error of this process."""

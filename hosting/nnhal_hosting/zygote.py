@@ -30,7 +30,7 @@ from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
 _MOST_BYTES = 1 << 17
-"""Of a request: the words of a command line, and an environment."""
+"""The most bytes of a request: the words of a command line, and an environment."""
 _ROOM = " " * 4096
 """An argument of no meaning: what is forked writes its own command line over the zygote's, which must be longer."""
 _FIRST_OTHER = 3

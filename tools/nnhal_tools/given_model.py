@@ -34,9 +34,9 @@ class GivenModel:
     inputs: tuple[ImportedTensor, ...]
     """With the dimensions that the user has fixed; 0 for those that are open."""
     dimensions: Mapping[str, Dimensions]
-    """Of the inputs that the user has fixed, for ``Framework.load``."""
+    """The dimensions of the inputs that the user has fixed, for ``Framework.load``."""
     names: Mapping[str, Sequence[str]]
-    """Of the dimensions of inputs; empty for those without one."""
+    """The names of the dimensions of inputs; empty for those without one."""
     signatures: tuple[str, ...] = ()
     """The entry points that the file names."""
     nodes: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from nnhal_cascade.performance.workload import PartWorkload, reach
 _BASE_CYCLES = {"MAX_POOL_2D": 1, "MINIMUM": 2, "MAXIMUM": 2, "MUL": 3, "ADD": 6, "SUB": 6}
 """Cycles of one output unit for an element, by operation; those of any other take 2."""
 _ADDITION_TO_32_BITS = 3
-"""Those of an addition or a subtraction whose output has elements of 32 bits."""
+"""The figures of an addition or a subtraction whose output has elements of 32 bits."""
 
 
 class PublishedBlock(NamedTuple):

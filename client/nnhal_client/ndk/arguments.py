@@ -46,7 +46,7 @@ class ExecutionArgument:
     offset: int = 0
     """In memory, bytes."""
     length: int = 0
-    """Of the buffer or the part of the memory, bytes."""
+    """The length of the buffer or the part of the memory, bytes."""
 
     @property
     def is_omitted(self) -> bool:

@@ -45,7 +45,7 @@ class Network:
     """A model that the device runs from its inputs to its outputs."""
 
     name: str
-    """That of its file."""
+    """The name of its file."""
     model: ResolvedModel
     graph: CascaderGraph
 

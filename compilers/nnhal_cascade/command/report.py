@@ -118,7 +118,7 @@ class CascadePlanReport:
     """Bytes: the end of the highest buffer while it runs."""
     cycles: int
     waiting: int
-    """Of these, the cycles in which the NPU waits for constants that are copied."""
+    """The cycles among these in which the NPU waits for constants that are copied."""
     macs: int
     read: dict[str, int]
     written: dict[str, int]

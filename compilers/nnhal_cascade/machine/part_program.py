@@ -31,7 +31,7 @@ class _Source(NamedTuple):
     made: bool
     """Whether an operation of the part makes it."""
     number: int
-    """Of the operation or of the input."""
+    """The number of the operation or of the input."""
     shape: Shape
     """The shape that it is made in, which may be another view of the same bytes than the reader's."""
 

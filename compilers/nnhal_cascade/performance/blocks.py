@@ -66,7 +66,7 @@ class _Fit(NamedTuple):
     kernel: Kernel
     repeats_rows: bool
     input_channels: int
-    """Of an input block, 0 for those of the output block."""
+    """The channels of an input block, 0 for those of the output block."""
     input_bytes: int
     input_granule: int
     accumulator_bits: int

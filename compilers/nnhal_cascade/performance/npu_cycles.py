@@ -33,9 +33,9 @@ class NpuCycles(NamedTuple):
     """Cycles of the NPU for a stripe, by each block, without what the bandwidth of memories costs."""
 
     steady: Numbers
-    """Of the slower of arithmetic and output, for all blocks of the stripe."""
+    """The cycles of the slower of arithmetic and output, for all blocks of the stripe."""
     fill: Numbers
-    """Of the faster, for one block."""
+    """The cycles of the faster, for one block."""
 
 
 class BlockPipeline(NamedTuple):

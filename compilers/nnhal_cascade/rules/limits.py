@@ -8,7 +8,7 @@ STRIDES = range(1, 4)
 """In each direction. An axis on which only one window fits may have any."""
 TRANSPOSE_STRIDES = (1, 2)
 MAX_FILTER_HEIGHT = 64
-"""Of a convolution, with its dilation."""
+"""The greatest height of a convolution's filter, with its dilation."""
 MAX_FILTER_AREA = 64 * 64
 """Height times width of a convolution's filter, with its dilation."""
 MAX_FILTER_SUM = 127 * 65_536

@@ -13,7 +13,8 @@ from nnhal_cascade.plans.plan import Proposal
 @dataclass(frozen=True, slots=True)
 class TensorBuffer:
     """Where an activation lies. Element [row, column, channel] is at [row mod rows, column mod columns, channel mod
-    channels] of an array of ``extents``, row-major: a whole tensor is never wrapped, a rolling buffer is."""
+    channels] of an array of ``extents``, row-major: a whole tensor is never wrapped, a rolling buffer is.
+    """
 
     tensor: int
     region: str
@@ -40,7 +41,7 @@ class ConstantsBuffer:
     region: str
     address: int
     bytes: int
-    """Of one slot."""
+    """The bytes of one slot."""
     slots: int
     """1 if resident, 2 if double buffered: slot n is at ``address + n * bytes``."""
     plan: int

@@ -26,9 +26,9 @@ class ConstantsCopy(NamedTuple):
     """The plan that uses them."""
     part: int
     channels: Interval
-    """Of the part's output."""
+    """The channels of the part's output."""
     slot: int
-    """Of the buffer."""
+    """The slot of the buffer."""
 
 
 class StripeStep(NamedTuple):
@@ -37,7 +37,7 @@ class StripeStep(NamedTuple):
     run: StripeRun
     weights: WeightsIn
     slot: int
-    """Of the buffer of its constants, if they are copied."""
+    """The slot of the buffer of its constants, if they are copied."""
 
     @property
     def part(self) -> int:

@@ -41,7 +41,7 @@ class AllocateConstants(NamedTuple):
     address: int
     """Bytes from the start of the region."""
     bytes: int
-    """Of one slot."""
+    """The bytes of one slot."""
     slots: int
     """1 if the constants are resident, 2 if they are double buffered."""
 
@@ -67,7 +67,7 @@ class CopyConstants(NamedTuple):
 
     part: int
     channels: Interval
-    """Of the part's output."""
+    """The channels of the part's output."""
     slot: int
 
 
@@ -144,7 +144,7 @@ class CommandStream:
 
     commands: tuple[Command, ...]
     digest: bytes
-    """That of the graph that the commands are for: see ``graph_digest``."""
+    """The digest of the graph that the commands are for: see ``graph_digest``."""
     arenas: tuple[tuple[str, int], ...]
     """Regions in which the commands allocate, and how many bytes of each they use."""
     tensors: tuple[TensorSymbol, ...] = ()

@@ -26,12 +26,12 @@ class FlowPort:
     name: str
     """The user's."""
     value: str
-    """That of the graph; an output's is a key of ``FlowGraph.outputs``."""
+    """The name of the value of the graph; an output's is a key of ``FlowGraph.outputs``."""
     shape: tuple[int, ...]
     element_type: np.dtype[np.generic]
     """The user's."""
     scale: float = 0.0
-    """Of quantised elements; 0 for others."""
+    """The scale of quantised elements; 0 for others."""
     zero_point: int = 0
 
     def real(self, array: Array) -> Array:
@@ -66,7 +66,7 @@ class FlowModel:
     """A user's model."""
 
     name: str
-    """That of its file."""
+    """The name of its file."""
     graph: FlowGraph
     inputs: tuple[FlowPort, ...]
     outputs: tuple[FlowPort, ...]

@@ -30,10 +30,10 @@ class NetworkPerf:
     profile: str
     clock_hz: int
     cycles: int
-    """Of all binaries, one after the other."""
+    """The cycles of all binaries, one after the other."""
     hardware_ns: float
     firmware_ns: float
-    """Of their starts, apart from the hardware's."""
+    """The time of their starts, apart from the hardware's."""
     least: int
     """What no schedule of them could be faster than, in cycles."""
     macs: int

@@ -68,7 +68,7 @@ class PlannedLayer(PlanPart):
     weight_bytes: int
     ddr_bytes: int
     pages: int
-    """Of the tile that it touches the most of."""
+    """The pages of the tile that it touches the most of."""
     cycles: int
 
 
@@ -97,7 +97,7 @@ class PlannedStep(PlanPart):
     host: str = ""
     """The user's name of the node."""
     output: str = ""
-    """Of the operator of the host: its value."""
+    """The value that an operator of the host computes."""
 
 
 class MlipPlan(PlanPart):

@@ -25,7 +25,7 @@ class SimulationResult:
     outputs: Mapping[str, Array]
     """By the user's names, in the types of the user's model."""
     runs: Mapping[str, SimulatedRun]
-    """Of each binary, by its symbol."""
+    """The runs of each binary, by its symbol."""
     simulators: Mapping[str, Simulator]
     errors: tuple[LayerError, ...]
     """By layer, if they were asked for."""

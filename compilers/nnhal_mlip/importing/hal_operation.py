@@ -68,7 +68,7 @@ class HalOperation:
 
     context: OperationContext
     name: str
-    """Of its output: what its constants are named after."""
+    """The name of its output: what its constants are named after."""
     sources: tuple[SourceNode, ...]
     """What its nodes stand for in the user's model."""
     builder: FlowGraphBuilder

@@ -64,7 +64,7 @@ class ImportRule:
     floats: bool = False
     """Whether it takes floats only."""
     forms: Forms | None = None
-    """Of an operation on images: what tells whether their channels are first."""
+    """The form of an operation on images: what tells whether their channels are first."""
 
 
 _CONVOLVED = (FILTER, BIAS)

@@ -27,7 +27,7 @@ from nnhal_mlip.program.program_checks import check_program
 from nnhal_mlip.program.program_metadata import metadata_of
 
 ALIGNMENT = 128
-"""Of the sections: that of all buffers of the driver."""
+"""The alignment of the sections, which is that of all buffers of the driver."""
 
 _NAMES = ("init section", "main section", "finish section", "section of weights and biases")
 _CRC_BYTES = 8

@@ -25,7 +25,7 @@ from nnhal_mlip.program.task_codec import read_task, write_task
 from nnhal_mlip.program.words import RecordReader, RecordWriter
 
 CODE_VERSION = 1
-"""Of the sections' format. A reader takes no other."""
+"""The version of the sections' format. A reader takes no other."""
 
 _INIT, _MAIN, _FINISH = b"NNPI", b"NNPM", b"NNPF"
 

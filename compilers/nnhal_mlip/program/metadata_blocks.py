@@ -62,15 +62,15 @@ class HeaderBlock(BinaryBlock):
 
     magic: bytes = at(0, "4s")
     version: tuple[int, int, int, int] = at(4, "4B")
-    """Of the metadata."""
+    """The version of the metadata."""
     metadata_bytes: int = at(8, "I")
     uuid: bytes = at(12, "16s")
     target: int = at(28, "I")
     """0 undefined, 1 M1K, 128 MLIP, 256 experimental."""
     payload_crc: int = at(248, "I", default=0)
-    """Of all bytes after this block; 0 if the driver shall not check it."""
+    """The checksum of all bytes after this block; 0 if the driver shall not check it."""
     header_crc: int = at(252, "I", default=0)
-    """Of the bytes of this block before this field; 0 if the driver shall not check it."""
+    """The checksum of the bytes of this block before this field; 0 if the driver shall not check it."""
 
 
 @dataclass(frozen=True, slots=True)

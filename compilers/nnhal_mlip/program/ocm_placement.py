@@ -50,7 +50,7 @@ class OcmPlacement:
     first_tile: int
     tiles: int
     first_page: int
-    """Of its weights."""
+    """The first page of its weights."""
     weight_pages: int
     scratch_pages: int
     """The last pages of each tile."""

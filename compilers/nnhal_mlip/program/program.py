@@ -109,9 +109,9 @@ class TaskKind(IntEnum):
     AVERAGE_POOL = 4
     """Over the elements that are not padding, unless ``count_padding``."""
     SUM = 5
-    """Of its inputs, which have the output's shape."""
+    """The sum of its inputs, which have the output's shape."""
     COPY = 6
-    """Of its input, which has the output's shape and may have another type or scale: concatenation, transposition."""
+    """A copy of its input, perhaps in another type or scale, in the output's shape: concatenation, transposition."""
 
 
 class TaskWindow(NamedTuple):
@@ -235,8 +235,8 @@ class MlipProgram:
     inputs: tuple[ProgramPort, ...]
     outputs: tuple[ProgramPort, ...]
     scratch_bytes: int
-    """Of DDR."""
+    """Bytes of DDR."""
     ocm_weights_bytes: int
-    """Of each tile, from address 0: pinned weights. Kept from run to run."""
+    """Bytes of each tile, from address 0: pinned weights. Kept from run to run."""
     ocm_scratch_floor: int
     """The lowest address of each tile that a run overwrites; it overwrites from there to the end of OCM."""

@@ -25,9 +25,9 @@ from nnhal_mlip.program.task_checks import check_task
 """Inputs, and outputs (DPDK, cn10k_ml_model.h, since 2.3.0.1)."""
 MAX_BATCH = 256
 MAX_DDR_BYTES = 1 << 31
-"""Of a range."""
+"""The most bytes of a range."""
 MAX_PORT_RANK = 4
-"""Of an input: the metadata have four extents."""
+"""The highest rank of an input: the metadata have four extents."""
 
 _LAYOUTS = ("NCHW", "NHWC", "NC", "")
 _MAX_COUNT = (1 << 63) - 1

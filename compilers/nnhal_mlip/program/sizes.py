@@ -21,7 +21,7 @@ TYPE_BYTES: Mapping[TensorType, int] = MappingProxyType(
         TensorType.UINT64: 8,
     }
 )
-"""Of an element."""
+"""The bytes of an element."""
 
 
 def bytes_of(pieces: Strided) -> int:

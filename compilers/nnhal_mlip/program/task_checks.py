@@ -19,7 +19,7 @@ from nnhal_mlip.program.sizes import TYPE_BYTES
 MAX_PADDED = 1 << 24
 """Elements of an input with its padding: more is no work for a tile, whose memory is a sixteenth of it."""
 _CHANNEL_BYTES = 4
-"""Of a bias or factor."""
+"""The bytes of a bias or factor."""
 _WITH_WEIGHTS = (TaskKind.CONVOLUTION, TaskKind.DEPTHWISE)
 _POOLS = (TaskKind.MAX_POOL, TaskKind.AVERAGE_POOL)
 

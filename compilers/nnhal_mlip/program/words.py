@@ -18,7 +18,7 @@ from nnhal_mlip.program.errors import BinaryError, BinaryFault
 _HEADER = Struct("<4sHxxIII")
 _REAL_BYTES = 8
 _MAX_BYTES = 9
-"""Of a word, so that it has less than 64 bits."""
+"""The most bytes of a word, so that it has less than 64 bits."""
 
 _Choice = TypeVar("_Choice", bound=IntEnum)
 

@@ -74,7 +74,7 @@ class LayerPerf:
     end: int
     """When the last of its barriers is done."""
     cycles: int
-    """Of the tiles, in all of its stages and their waits. Those of all layers do not overlap."""
+    """The cycles of the tiles, in all of its stages and their waits. Those of all layers do not overlap."""
     by_tile: Mapping[int, TileUsage]
     dma: DmaUsage
     counters: RunCounters

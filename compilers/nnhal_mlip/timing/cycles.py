@@ -29,19 +29,19 @@ class TileWork(NamedTuple):
 
     kind: TaskKind
     type: TensorType
-    """Of the inputs; it decides the rates."""
+    """The type of the inputs; it decides the rates."""
     positions: int
-    """Of the output: batch x height x width."""
+    """The positions of the output: batch x height x width."""
     channels: int
-    """Of the output."""
+    """The channels of the output."""
     reduction: int
     """How many products or elements make one output: height x width of the window, by input channels if the array sums
     over them. 1 for sums and copies.
     """
     input_bytes: int
-    """Of one element, of all inputs together."""
+    """The bytes of one element, of all inputs together."""
     output_bytes: int
-    """Of one element."""
+    """The bytes of one element."""
 
 
 class UnitCycles(NamedTuple):
@@ -71,7 +71,7 @@ class LayerShape:
     type: TensorType
     batch: int
     height: int
-    """Of the output, as all here; a dense layer's output is 1 x 1."""
+    """The height of the output, as all here; a dense layer's output is 1 x 1."""
     width: int
     channels: int
     reduction: int = 1

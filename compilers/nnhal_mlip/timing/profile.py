@@ -48,18 +48,18 @@ class TimingProfile:
     ddr_bytes: int
     """Between DDR and all tiles together."""
     ddr_start_cycles: int
-    """Of a transfer."""
+    """The cycles of the start of a transfer."""
     issue_cycles: int
-    """Of a task."""
+    """The cycles of issuing a task."""
     barrier_cycles: int
     firmware_ns: int
-    """Of each inference, beside the hardware."""
+    """The firmware's time of each inference, beside the hardware."""
     host_products_per_ns: int
-    """Of the host that computes what the accelerator does not, in float32."""
+    """The products a nanosecond of the host, which computes in float32 what the accelerator does not."""
     host_bytes_per_ns: int
-    """Of its memory."""
+    """The bytes a nanosecond of the host's memory."""
     host_operator_ns: int
-    """Of each operator that it computes, beside its products and bytes."""
+    """The time of each operator on the host, beside its products and bytes."""
 
     def products(self, element_type: TensorType) -> int:
         """Return how many products an accumulator takes in a cycle. All but the types of one byte take fp16's time."""

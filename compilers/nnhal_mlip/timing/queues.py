@@ -80,7 +80,7 @@ class ProgramTimeline:
     """A run of a program in modelled cycles. The firmware is apart."""
 
     transfers: tuple[TransferSpan, ...]
-    """Those of a run, in order."""
+    """The transfers of a run, in order."""
     stages: tuple[StageSpan, ...]
     total: int
     start: int

@@ -34,7 +34,7 @@ MOST_STREAMS = 256
 _RENDER_SECONDS = 0.5
 """Time for one rendering of all that is shown. What is left over comes first the next time."""
 _SHARE = 0.005
-"""Of a processor, for rendering one fragment over and over."""
+"""The share of a processor, for rendering one fragment over and over."""
 _HEARTBEAT_SECONDS = 10.0
 _log = get_logger(__name__)
 

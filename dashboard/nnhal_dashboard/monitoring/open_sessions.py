@@ -21,7 +21,7 @@ class OpenSession:
 
     process: str
     state: admin_pb2.SessionState
-    keeper: str
+    nnhal_part: str
     """Which part of nnhal has it, such as ``this dashboard``; empty if it is a client's."""
     shared_bytes: int
     """Shared memory that it has handed over, each piece once."""

@@ -53,7 +53,7 @@ class LoweredNode:
     """The operation of the model that it comes from."""
 
     domain: str = ""
-    """That of its operator; empty for ONNX's own."""
+    """The domain of its operator; empty for ONNX's own."""
 
 
 @dataclass(slots=True)

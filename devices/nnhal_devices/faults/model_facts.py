@@ -24,7 +24,7 @@ class ModelLayer(NamedTuple):
     """0 is main, 1 is referenced subgraph 0."""
 
     number: int
-    """Of the operation in its subgraph."""
+    """The number of the operation in its subgraph."""
 
     type: str
     """As the HAL names it, or ONNX."""

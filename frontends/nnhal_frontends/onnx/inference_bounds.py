@@ -20,9 +20,9 @@ from nnhal_frontends.errors import InvalidModel
 LONGEST_SIZES = 1024
 """The longest vector of sizes that is propagated as data."""
 MOST_ELEMENTS = 1 << 20
-"""Of all vectors that are propagated together. Each takes some 140 bytes."""
+"""The most elements of all vectors that are propagated together. Each takes some 140 bytes."""
 MOST_DIMENSIONS = 1 << 22
-"""Of all tensors of a model together."""
+"""The most dimensions of all tensors of a model together."""
 _USUAL_RANK = 8
 """Assumed for a tensor about which nothing is known."""
 _PROPAGATED = frozenset({"Add", "Cast", "Concat", "Gather", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze"})

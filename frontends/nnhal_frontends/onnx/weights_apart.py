@@ -15,7 +15,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 from nnhal.arrays import Array
 
 _LEAST_BYTES = 16 << 10
-"""Of a tensor that is set apart. Shape inference looks at sizes, axes and scales, which are smaller."""
+"""The least bytes of a tensor that is set apart. Shape inference looks at sizes, axes and scales, which are smaller."""
 _OTHER_DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 _TYPES = frozenset(
     {

@@ -28,7 +28,7 @@ _Folding = Callable[[OperatorBuilder, Sequence[Array]], Array]
 _MOST_ELEMENTS = 1024
 """Shapes are short; longer constants are data."""
 _MOST_COMBINATIONS = 1 << 16
-"""Of elements of the first two inputs; each may be an element of the result."""
+"""The most combinations of elements of the first two inputs; each may be an element of the result."""
 _WHOLE_NUMBERS = (np.dtype(np.int32), np.dtype(np.int64))
 
 

@@ -103,7 +103,7 @@ class LstmCell:
     """[output size]."""
 
     activation: LstmActivation
-    """That of the update and of the cell state."""
+    """The activation of the update and of the cell state."""
 
     cell_clip: np.float32
     """The bound of the cell state; 0 for none."""

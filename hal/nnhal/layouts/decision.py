@@ -23,7 +23,7 @@ class LayoutReading(NamedTuple, Generic[Value]):
     value: Value
     """The one that is stored, which may be another than the node names if a transposition is between."""
     axes: Order | None = None
-    """Of the stored value. If it has fewer axes, axes of length 1 are added in front first."""
+    """The axes of the stored value. If it has fewer axes, axes of length 1 are added in front first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from nnhal.memory.arena import round_up
 from nnhal.types import DataLocation, Operand, OperandLifeTime
 
 _ALIGNMENT = 64
-"""Of constants, in bytes."""
+"""The alignment of constants, in bytes."""
 
 
 class InlineConstants:

@@ -49,17 +49,17 @@ class CellTypes(NamedTuple):
     """The operand types of a cell."""
 
     weights: OperandType
-    """Of input, recurrent, auxiliary and projection weights."""
+    """The type of input, recurrent, auxiliary and projection weights."""
     peephole: OperandType
-    """Of peephole weights."""
+    """The type of peephole weights."""
     bias: OperandType
-    """Of the gates' biases and of the projection bias."""
+    """The type of the gates' biases and of the projection bias."""
     layer_norm: OperandType
-    """Of layer normalisation weights."""
+    """The type of layer normalisation weights."""
     output_state: OperandType
-    """Of the output state."""
+    """The type of the output state."""
     cell_state: OperandType
-    """Of the cell state."""
+    """The type of the cell state."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class NpuSupport:
     name: str
     """The driver's."""
     rules: Mapping[OperationType, NpuRule]
-    """Those of the operations that it has."""
+    """The rules of the operations that it has."""
     hints: Mapping[OperationType, str]
     """Advice for operations that are often asked for, and that it does not have."""
     max_side: int

@@ -36,7 +36,7 @@ class Oversight:
 
 
 NO_OVERSIGHT = Oversight()
-"""That of a process which nobody oversees."""
+"""The oversight of a process which nobody oversees."""
 
 
 def oversight_of(supervision: Supervision, key_file: Path | None) -> Oversight:

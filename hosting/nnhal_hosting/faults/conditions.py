@@ -108,10 +108,10 @@ class Condition(BaseModel):
     """At most so often; 0 for no limit."""
 
     probability: float = Field(default=1.0, gt=0.0, le=1.0)
-    """Of each call that meets the rest."""
+    """The probability of the fault in each call that meets the rest."""
 
     seed: int = Field(default=0, ge=0, lt=2**63)
-    """Of the probability, and of what else is drawn: the same calls have the same faults again."""
+    """The seed of the probability, and of what else is drawn: the same calls have the same faults again."""
 
     after_s: float = Field(default=0.0, ge=0.0, le=MOST_SECONDS)
     """Seconds since the fault was set until it may happen."""

@@ -13,7 +13,7 @@ from nnhal_pages.patterns import DeviceLane, device_lanes, patterns
 from nnhal_pages.svg import Drawing, Scale, element, label, rounded, title
 
 _HEIGHT = 300
-"""Of the rectangle of values."""
+"""The height of the rectangle of values."""
 _RESERVED = "reserved"
 _ROOM = 0.04
 """How much of the picture is left beyond addresses, as a share."""

@@ -57,7 +57,7 @@ class _RunGround:
 
     across: Scale
     tops: dict[str, float]
-    """Of what is done in each lane."""
+    """The upper end of what is done in each lane."""
     name: str
 
     def act(self, act: RunAct, look: DeviceLane) -> str:

@@ -86,9 +86,9 @@ class RankedPlaces:
     ranks: Sequence[int]
     middles: Sequence[float]
     tops: Sequence[float]
-    """Of ranks."""
+    """The upper ends of ranks."""
     heights: Sequence[float]
-    """Of ranks."""
+    """The heights of ranks."""
 
     def bundle(self, trunk: Trunk, links: Sequence[LayoutLink], upwards: bool) -> LineBundle:
         """Return the lines of a way. ``links`` are its members as they are laid out, from a rank to a higher one."""

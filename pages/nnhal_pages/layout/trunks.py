@@ -38,7 +38,7 @@ class Ways:
     """The ways of all links."""
 
     ranks: tuple[int, ...]
-    """Of all nodes, then of all bends."""
+    """The ranks of all nodes, then of all bends."""
     trunks: tuple[Trunk, ...]
     cut: tuple[int, ...]
     """The links without a way."""

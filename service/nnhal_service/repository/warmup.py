@@ -19,7 +19,7 @@ from nnhal_service.serving.requests.request import InferenceRequest
 WARMUP_FOLDER = "warmup"
 _MOST_AXES = 32
 _MOST_ELEMENTS = 1 << 26
-"""Of the data of all warm-up requests of a model."""
+"""The most elements of the data of all warm-up requests of a model."""
 
 
 def warmup_requests(

@@ -72,7 +72,7 @@ class Classification:
     steps: tuple[str, ...]
     """The device of each step."""
     latency: Latency
-    """Of the median run."""
+    """The latency of the median run."""
     socket_bytes: int
     """Bytes over sockets in one run."""
     copied_bytes: int

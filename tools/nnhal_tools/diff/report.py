@@ -16,7 +16,7 @@ class LayerDiff:
     """A layer: how far its value is from the reference's."""
 
     number: int
-    """That of its last operation in the HAL model."""
+    """The number of its last operation in the HAL model."""
     kind: str
     """The word of its last operation."""
     nodes: tuple[str, ...]
@@ -73,7 +73,7 @@ class Reduced:
     layer: int
     operations: tuple[str, ...]
     dimensions: tuple[tuple[int, ...], ...]
-    """Of its inputs."""
+    """The dimensions of its inputs."""
     tries: int
     is_least: bool
     """Whether everything simpler agrees; else the search ended before."""

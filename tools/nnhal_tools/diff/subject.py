@@ -25,12 +25,12 @@ class ComparedLayer:
     """Operations that end in values that both sides show: one operation, or several that are seen as one."""
 
     number: int
-    """That of its last operation."""
+    """The number of its last operation."""
     operations: tuple[int, ...]
     inputs: tuple[int, ...]
     """The values that it reads: inputs of the model, or values of other layers."""
     outputs: tuple[int, ...]
-    """Those of the last operation that are shown."""
+    """The outputs of the last operation that are shown."""
 
 
 class Subject:

@@ -60,7 +60,7 @@ class ModelRates:
     oldest_request_ns: int
     """How long the oldest request has waited or run until now; 0 if there is none."""
     p50_ns: float | None
-    """Of the requests between the samples; None if there were none."""
+    """The median of the requests between the samples; None if there were none."""
     p99_ns: float | None
 
 

@@ -21,7 +21,7 @@ from nnhal_tools.conformance.written import vector_line
 _MOST_VALUES = 64 << 20
 """Bytes of values and constants of one test, which are numbers in text then."""
 _MOST_CHARACTERS = 1 << 30
-"""Of a file of vectors."""
+"""The most characters of a file of vectors."""
 
 
 class _UnwritableError(Exception):

@@ -33,7 +33,7 @@ class Case:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     values: Mapping[int, Array]
-    """Of inputs and constants, by operand."""
+    """The values of inputs and constants, by operand."""
     relaxed: bool = False
     uncompared: frozenset[int] = frozenset()
     """Outputs whose values are not compared, but only their dimensions."""

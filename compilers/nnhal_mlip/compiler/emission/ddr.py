@@ -34,9 +34,9 @@ class DdrMap:
     """Where everything lies in DDR."""
 
     sources: Mapping[str, DdrPlace]
-    """Of the roots that are loaded from DDR."""
+    """The places of the roots that are loaded from DDR."""
     targets: Mapping[str, tuple[DdrPlace, ...]]
-    """Of the roots that are stored to DDR: outputs and scratch."""
+    """The places of the roots that are stored to DDR: outputs and scratch."""
     inputs: tuple[ProgramPort, ...]
     outputs: tuple[ProgramPort, ...]
     blocks: Mapping[ConstantsBlock, int]

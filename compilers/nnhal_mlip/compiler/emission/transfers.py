@@ -18,10 +18,10 @@ class TransferRank(IntEnum):
     """Which of the transfers that wait for the same stage goes first."""
 
     LOAD = 0
-    """Of inputs and constants: the next stage waits for it."""
+    """A load of inputs and constants: the next stage waits for it."""
     STORE = 1
     LOAD_STORED = 2
-    """Of what a transfer before has stored."""
+    """A load of what a transfer before has stored."""
 
 
 @dataclass(frozen=True, slots=True)

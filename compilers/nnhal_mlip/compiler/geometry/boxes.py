@@ -7,7 +7,7 @@ from operator import ge
 from typing import NamedTuple, TypeAlias
 
 Extents: TypeAlias = tuple[int, int, int, int]
-"""Of a tensor, axis by axis: batch, height, width, channels for an image."""
+"""The extents of a tensor, axis by axis: batch, height, width, channels for an image."""
 
 
 class TensorBox(NamedTuple):

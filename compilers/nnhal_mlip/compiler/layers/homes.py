@@ -23,7 +23,7 @@ class ValueHome(NamedTuple):
 
     root: str
     offset: Extents = (0, 0, 0, 0)
-    """Of the value's first element in the root."""
+    """The offset of the value's first element in the root."""
     view: bool = False
     """Whether the value is all bytes of the root, with other extents."""
 
@@ -34,7 +34,7 @@ class HousedNetwork:
 
     network: TileNetwork
     homes: Mapping[str, ValueHome]
-    """Of every value."""
+    """The home of every value."""
     viewed: frozenset[str]
     """Roots that have views, so that boxes of them are kept as consecutive elements."""
     scales: Mapping[str, float]

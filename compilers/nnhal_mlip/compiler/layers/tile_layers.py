@@ -51,7 +51,7 @@ class LayerWeights:
     biases: Array | None = field(compare=False)
     """For each output channel."""
     scales: Array | None = field(default=None, compare=False)
-    """Of each output channel, if the files give them; the kernel is a multiple of them."""
+    """The scales of each output channel, if the files give them; the kernel is a multiple of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class TileLayer:
     inputs: tuple[LayerOperand, ...]
     output: LayerOperand
     extents: Extents
-    """Of the output, in the layer's order of axes."""
+    """The extents of the output, in the layer's order of axes."""
     window: TaskWindow = ONE_BY_ONE
     range: TaskRange = UNCLIPPED
     weights: LayerWeights | None = None
     groups: int = 1
-    """Of a CONVOLUTION."""
+    """The groups of a CONVOLUTION."""
     is_pad: bool = False
     """Whether it only puts zeros around its input."""
 
@@ -93,7 +93,7 @@ class TensorJoin(NamedTuple):
     output: str
     parts: tuple[str, ...]
     axis: int
-    """Of the extents."""
+    """An axis, by its place in the extents."""
 
 
 class KernelNote(NamedTuple):

@@ -16,7 +16,7 @@ from nnhal_mlip.compiler.planning.setting import constants_layout
 from nnhal_mlip.program.program import TaskKind, TensorType
 
 _LARGEST_BIAS = 1 << 30
-"""Of an int32 bias, so that the sum of the products still has room."""
+"""The largest magnitude of an int32 bias, so that the sum of the products still has room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class OcmBuffer:
     boxes: TileBoxes
     """What of the root; for weights, of the output, in the layer's order of axes."""
     bytes: int
-    """Of the tile that takes most."""
+    """The bytes of the tile that takes most."""
     begin: int
     """A stage."""
     end: int

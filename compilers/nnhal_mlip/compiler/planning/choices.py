@@ -35,7 +35,7 @@ class LayerStripe:
     row: int
     channel: int
     boxes: dict[int, TensorBox]
-    """Of the output, in the layer's order of axes, by tile."""
+    """The boxes of the output, in the layer's order of axes, by tile."""
 
 
 def rows_axis(layer: TileLayer) -> int:

@@ -17,9 +17,9 @@ class StagedBoxes(NamedTuple):
     channel: int
     """The stripe of channels, for constants."""
     boxes: TileBoxes
-    """Of the root; for constants, of the output, in the layer's order of axes."""
+    """The boxes of the root; for constants, of the output, in the layer's order of axes."""
     bytes: int
-    """Of the tile that takes most."""
+    """The bytes of the tile that takes most."""
     first: int
     last: int
 
@@ -30,9 +30,9 @@ class LayerBuffers(NamedTuple):
     stripes: list[LayerStripe]
     """One for each stage."""
     read: list[StagedBoxes]
-    """Of roots in DDR."""
+    """What is read of roots in DDR."""
     written: list[StagedBoxes]
-    """Of a root in DDR; one for each stage."""
+    """What is written of a root in DDR; one for each stage."""
     weights: list[StagedBoxes]
 
 

@@ -20,7 +20,7 @@ class TilePlan:
     choices: PlanChoices
     buffers: BufferPlan
     offsets: dict[int, int]
-    """Of pinned buffers from the first address, of others from ``floor``; by the identity of the buffer."""
+    """The offsets of pinned buffers from the first address, of others from ``floor``; by the identity of the buffer."""
     totals: AllocationTotals
 
     @property

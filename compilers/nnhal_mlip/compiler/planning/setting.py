@@ -17,7 +17,7 @@ from nnhal_mlip.program.sizes import TYPE_BYTES
 from nnhal_mlip.timing.profile import TimingProfile
 
 ALIGNMENT = 128
-"""Of addresses and offsets, in bytes."""
+"""The alignment of addresses and offsets, in bytes."""
 
 TileBoxes = Mapping[int, TensorBox]
 """A part of a root for each tile."""

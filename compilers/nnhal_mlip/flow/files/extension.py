@@ -31,9 +31,9 @@ class ScaledPart(StrictPart):
     """A part with scales."""
 
     scales: tuple[Scale, ...] | None = None
-    """Of values that are integers, with a zero point of 0: one, or one for each index along ``axis``."""
+    """The scales of values that are integers, with a zero point of 0: one, or one for each index along ``axis``."""
     axis: int | None = None
-    """Of the value's shape, or of the shape in the constants file."""
+    """An axis of the value's shape, or of the shape in the constants file."""
 
 
 class ValueExtension(ScaledPart):

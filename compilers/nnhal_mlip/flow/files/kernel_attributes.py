@@ -30,7 +30,7 @@ class ConstantObject(StrictPart):
     """As in the constants file."""
     dtype: str
     min: str | None = None
-    """Of kernels, biases and inputs, with 17 significant digits."""
+    """The least value of kernels, biases and inputs, with 17 significant digits."""
     max: str | None = None
 
 

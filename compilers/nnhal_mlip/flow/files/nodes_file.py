@@ -90,7 +90,7 @@ class NodesFile(StrictPart):
 
     symbol: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     batch_size: Count
-    """That of the last input: see ``batch_of``."""
+    """The batch size of the last input: see ``batch_of``."""
     num_subgraph_inputs: Count
     num_subgraph_outputs: Count
     arg_nodes: tuple[Id, ...]

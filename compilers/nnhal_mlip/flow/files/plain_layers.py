@@ -28,7 +28,7 @@ from nnhal_mlip.flow.files.layers import (
 from nnhal_mlip.flow.graph.operators import Operator
 
 _RANK = 4
-"""Of the shapes of a sum."""
+"""The rank of the shapes of a sum."""
 _WITHOUT_ATTRIBUTES = {
     Operator.BATCH_FLATTEN: BATCH_FLATTEN,
     Operator.CLIP: ACTIVATION,

@@ -34,7 +34,7 @@ class FlowValue(NamedTuple):
     """0 for an unknown dimension."""
     element_type: np.dtype[np.generic]
     scales: tuple[float, ...] = ()
-    """Of 8-bit values, with a zero point of 0: one, or one for each index along ``axis``; empty for floats."""
+    """Scales of 8-bit values, with a zero point of 0: one, or one for each index along ``axis``; empty for floats."""
     axis: int = 0
 
     @property

@@ -25,16 +25,16 @@ class FlowRules:
     average_batch: int
     """The largest batch of average pools."""
     layouts: tuple[str, ...]
-    """Of average and global pools."""
+    """The layouts that average and global pools may have."""
     sum_ranks: tuple[int, ...]
-    """Of the left operand."""
+    """The ranks that the left operand may have."""
     concat_ranks: tuple[int, ...]
     concat_batch: int
     concat_fields: int
     """The fewest."""
     concat_axes: tuple[int, ...]
     reshape_ranks: tuple[int, ...]
-    """Of input and result."""
+    """The ranks that input and result may have."""
     transforms: tuple[tuple[str, str], ...]
     """From which layout to which."""
     activations: tuple[Operator, ...]

@@ -93,9 +93,9 @@ class PlanView:
     of: PlanPlace
     running: RunningPlan
     explanation: Explanation
-    """Of the plan that runs."""
+    """The explanation of the plan that runs."""
     address: PlanAddress
-    """Of this page."""
+    """The address of this page."""
     is_trial: bool
     """Whether the address tries a plan."""
     choice: PinChoice

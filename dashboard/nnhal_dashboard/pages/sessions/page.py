@@ -24,7 +24,7 @@ _ORDERS: Mapping[str, Callable[[OpenSession], Any]] = {
     "process": lambda _: 0,
     "age": lambda session: session.state.opened_ns,
     "owner": lambda session: (session.user, session.state.pid),
-    "client": lambda session: session.keeper or session.state.client_name,
+    "client": lambda session: session.nnhal_part or session.state.client_name,
     "objects": lambda session: -session.objects,
     "own": lambda session: -session.own_bytes,
     "shared": lambda session: -session.shared_bytes,
@@ -70,7 +70,7 @@ class SessionSelection:
         if self.process and session.process != self.process:
             return False
         wanted = self.text.lower()
-        said = (session.user, session.owner, session.state.client_name, session.keeper)
+        said = (session.user, session.owner, session.state.client_name, session.nnhal_part)
         return not wanted or wanted == str(session.state.pid) or any(wanted in text.lower() for text in said)
 
 

@@ -17,7 +17,7 @@ from nnhal_dashboard.pages.trying.pictures import PixelFrame, as_data_url, pixel
 from nnhal_dashboard.web.formats import size
 
 MOST_BYTES = 256 << 20
-"""Of one input."""
+"""The most bytes of one input."""
 
 
 def value_of(fields: InputFields) -> Value:

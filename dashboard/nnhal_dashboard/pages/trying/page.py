@@ -31,9 +31,9 @@ from nnhal_hosting.access import AccessRole
 
 router = APIRouter()
 _MOST_BYTES = 256 << 20
-"""Of files together."""
+"""The most bytes of all files together."""
 _FIELD_BYTES = 16 << 20
-"""Of a field, such as one with JSON."""
+"""The most bytes of a field, such as one with JSON."""
 _MOST_FIELDS = 2000
 _LATE = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
 
@@ -122,7 +122,7 @@ class TrialView:
     problem: str
     """What else is wrong; empty if nothing is."""
     runs: Sequence[ShownTrial]
-    """Of each plan."""
+    """The runs of each plan."""
     differences: Sequence[OutputDifference]
     """Between the outputs of two plans."""
     seen: Mapping[int, str]

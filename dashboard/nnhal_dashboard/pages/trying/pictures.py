@@ -86,12 +86,12 @@ def _large(height: int, width: int, channels: int, channels_first: bool) -> Pixe
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 _MOST_PIXELS = 1 << 26
-"""Of a file; its pixels take four bytes each."""
+"""The most pixels of a file; they take four bytes each."""
 _DATA_URL = "data:image/png;base64,"
 _SMALL_DIGIT = 16
 """Data sets with smaller pictures have digits that fill them; those of larger ones have a margin."""
 _DIGIT_SHARE = 20 / 28
-"""Of a larger picture, by the conventions of MNIST."""
+"""The digit's share of a larger picture, by the conventions of MNIST."""
 
 
 def pixels_of_file(content: bytes, frame: PixelFrame, is_cropped: bool) -> Array:

@@ -35,9 +35,9 @@ class TrialRun:
     """The device of each step."""
     outputs: tuple[tuple[Tensor, Value], ...]
     report: RunReport
-    """Of the run that took the median time."""
+    """The report of the run that took the median time."""
     durations_ns: tuple[int, ...]
-    """Of all runs, as the client saw them, in their order."""
+    """The durations of all runs, as the client saw them, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class TrialRequest:
     version: str
     inputs: Mapping[str, Value]
     deadline_seconds: float
-    """Of all runs of a plan together."""
+    """The time of all runs of a plan together."""
     runs: int
 
 

@@ -25,9 +25,9 @@ class ShownTrial:
     took_ns: int
     """The median, as the client saw it."""
     durations_ns: Sequence[int]
-    """Of all runs."""
+    """The durations of all runs."""
     framework_ns: int
-    """Of the run that took the median time."""
+    """The framework's time of the run that took the median time."""
     devices: Sequence[str]
     """Those that ran steps, in the order of their first step."""
     copied_bytes: int

@@ -32,7 +32,7 @@ class RecordedExecution(Protocol):
     config: ExecutionConfig
 
     form: RequestForm
-    """Of its request."""
+    """The form of its request."""
 
     @property
     def prepared_model(self) -> PreparedModel:

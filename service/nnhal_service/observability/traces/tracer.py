@@ -153,7 +153,7 @@ class TraceRules(NamedTuple):
     has_exporter: bool
     all: TraceConfig
     models: Mapping[str, TraceConfig]
-    """Of models that have settings of their own."""
+    """The rules of models that have settings of their own."""
 
 
 class TraceReservation(NamedTuple):

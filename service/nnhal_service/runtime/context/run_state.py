@@ -13,9 +13,9 @@ class ContextMemories(NamedTuple):
     """The memory of a context."""
 
     pools: Sequence[Memory]
-    """Those of the client."""
+    """The pools of the client."""
     arena: Sequence[Memory]
-    """Those of the values between steps."""
+    """The pools of the values between steps."""
 
 
 class RunInFlight(NamedTuple):

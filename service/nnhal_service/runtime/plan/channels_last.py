@@ -18,7 +18,7 @@ from nnhal_frontends.imported import ImportedModel, ImportedTensor
 _LARGEST_INLINE = 128
 """Bytes of a constant in the message to a device; larger ones lie in a pool, which is in memory once."""
 _ALIGNMENT = 64
-"""Of constants in a pool, in bytes."""
+"""The alignment of constants in a pool, in bytes."""
 _WORDS = {TO_LAST: ("channels first", "channels last"), TO_FIRST: ("channels last", "channels first")}
 """What a transposition reads and writes, by its axes."""
 _OTHER_WORDS = ("before its transposition", "transposed")

@@ -73,7 +73,7 @@ class PreparedPlan(SketchedPlan):
     planner: Planner
     """What made the plan."""
     priority: Priority
-    """Of executions that have no priority of their own."""
+    """The priority of executions that have no priority of their own."""
 
     @property
     def network(self) -> int:

@@ -29,7 +29,7 @@ class InjectedFailure(NamedTuple):
     step: int
     """In the plan; CLIENT_STEP if that is not known."""
     device: str
-    """That of the step; empty if that is not known."""
+    """The device of the step; empty if that is not known."""
 
 
 def step_on(device: str) -> str:

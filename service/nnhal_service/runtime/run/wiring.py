@@ -16,7 +16,7 @@ from nnhal.types import ErrorStatus, RunUsage
 from nnhal_hosting.logs import get_logger
 
 _MOST_BELLS_OF_A_KIND = 16
-"""Of one stage."""
+"""The most bells of a kind of one stage."""
 _MOST_BELLS = 128
 """In one chain: while it is wired, each is two descriptors of this process."""
 _log = get_logger(__name__)

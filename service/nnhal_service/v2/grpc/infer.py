@@ -1,7 +1,7 @@
 """The two calls that run models over gRPC: one request, or a stream of them.
 
-They are served in the loop. What takes longer the more there is of it, such as strings, elements in the message's own
-fields and copies, is done in threads if there is much of it. Raw contents of numbers cost nothing: they are views.
+They are served in the loop. Work that grows with the request, such as strings, elements in the message's own fields and
+copies, is done in threads if it is much. Raw contents of numbers cost nothing: they are views.
 """
 
 from __future__ import annotations

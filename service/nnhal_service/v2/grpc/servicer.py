@@ -51,9 +51,9 @@ class InferenceServicer:
         budget: RequestMemoryBudget | None = None,
         guard: Guard | None = None,
     ) -> None:
-        """Without ``memory``, clients cannot register shared memory. ``native_directory`` is the native service's; only
-        clients on this host are told it that may infer, says ``guard``. ``budget`` limits the memory of messages, None
-        for no limit.
+        """Without ``memory``, clients cannot register shared memory. ``native_directory`` is the native service's; it
+        is told only to clients on this host that may infer, as ``guard`` says. ``budget`` limits the memory of
+        messages, None for no limit.
         """
         self._guard = guard or Guard()
         self._native_directory = native_directory
