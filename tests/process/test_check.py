@@ -22,7 +22,7 @@ from tests.support.processes import device_process
 pytestmark = pytest.mark.slow
 SECONDS = 30.0
 IMPATIENT_SECONDS = 0.5
-OF_MODEL = 103
+OF_MODEL = 107
 """Checks that need a model, or what a device has that supports one."""
 
 
@@ -130,6 +130,22 @@ def test_an_answer_that_cannot_be_fails_its_check(
         result = asked(foreign.endpoint, name)[name]
         assert result.verdict is CheckVerdict.FAILED
         assert words in result.words
+
+
+NUMBERED = ("bursts.numbers", "run-channels.numbers", "launch-channels.numbers", "chains.numbers")
+
+
+def test_answers_without_numbers_are_allowed_and_others_must_have_those_of_their_calls(
+    foreign: ForeignDevice, short_path: Path
+) -> None:
+    results = asked(foreign.endpoint, *NUMBERED).values()
+    assert {result.verdict for result in results} == {CheckVerdict.NOT_OFFERED}
+    with foreign_device(short_path, numbers=True) as numbering:
+        assert {result.verdict for result in asked(numbering.endpoint, NUMBERED[0]).values()} == {CheckVerdict.PASSED}
+        numbering.fail("repeats the answer before")
+        result = asked(numbering.endpoint, NUMBERED[0])[NUMBERED[0]]
+        assert result.verdict is CheckVerdict.FAILED
+        assert "expected that of the call" in result.words
 
 
 def test_what_a_device_does_not_serve_is_not_offered_and_what_follows_is_said(foreign: ForeignDevice) -> None:

@@ -14,8 +14,9 @@ from nnhal.link.numbers import NUMBER_BYTES, number_field, number_of
 class CallChannel(Channel):
     """A channel on which no answer is taken for that of another call. One call at a time.
 
-    If there is anything to be read before a call is sent, or an answer has another number than its call, the channel
-    ends: both directions are shut down, and ProtocolError says why.
+    If an answer has another number than its call, the channel ends: both directions are shut down, and ProtocolError
+    says why. Without numbers it ends if there is anything to be read before a call is sent. Sending and receiving are
+    written out here, for the sake of their time.
     """
 
     def __init__(self, connection: socket.socket, is_numbered: bool = False) -> None:
@@ -28,17 +29,28 @@ class CallChannel(Channel):
         self._poll.register(connection, select.POLLIN)
 
     def send(self, message: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
-        """Send one call. Raises ChannelClosedError, or ProtocolError also if an answer has come before it."""
-        self.require_silence()
+        """Send one call. Raises ChannelClosedError, or ProtocolError also if an answer without a number came before."""
         if self._is_numbered:
-            self._number += 1
-            self._field = number_field(self._number)
-            message += self._field
-        super().send(message, descriptors)
+            self._number = number = self._number + 1
+            self._field = field = number_field(number)
+            message += field
+        else:
+            self.require_silence()
+        if descriptors or not 0 < len(message) <= self._max_bytes:
+            super().send(message, descriptors)
+            return
+        try:
+            self.bytes_sent += self._socket.send(message)
+        except OSError as error:
+            raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
 
     def receive(self) -> bytes:
         """Receive the answer. Raises ChannelClosedError, or ProtocolError also if it is that of another call."""
-        return self._own(super().receive())
+        try:
+            answer = self._socket.recv(self._room)
+        except OSError as error:
+            raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
+        return self._own(self._checked(answer))
 
     def receive_with_descriptors(self) -> tuple[bytes, list[Descriptor]]:
         """Receive the answer and its descriptors. Raises as ``receive``."""
@@ -57,7 +69,7 @@ class CallChannel(Channel):
             raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
         if not unasked:
             raise ChannelClosedError("the other side has closed the channel")
-        self.shutdown()
+        self._end()
         raise ProtocolError(f"the other side has sent {unasked} bytes that no call has asked for")
 
     def _own(self, answer: bytes) -> bytes:
@@ -69,9 +81,14 @@ class CallChannel(Channel):
         number = number_of(answer)
         if number == self._number:
             return answer
-        self.shutdown()
+        self._end()
         said = "no number" if number is None else f"number {number}"
         raise ProtocolError(f"the other side has answered call {self._number} with {said}")
+
+    def _end(self) -> None:
+        """End the channel; nothing that was sent before can be read afterwards."""
+        self.shutdown()
+        self._discard()
 
 
 def call_channel_from(descriptor: Descriptor, is_numbered: bool = False) -> CallChannel:

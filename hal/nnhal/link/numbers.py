@@ -39,15 +39,15 @@ class CallNumbers:
 
     def __init__(self) -> None:
         self._plain = b""
-        self._body = b""
+        self._body: bytes | None = None
 
     def split(self, call: bytes) -> tuple[bytes, bytes]:
         """Return a call without its number, and what is to be added to the answer; nothing if it has no number."""
+        body = call[:-NUMBER_BYTES]
+        if body == self._body and call[-NUMBER_BYTES] == _TAG:
+            return self._body, call[-NUMBER_BYTES:]
         if call == self._plain:
             return call, b""
-        body, field = call[:-NUMBER_BYTES], call[-NUMBER_BYTES:]
-        if body == self._body and field[0] == _TAG:
-            return body, field
         number = number_of(call)
         if number is None:
             self._plain = call

@@ -382,8 +382,8 @@ class Numbered(_message.Message):
     """Numbered is what every call and every answer on a channel can be read as: BurstCall, LaunchCall and RunCall, BurstAnswer,
     LaunchAnswer and RunAnswer have this field, with this number. If Welcome names LINK_CAPABILITY_NUMBERED_ANSWERS, a client
     may number the calls on the session's channels, and the answer to a numbered call has its number. So a client notices an
-    answer that came late or twice, and ends the channel. With or without numbers it does so, too, if there is anything to be
-    read before it sends a call.
+    answer that came late or twice, and ends the channel. Without numbers it does so if there is anything to be read before it
+    sends a call.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -16,6 +16,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
 from nnhal.fence import Fence, FenceError
+from nnhal.link.numbers import NUMBERED_ANSWERS, number_field, number_of
 from nnhal.types import ErrorStatus, Model, Request
 from nnhal.v1 import (
     backend_pb2,
@@ -367,6 +368,26 @@ class AskedChannel:
         else:
             raise CheckFailedError(f"got {answer!s:.200}, expected INVALID_ARGUMENT and the reason")
         self.channel.require_end()
+
+
+def require_numbered(session: CheckSession, channel: Datagrams, *calls: bytes) -> None:
+    """Check that the answer to a call with a number has that number, and that to one without has none.
+
+    Raises NotOfferedError if the session has not agreed on numbers.
+    """
+    if NUMBERED_ANSWERS not in session.link.welcome.capabilities:
+        raise NotOfferedError(
+            "Welcome does not name LINK_CAPABILITY_NUMBERED_ANSWERS: of answers that come late or twice only those are "
+            "noticed that have come before the next call"
+        )
+    for call in calls:
+        for number in (7, None, 2**64 - 1, 0, 8):
+            got = number_of(channel.answer(call + (b"" if number is None else number_field(number))).message)
+            require(got == number, f"{_numbered(got)} to a call with {_numbered(number)}", "that of the call")
+
+
+def _numbered(number: int | None) -> str:
+    return "no number" if number is None else f"number {number}"
 
 
 BROKEN = {

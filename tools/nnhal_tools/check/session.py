@@ -23,6 +23,7 @@ from nnhal.fence import Fence
 from nnhal.link import SESSION_METADATA
 from nnhal.link.channel import MAX_DESCRIPTORS_PER_MESSAGE, MAX_MESSAGE_BYTES, peer_credentials
 from nnhal.link.client import PROTOCOL_VERSION
+from nnhal.link.numbers import NUMBERED_ANSWERS
 from nnhal.remote import open_rpc
 from nnhal.types import ErrorStatus, Model, Request
 from nnhal.v1 import (
@@ -151,7 +152,7 @@ class RawLink(Datagrams):
         self._issued: dict[Descriptor, int] = {}
         self.welcome = link_pb2.Welcome()
         if hello:
-            reply = self.ask(hello=link_pb2.Hello(protocol_version=PROTOCOL_VERSION, client_name=CLIENT_NAME))
+            reply = self.ask(hello=hello_of([NUMBERED_ANSWERS]))
             if reply.WhichOneof("reply") != "welcome":
                 self.close()
                 raise TransportError(f"Hello was answered with {_words(reply)}, expected Welcome")
@@ -207,6 +208,11 @@ class RawLink(Datagrams):
             return link_pb2.LinkReply.FromString(message), received
         except DecodeError:
             raise CheckFailedError(f"{len(message)} bytes on the link, expected a LinkReply") from None
+
+
+def hello_of(capabilities: Sequence[link_pb2.LinkCapability.ValueType]) -> link_pb2.Hello:
+    """The first request of a link, whose client has some capabilities."""
+    return link_pb2.Hello(protocol_version=PROTOCOL_VERSION, client_name=CLIENT_NAME, capabilities=capabilities)
 
 
 def _words(reply: link_pb2.LinkReply) -> str:

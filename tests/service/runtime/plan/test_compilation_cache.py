@@ -209,11 +209,10 @@ def supports_all(request: Any, call: Call) -> backend_pb2.AssessModelResponse:
     return backend_pb2.AssessModelResponse(operations=operations)
 
 
-NO_BACKEND = refuse(HalError(ErrorStatus.GENERAL_FAILURE, "no backend"))
 SUPPORTING: Script = {
-    "Backend.Describe": NO_BACKEND,
+    "Backend.Describe": None,
     "Backend.AssessModel": supports_all,
-    "Backend.OptimizeSubgraph": NO_BACKEND,
+    "Backend.OptimizeSubgraph": None,
 }
 
 

@@ -11,7 +11,7 @@ from nnhal.memory import create_ashmem
 from nnhal.types import DataLocation, RequestArgument
 from nnhal.v1 import burst_pb2
 from nnhal_tools.check.check import INVALID, check, offered, refused, require
-from nnhal_tools.check.checked_device import BROKEN, CheckedDevice
+from nnhal_tools.check.checked_device import BROKEN, CheckedDevice, require_numbered
 from nnhal_tools.check.groups.executions import invalid_requests, require_result, within
 
 GROUP = "bursts"
@@ -198,3 +198,12 @@ def over_grpc(device: CheckedDevice) -> None:
     )
     message.memory_identifier_tokens[:] = [-2]
     refused(lambda: held.session.call(stub.ExecuteSynchronouslyWithConfig, message), INVALID, what="token -2")
+
+
+@check(GROUP, _CHANNELS)
+def numbers(device: CheckedDevice) -> None:
+    """If the session has agreed on it, the answer has the number of its call, also if the call is refused."""
+    held = device.prepare()
+    burst, bound = held.burst(), held.bind(held.work().request)
+    calls = [burst.call_of(handle).SerializeToString() for handle in (bound.handle, 2**62)]
+    require_numbered(held.session, burst.channel, *calls)

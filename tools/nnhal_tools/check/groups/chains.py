@@ -21,7 +21,7 @@ from nnhal_tools.check.check import (
     refused,
     require,
 )
-from nnhal_tools.check.checked_device import BROKEN, AskedChannel, Bound, CheckedDevice, Prepared
+from nnhal_tools.check.checked_device import BROKEN, AskedChannel, Bound, CheckedDevice, Prepared, require_numbered
 from nnhal_tools.check.session import CheckSession, Datagrams
 from nnhal_tools.check.small_models import CheckedRequest
 
@@ -287,3 +287,11 @@ def leaks(device: CheckedDevice) -> None:
             held.session.close()
 
     device.require_no_growth(6, round_, 3)
+
+
+@check(GROUP, _PAGE)
+def numbers(device: CheckedDevice) -> None:
+    """If the session has agreed on it, the answer has the number of its call, also if the call is refused."""
+    chain = _Chain(device)
+    calls = [chain.caller.call_of(handle).SerializeToString() for handle in (chain.bound[0].handle, 2**62)]
+    require_numbered(chain.held[1].session, chain.caller.channel, *calls)

@@ -15,7 +15,7 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import fenced_execution_callback_pb2
 from nnhal_tools.check.check import FAILURE, INVALID, CheckFailedError, check, offered, refused, require
-from nnhal_tools.check.checked_device import BROKEN, Bound, CheckedDevice, settled
+from nnhal_tools.check.checked_device import BROKEN, Bound, CheckedDevice, require_numbered, settled
 from nnhal_tools.check.session import CheckSession, Datagrams
 
 GROUP = "launch-channels"
@@ -204,3 +204,11 @@ def leaks(device: CheckedDevice) -> None:
         launches.end(fence)
 
     device.require_no_growth(12, round_, 4)
+
+
+@check(GROUP, _PAGE)
+def numbers(device: CheckedDevice) -> None:
+    """If the session has agreed on it, the answer has the number of its call, also if the call is refused."""
+    launches, bound, _ = _open(device)
+    asked = [wire.LaunchCall(info=wire.LaunchInfo(execution=handle)) for handle in (bound.handle, 2**62)]
+    require_numbered(launches.session, launches.channel, *(call.SerializeToString() for call in asked))

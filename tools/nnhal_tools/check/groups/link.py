@@ -8,12 +8,13 @@ import socket
 from collections.abc import Callable, Sequence
 
 from nnhal.descriptor import Descriptor
+from nnhal.link.numbers import NUMBERED_ANSWERS
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import prepared_model_pb2
 from nnhal_tools.check.check import FULL, CheckFailedError, check, require
 from nnhal_tools.check.checked_device import CheckedDevice
-from nnhal_tools.check.session import RawLink
+from nnhal_tools.check.session import RawLink, hello_of
 
 GROUP = "link"
 _SESSION, _PUT, _LIMITS = "link.md#a-session", "link.md#what-can-be-put", "link.md#limits"
@@ -77,6 +78,15 @@ def hello(device: CheckedDevice) -> None:
         limits = welcome.max_message_bytes, welcome.max_descriptors_per_message
         require(limits == (65_536, 16), f"limits of {limits}", "65536 bytes and 16 descriptors of a datagram")
         require(welcome.max_descriptors_per_session > 0, "0 descriptors of a session", "more than 0")
+
+
+@check(GROUP, "link.md#channels")
+def capabilities(device: CheckedDevice) -> None:
+    """Welcome names no capability that Hello has not, and none that does not exist."""
+    unknown = wire.LinkCapability.ValueType(1000)
+    for given in ([], [unknown], [unknown, NUMBERED_ANSWERS]):
+        got = list(device.raw_link(hello=False).ask(hello=hello_of(given)).welcome.capabilities)
+        require(set(got) <= set(given) - {unknown}, f"capabilities {got} for {given}", "those that both sides have")
 
 
 @check(GROUP, _LIMITS)

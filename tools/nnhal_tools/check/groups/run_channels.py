@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal.v1 import execution_pb2
 from nnhal_tools.check.check import INVALID, check, offered, refused, require
-from nnhal_tools.check.checked_device import BROKEN, AskedChannel, Bound, CheckedDevice
+from nnhal_tools.check.checked_device import BROKEN, AskedChannel, Bound, CheckedDevice, require_numbered
 from nnhal_tools.check.groups.executions import within
 from nnhal_tools.check.small_models import CheckedRequest
 
@@ -86,3 +86,11 @@ def usage(device: CheckedDevice) -> None:
     require((usage.runs, usage.failed_runs) == (2, 0), f"{usage.runs} and {usage.failed_runs} failed", "2 and 0")
     require(counted(True).runs == 2, "another number", "2")
     channel.channel.require_end()
+
+
+@check(GROUP, "link.md#channels")
+def numbers(device: CheckedDevice) -> None:
+    """If the session has agreed on it, the answer has the number of its call, also if the call is refused."""
+    channel, bound, _ = _open(device)
+    calls = [channel.call_of(handle).SerializeToString() for handle in (bound.handle, bound.handle + 1)]
+    require_numbered(bound.session, channel.channel, *calls)
