@@ -56,6 +56,10 @@ class ForeignDevice:
         """
         self._tell({"answers": {method: fields}})
 
+    def lack(self, *methods: str) -> None:
+        """Have it serve all methods of gRPC but these: ``lack("WireStep")``."""
+        self._tell({"missing": methods})
+
     def behave(self) -> None:
         """Have it do nothing wrong any more. Answers that were changed stay so."""
         self._tell({"faults": dict.fromkeys(self._asked, 0)})
