@@ -89,6 +89,17 @@ def test_an_answer_that_comes_twice_is_not_taken_for_that_of_the_next_call(
         assert any(words in found for words in expected)
 
 
+@pytest.mark.parametrize("system", [True], indirect=True, ids=["with numbers"])
+@pytest.mark.parametrize("way", ["direct chain", "chain"])
+def test_a_stage_that_rings_twice_ends_its_chain(system: ForeignSystem, framework: Framework, way: str) -> None:
+    with bound(framework, way) as binding:
+        system.devices["last"].fail("dawdles")
+        system.devices["first"].fail("rings twice", 1)
+        for number in range(2, 6):
+            run(binding, way, number)
+        wait_until(lambda: not run(binding, way, 7).fell_back, "the steps run on their devices again")
+
+
 @pytest.mark.parametrize("names", [WIRED[:1], WIRED], ids=["one step", "chain"])
 def test_an_answer_that_comes_twice_is_not_taken_for_that_of_the_next_call_in_an_event_loop(
     system: ForeignSystem, framework: Framework, names: tuple[str, ...]
