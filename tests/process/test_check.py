@@ -6,12 +6,19 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 from xml.etree import ElementTree
 
+import grpc
 import pytest
 from typer.testing import CliRunner
 
 from nnhal.endpoint import Endpoint
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.host.process import host
+from nnhal_devices.host.servicers.execution import ExecutionServicer
+from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
+from nnhal_devices.host.settings import DeviceSettings
 from nnhal_tools.check import CHECKS, CheckResult, CheckVerdict, run_checks
 from nnhal_tools.cli.app import app
 from tests.support.far_devices import far_device, near_device
@@ -130,6 +137,22 @@ def test_an_answer_that_cannot_be_fails_its_check(
         result = asked(foreign.endpoint, name)[name]
         assert result.verdict is CheckVerdict.FAILED
         assert words in result.words
+
+
+def not_served(_: object, __: object, context: grpc.ServicerContext) -> NoReturn:
+    """Answer as a device that has not this method."""
+    context.abort(grpc.StatusCode.UNIMPLEMENTED, "")
+
+
+def test_a_device_that_executes_in_bursts_only_is_asked_there(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PreparedModelServicer, "ExecuteSynchronouslyWithConfig", not_served)
+    monkeypatch.setattr(ExecutionServicer, "ExecuteSynchronously", not_served)
+    ids = [name for name, check in CHECKS.items() if check.group in ("executions", "pools")]
+    with host(CpuRef(), Endpoint(short_path), DeviceSettings()):
+        results = asked(Endpoint(short_path), *ids).values()
+    assert [(each.check.id, each.words) for each in results if each.verdict is not CheckVerdict.PASSED] == []
 
 
 NUMBERED = ("bursts.numbers", "run-channels.numbers", "launch-channels.numbers", "chains.numbers")

@@ -9,7 +9,13 @@ from typing import NoReturn
 
 import pytest
 
-_STARTS_PROCESSES = ("subprocess", "multiprocessing", "nnhal_hosting.supervision", "nnhal_tools.up")
+_STARTS_PROCESSES = (
+    "subprocess",
+    "multiprocessing",
+    "nnhal_hosting.supervision",
+    "nnhal_hosting.foreign_child",
+    "nnhal_tools.up",
+)
 """Modules that a quick test uses nothing of, neither itself nor by its fixtures and helpers."""
 
 

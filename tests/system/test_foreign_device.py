@@ -41,3 +41,29 @@ def test_a_foreign_device_runs_steps(framework: Framework, names: tuple[str, ...
         for number in range(5):
             check(binding, number, 2 ** len(names))
         assert binding.run().direct is (direct and UNWIRED not in names)
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        ("OpenRunChannel", "GetRunChannelUsage"),
+        ("ConfigureExecutionBurst",),
+        ("WireStep",),
+        ("WireStep", "OpenLaunchChannel"),
+        ("WireStep", "OpenLaunchChannel", "ConfigureExecutionBurst"),
+        ("Describe", "AssessModel", "OptimizeSubgraph", "NotifyNetwork"),
+    ],
+    ids=lambda missing: " and ".join(missing),
+)
+@pytest.mark.parametrize("names", [WIRED[:1], WIRED], ids=["one step", "two steps"])
+def test_steps_run_on_a_device_that_lacks_what_is_optional(
+    system: ForeignSystem, framework: Framework, names: tuple[str, ...], missing: tuple[str, ...]
+) -> None:
+    device = system.devices[names[-1]]
+    device.lack(*missing)
+    try:
+        with doubling_on(framework, *names).bind() as binding:
+            for number in range(3):
+                check(binding, number, 2 ** len(names))
+    finally:
+        device.lack()

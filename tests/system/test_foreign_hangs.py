@@ -12,7 +12,7 @@ from nnhal.clock import now_ns
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
-from nnhal_client import Binding
+from nnhal_client import Binding, Framework
 from tests.support.foreign_system import WIRED, ForeignSystem, doubling_on, foreign_system
 from tests.support.waiting import stop, wait_until
 
@@ -32,7 +32,17 @@ def system(impatient: ForeignSystem) -> Iterator[ForeignSystem]:
     yield impatient
     impatient.behave()
     with impatient.connect() as framework:
-        wait_until(lambda: set(WIRED) <= {device.name for device in framework.devices()}, "the devices answer")
+        wait_until(lambda: can_load(framework), "the devices are used again")
+
+
+def can_load(framework: Framework) -> bool:
+    """Whether a model can be loaded that needs all devices."""
+    try:
+        doubling_on(framework, *WIRED)
+    except HalError as error:
+        assert "no device" in error.message or error.status == ErrorStatus.DEVICE_UNAVAILABLE, error
+        return False
+    return True
 
 
 def runs(binding: Binding, value: float, factor: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 
@@ -9,10 +10,13 @@ import numpy as np
 import pytest
 
 from nnhal.endpoint import Endpoint
-from nnhal_client import Binding, Framework, RunReport
+from nnhal_client import Binding, Framework, RunReport, aio
+from nnhal_client.ndk import Compilation, Execution, NeuralNetworksError
 from tests.support.foreign.faults import FaultName
 from tests.support.foreign.process import ForeignDevice
-from tests.support.foreign_system import ELEMENTS, UNWIRED, WIRED, ForeignSystem, doubling_on, foreign_system
+from tests.support.foreign_system import ELEMENTS, UNWIRED, WIRED, ForeignSystem, doubling_on, doublings, foreign_system
+from tests.support.ndk import WAYS as NDK_WAYS
+from tests.support.ndk import named
 from tests.support.waiting import wait_until
 
 WAYS = {
@@ -53,6 +57,12 @@ def liar(system: ForeignSystem, way: str) -> ForeignDevice:
     return system.devices[WAYS[way][0][-1]]
 
 
+def settle(system: ForeignSystem, device: ForeignDevice) -> None:
+    """Have a second answer be there before the next call, since without numbers it is not told later."""
+    if not system.numbers:
+        device.settle()
+
+
 def run(binding: Binding, way: str, value: float) -> RunReport:
     """Run with an input, and check the output."""
     binding.inputs["input0"][...] = value
@@ -72,10 +82,77 @@ def test_an_answer_that_comes_twice_is_not_taken_for_that_of_the_next_call(
         device.fail("answers twice", 1)
         for number in range(2, 6):
             run(binding, way, number)
+            settle(system, device)
         wait_until(lambda: not run(binding, way, 7).fell_back, "the steps run on their devices again")
         expected = ("that no call has asked for", "the other side has answered call")
         found = caplog.text + system.framework.said()[before:]
         assert any(words in found for words in expected)
+
+
+@pytest.mark.parametrize("system", [True], indirect=True, ids=["with numbers"])
+@pytest.mark.parametrize("way", ["direct chain", "chain"])
+def test_a_stage_that_rings_twice_ends_its_chain(system: ForeignSystem, framework: Framework, way: str) -> None:
+    with bound(framework, way) as binding:
+        system.devices["last"].fail("dawdles")
+        system.devices["first"].fail("rings twice", 1)
+        for number in range(2, 6):
+            run(binding, way, number)
+        wait_until(lambda: not run(binding, way, 7).fell_back, "the steps run on their devices again")
+
+
+@pytest.mark.parametrize("names", [WIRED[:1], WIRED], ids=["one step", "chain"])
+def test_an_answer_that_comes_twice_is_not_taken_for_that_of_the_next_call_in_an_event_loop(
+    system: ForeignSystem, framework: Framework, names: tuple[str, ...]
+) -> None:
+    device = system.devices[names[-1]]
+
+    async def scenario() -> None:
+        async with aio.connect(system.directory) as session:
+            assert isinstance(session, aio.AsyncFramework)
+            pins = {f"name:operation{number}": name for number, name in enumerate(names)}
+            model = await session.load_model(doublings(len(names)), pins=pins)
+            async with await model.bind() as binding:
+                for number in range(6):
+                    binding.inputs["input0"][...] = number
+                    binding.outputs["output0"][...] = np.nan
+                    report = await binding.run()
+                    assert binding.outputs["output0"].tolist() == [number * 2 ** len(names)] * ELEMENTS
+                    if number == 1:
+                        assert report.direct
+                        device.fail("dawdles")
+                        device.fail("answers twice", 1)
+                    settle(system, device)
+                assert not report.direct
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("way", NDK_WAYS)
+def test_no_computation_of_the_ndk_succeeds_with_the_answer_to_another(
+    system: ForeignSystem, framework: Framework, way: str
+) -> None:
+    device, result = system.devices["first"], np.zeros(ELEMENTS, np.float32)
+    with Compilation(framework, doublings(1), named(framework, "first")) as compilation:
+        compilation.finish()
+        with Execution(compilation) as execution:
+            execution.set_reusable(True)
+            given = np.zeros(ELEMENTS, np.float32)
+            execution.set_input(0, given)
+            execution.set_output(0, result)
+            NDK_WAYS[way](execution, compilation)
+            device.fail("dawdles")
+            device.fail("answers twice", 1)
+            failed = 0
+            for number in range(1, 7):
+                given[...], result[...] = number, np.nan
+                try:  # the compilation names one device, and nothing stands in for it
+                    NDK_WAYS[way](execution, compilation)
+                except NeuralNetworksError:
+                    failed += 1
+                else:
+                    assert result.tolist() == [2 * number] * ELEMENTS
+                settle(system, device)
+    assert failed <= 2
 
 
 @pytest.mark.parametrize("system", [True], indirect=True, ids=["with numbers"])

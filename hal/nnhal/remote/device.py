@@ -11,7 +11,7 @@ from nnhal.codec.request import hints_to_wire
 from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
-from nnhal.errors import DeadObjectError, general_failure, invalid_argument
+from nnhal.errors import DeadObjectError, HalError, MissingMethodError, general_failure, invalid_argument
 from nnhal.remote.answers import model_dimensions, require_handle
 from nnhal.remote.backend import (
     DeviceDescription,
@@ -201,10 +201,14 @@ class RemoteDevice(Closing):
     def describe(self, timeout: float | None = None) -> DeviceDescription:
         """Return the description of the device beyond the HAL. It is asked for once, since it stays the same.
 
-        Raises MissingMethodError if the device has none, and GENERAL_FAILURE if it violates the rules.
+        Raises MissingMethodError if the device has none, or refuses to say it, and GENERAL_FAILURE if it violates the
+        rules.
         """
         if self._description is None or self.gone:
-            answer = self._calls.call(self._backend.Describe, backend_pb2.DescribeRequest(), timeout)
+            try:
+                answer = self._calls.call(self._backend.Describe, backend_pb2.DescribeRequest(), timeout)
+            except HalError as error:
+                raise MissingMethodError(f"{self._calls.place}: BackendService/Describe: {error}") from error
             self._description = description_from_wire(answer, self._calls.place)
         return self._description
 

@@ -49,14 +49,13 @@ class Runs:
 
     def answer(self, channel: socket.socket, answer: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send an answer, unless a fault strikes."""
-        self._before[channel] = answer
-        if self.faults.strikes("closes the channel"):
-            hang_up(channel)
-            return
-        if self.faults.strikes("never answers"):
-            return
-        for _ in range(1 + self.faults.strikes("answers twice")):
-            socket.send_fds(channel, [answer], descriptors)
+        with self.faults.answering:
+            self._before[channel] = answer
+            if self.faults.strikes("closes the channel"):
+                hang_up(channel)
+            elif not self.faults.strikes("never answers"):
+                for _ in range(1 + self.faults.strikes("answers twice")):
+                    socket.send_fds(channel, [answer], descriptors)
 
 
 def serve_runs(

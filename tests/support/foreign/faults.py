@@ -32,18 +32,27 @@ class Faults:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.answering = threading.Lock()
+        """Held while a call is answered, once or twice; a command waits for it."""
         self._left: dict[str, int] = {}
         self._answers: dict[str, Mapping[str, Any]] = {}
+        self._missing: frozenset[str] = frozenset()
 
     def obey(self, line: str) -> None:
-        """Take a command: JSON with ``faults``, counts by FaultName, and ``answers``, changes by the name of a method.
+        """Take a command: JSON with ``faults``, counts by FaultName, and ``answers``, changes by the name of a method,
+        and ``missing``, the names of methods.
 
         What a command names replaces what was there of the same name.
         """
         command = json.loads(line)
-        with self._lock:
+        with self.answering, self._lock:
             self._left.update(command.get("faults", {}))
             self._answers.update(command.get("answers", {}))
+            self._missing = frozenset(command.get("missing", self._missing))
+
+    def has(self, method: str) -> bool:
+        """Whether the device serves a method."""
+        return method not in self._missing
 
     def strikes(self, name: FaultName) -> bool:
         """Whether a fault is to happen now."""

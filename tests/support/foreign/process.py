@@ -56,9 +56,17 @@ class ForeignDevice:
         """
         self._tell({"answers": {method: fields}})
 
+    def lack(self, *methods: str) -> None:
+        """Have it serve all methods of gRPC but these: ``lack("WireStep")``."""
+        self._tell({"missing": methods})
+
     def behave(self) -> None:
         """Have it do nothing wrong any more. Answers that were changed stay so."""
         self._tell({"faults": dict.fromkeys(self._asked, 0)})
+
+    def settle(self) -> None:
+        """Wait until it has sent what it sends in answer to calls so far."""
+        self._tell({})
 
     def kill(self) -> None:
         """End the process by SIGKILL, and wait for its end."""

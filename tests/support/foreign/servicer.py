@@ -222,16 +222,18 @@ class _Bursts(_Servicer, burst_pb2_grpc.BurstServiceServicer):
 
 
 class _Answers(grpc.ServerInterceptor):  # type: ignore[type-arg]
-    """Changes answers as the commands say, and turns refusals into what the contract says of errors."""
+    """Changes answers and leaves out methods as the commands say, and turns refusals into errors of the contract."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
 
     def intercept_service(self, continuation: Any, details: grpc.HandlerCallDetails) -> Any:
         handler = continuation(details)
+        method = details.method.rpartition("/")[2]
+        if not self._faults.has(method):
+            return None
         if handler is None or handler.unary_unary is None:
             return handler
-        method = details.method.rpartition("/")[2]
 
         def answer(request: Any, context: grpc.ServicerContext) -> Message:
             try:

@@ -187,12 +187,24 @@ class Prepared:
         return CheckedRequest(self.small, **kinds)
 
     def execute(self, request: Request | request_pb2.Request, **fields: Any) -> request_pb2.ExecutionResult:
-        """Execute a request over gRPC. ``fields`` are those of the call, or of its config."""
+        """Execute a request over gRPC, or in a burst if that is not served.
+
+        ``fields`` are those of the call, or of its config.
+        """
         message = prepared_pb2.PreparedModelServiceExecuteSynchronouslyWithConfigRequest(
             prepared_model=self.handle, request=self._encoded(request), **_split(fields)
         )
-        answer = self.session.call(self.session.prepared_model.ExecuteSynchronouslyWithConfig, message)
-        return answer.result
+        try:
+            return self.session.call(self.session.prepared_model.ExecuteSynchronouslyWithConfig, message).result
+        except UnservedMethodError as error:
+            return self.burst_instead(error).execute(request, **fields).result
+
+    def burst_instead(self, unserved: UnservedMethodError) -> AskedChannel:
+        """A burst in place of a method that is not served. Raises that error if there are no bursts either."""
+        try:
+            return self.burst()
+        except NotOfferedError:
+            raise unserved from None
 
     def bind(self, request: Request | request_pb2.Request, **config: Any) -> Bound:
         """Create a reusable execution."""
@@ -200,7 +212,7 @@ class Prepared:
             prepared_model=self.handle, request=self._encoded(request), config=_config(config)
         )
         answer = self.session.call(self.session.prepared_model.CreateReusableExecution, message)
-        return Bound(self.session, answer.execution)
+        return Bound(self, answer.execution)
 
     def launch(
         self, request: Request | request_pb2.Request, wait_for: Sequence[Descriptor] = (), **fields: Any
@@ -226,7 +238,10 @@ class Prepared:
     def burst(self) -> AskedChannel:
         """Configure a burst and take its channel."""
         message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=self.handle)
-        answer = self.session.call(self.session.prepared_model.ConfigureExecutionBurst, message)
+        stub = self.session.prepared_model
+        answer = offered(
+            lambda: self.session.call(stub.ConfigureExecutionBurst, message), "each run is a call over gRPC"
+        )
         require(answer.burst > 0, f"burst {answer.burst}", "a handle above 0")
         channel = self.session.take_socket(answer.channel_descriptor_id, "the burst's channel")
         return AskedChannel(self.session, channel, answer.burst)
@@ -243,14 +258,19 @@ class Prepared:
 class Bound:
     """A reusable execution."""
 
-    def __init__(self, session: CheckSession, handle: int) -> None:
+    def __init__(self, held: Prepared, handle: int) -> None:
         require(handle > 0, f"execution {handle}", "a handle above 0")
-        self.session, self.handle = session, handle
+        self.session, self.handle, self._held = held.session, handle, held
+        self._burst: AskedChannel | None = None
 
     def run(self, **fields: Any) -> request_pb2.ExecutionResult:
-        """Run it over gRPC."""
+        """Run it over gRPC, or in a burst if that is not served."""
         message = execution_pb2.ExecutionServiceExecuteSynchronouslyRequest(execution=self.handle, **fields)
-        return self.session.call(self.session.execution.ExecuteSynchronously, message).result
+        try:
+            return self.session.call(self.session.execution.ExecuteSynchronously, message).result
+        except UnservedMethodError as error:
+            self._burst = self._burst or self._held.burst_instead(error)
+            return self._burst.run(self, **fields).result
 
     def launch(self, wait_for: Sequence[Descriptor] = (), **fields: Any) -> CheckedLaunch:
         """Launch it over gRPC."""
@@ -339,10 +359,12 @@ class AskedChannel:
         """The call that runs an execution."""
         return burst_pb2.BurstCall(run=burst_pb2.BurstRun(execution=execution, **{"deadline_ns": -1, **fields}))
 
-    def execute(self, request: Request, tokens: Sequence[int] | None = None, **fields: Any) -> burst_pb2.BurstAnswer:
+    def execute(
+        self, request: Request | request_pb2.Request, tokens: Sequence[int] | None = None, **fields: Any
+    ) -> burst_pb2.BurstAnswer:
         """Execute a request, by default without caching its pools."""
         arguments = burst_pb2.BurstServiceExecuteSynchronouslyWithConfigRequest(
-            request=self.session.request(request),
+            request=self.session.request(request) if isinstance(request, Request) else request,
             memory_identifier_tokens=[-1] * len(request.pools) if tokens is None else tokens,
             **_split(fields),
         )

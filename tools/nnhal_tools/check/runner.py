@@ -47,7 +47,7 @@ class CheckResult:
 def run_checks(
     endpoint: Endpoint, checks: Sequence[Check], seconds: float, back_seconds: float = _RETURN_SECONDS
 ) -> Iterator[CheckResult]:
-    """Make checks, each answer of which may take ``seconds``.
+    """Make checks whose answers may each take ``seconds``.
 
     If the device ends or falls silent, the check has failed; the next ones are made if it serves again. Raises
     DeadObjectError or TransportError before the first one if it cannot be asked at all.

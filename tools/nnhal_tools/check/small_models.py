@@ -1,4 +1,4 @@
-"""Small models of which a device supports perhaps one, and requests of them in shared memory."""
+"""Small models, so that a device supports at least one, and requests for them in shared memory."""
 
 from __future__ import annotations
 

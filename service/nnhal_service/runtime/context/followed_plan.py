@@ -130,7 +130,7 @@ class FollowedPlan:
     def is_current(self) -> bool:
         """Whether what is bound is to run: it is the plan in force, or there is a reason to stay with it."""
         plans = self.planned.plans
-        if plans.missing:
+        if plans.may_change:
             plans.look()
         current = plans.current
         return current is self.bound.prepared or self.stays or current is self._declined

@@ -52,6 +52,9 @@ class ActivePlan:
         self._look_at = 0.0
         self._pause = _LOOK_SECONDS
         self._deaths: Counter[str] = Counter()
+        self._is_outdated = False
+        """Whether a device has answered otherwise, after a restart, than when the original was planned."""
+        self._asked = 0  # the restarts after which the devices were asked again
         self.left_out: frozenset[str] = frozenset()
         """Devices that the model does without, since preparing it has killed them again and again."""
         self.miss({device for device in original.devices if original.planner.is_withdrawn(device)})
@@ -101,6 +104,15 @@ class ActivePlan:
             if is_replaced:
                 threading.Thread(target=self._changed, name="follow-substitute", daemon=True).start()
 
+    @property
+    def may_change(self) -> bool:
+        """Whether there is something to ``look`` at: missing devices, or those that were restarted."""
+        return bool(self.missing) or self._is_unasked
+
+    @property
+    def _is_unasked(self) -> bool:
+        return self.original.parts.restarts != self._asked and self.original.planner.may_replan
+
     def look(self, again: bool = False) -> None:
         """Check whether missing devices are back; called at the start of a run. Returns at once.
 
@@ -111,7 +123,7 @@ class ActivePlan:
             return
         self._look_at = now + self._pause
         back = set(filter(self.original.planner.is_there, self.missing - self.left_out))
-        if back:
+        if back or self._is_unasked:
             with self._lock:
                 self.missing -= back
                 self._begin()
@@ -210,7 +222,7 @@ class ActivePlan:
 
     def _begin(self) -> None:
         """Start the thread that follows the devices, if it is needed; the lock is held."""
-        if self._worker is None and not self._closed and self.missing != self._answered:
+        if self._worker is None and not self._closed and (self.missing != self._answered or self._is_unasked):
             self._worker = threading.Thread(target=self._follow, name="re-plan", daemon=True)
             self._worker.start()
 
@@ -219,7 +231,7 @@ class ActivePlan:
             with self._lock:
                 is_replaced = self._substitute_now()
                 missing, answered = self.missing, self._answered
-                if self._closed or (missing == answered and not is_replaced):
+                if self._closed or (missing == answered and not is_replaced and not self._is_unasked):
                     self._worker = None
                     return
             if is_replaced:
@@ -254,9 +266,15 @@ class ActivePlan:
         None if there is no other than the current one, which falls back in each run.
         """
         original = self.original
-        if not missing.isdisjoint(original.devices) and not self._may_return():
+        is_back = bool(self._answered - missing) or self._is_unasked
+        self._asked = original.parts.restarts
+        if self._is_outdated or (not missing.isdisjoint(original.devices) and not self._may_return()):
+            if is_back:
+                self._ask_again()
             return self._replanned(missing)
         try:
+            if is_back and self._ask_again():
+                return self._replanned(missing)
             for number in range(len(original.parts)):
                 self._prepare_again(number)
         except NnhalError as error:
@@ -265,9 +283,29 @@ class ActivePlan:
             return None, self._answered | missing
         if self.current is not original:
             _log.info("the model runs by its original plan again")
-        self._pause = _LOOK_SECONDS
+        self._pause, self._asked = _LOOK_SECONDS, original.parts.restarts
         self._deaths.clear()
         return original, missing - original.devices
+
+    def _ask_again(self) -> bool:
+        """Ask devices that are back about the model. Returns whether a driver was changed: the original is outdated."""
+        try:
+            is_other = self.original.planner.ask_again()
+        except (NnhalError, LookupError) as error:
+            _log.info("a device is back but cannot be asked", reason=str(error))
+            return False
+        if is_other:
+            _log.warning("a device answers otherwise than before its restart; the model is planned anew")
+            with self._lock:
+                self._is_outdated = True
+                stale = tuple(self._substitutes.values())
+                self._substitutes.clear()
+                self._impossible.clear()
+                unused = [plan for plan in stale if self._is_unused(plan)]
+            self._insurance.give_back(len(stale) * self._bytes_of_one)
+            for plan in unused:
+                plan.release()
+        return is_other
 
     def _prepare_again(self, number: int) -> None:
         """Have a step's part prepared again if its device has died, and count if it dies of that. Raises NnhalError."""
@@ -297,7 +335,7 @@ class ActivePlan:
         except (NnhalError, PlacementError) as error:
             _log.info("the model cannot be planned without a device", missing=sorted(missing), reason=str(error))
             return None, missing
-        if self._may_return():  # its parts have been prepared again meanwhile
+        if self._may_return() and not self._is_outdated:  # its parts have been prepared again meanwhile
             plan.release()
             return original, missing - original.devices
         _log.info("the model is re-planned", missing=sorted(missing))

@@ -27,6 +27,13 @@ class LayoutSurveys:
         """The devices."""
         return self.declared.members
 
+    def says_the_same(self, other: LayoutSurveys) -> bool:
+        """Whether the devices have answered the same as in other surveys of the model."""
+        mine, theirs = self.converted, other.converted
+        if mine is None or theirs is None:
+            return mine is theirs and self.declared.says_the_same(other.declared)
+        return self.declared.says_the_same(other.declared) and mine.says_the_same(theirs)
+
     def of(self, members: Sequence[FleetMember]) -> LayoutSurveys:
         """The same answers of some of the devices only, which are connected by now as these members."""
         declared, converted = self.declared.of(members), self.converted

@@ -41,6 +41,8 @@ class Parts:
         self._lock = threading.Lock()
         self._preparing: dict[tuple[bool, int | None], threading.Lock] = {}
         self._released = False
+        self.restarts = 0
+        """How often a part was prepared again, since the process of its device was another one."""
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -81,6 +83,7 @@ class Parts:
             part = self._parts[number]
             if part.member.remote.gone:
                 part = self._keep(self._parts, number, self._prepare(part.member.name, number))
+                self.restarts += 1
             return part
 
     def on_fallback(self, number: int | None) -> Part:

@@ -49,7 +49,7 @@ def prepare(
 
 
 class ModelPlanner:
-    """A Planner that asks the devices about the model once."""
+    """A Planner that asks the devices about the model once, and again when one of them was restarted."""
 
     def __init__(
         self,
@@ -111,6 +111,16 @@ class ModelPlanner:
                 log("a device cannot prepare its part; it is left out", device=error.device, reason=str(error.reason))
                 failed[error.device] = error.reason
                 reasons[error.device] = f"it cannot prepare its part: {error.reason}"
+
+    def ask_again(self) -> bool:
+        known = self._surveys
+        if not all(map(self._fleet.is_there, known.members)):
+            return False
+        surveys = survey_layouts(known.declared.imported, self._fleet, tuple(known.members))
+        if surveys.members.keys() != known.members.keys() or surveys.says_the_same(known):
+            return False
+        self._surveys = surveys
+        return True
 
     def sketch(self) -> SketchedPlan:
         return self._surveys.sketched(self._options, self._unprepared)

@@ -41,6 +41,14 @@ class Planner(Protocol):
         """Split the model over all other devices and prepare each step. Raises as ``planning.prepare`` does."""
         ...
 
+    def ask_again(self) -> bool:
+        """Ask the devices about the model again, since one was restarted, perhaps with a driver that was changed.
+
+        Returns whether they answer otherwise than before; later plans are by the new answers. Nothing is asked as long
+        as a device is gone. Raises as ``planning.prepare`` does.
+        """
+        ...
+
     def sketch(self) -> SketchedPlan:
         """Split the model over the devices; none prepares anything. Raises PlacementError."""
         ...

@@ -11,7 +11,7 @@ from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalErr
 from nnhal.extensions import element_sizes
 from nnhal.remote import DeviceDescription
 from nnhal.resolved import propagate_dimensions
-from nnhal.types import Model
+from nnhal.types import Model, TransferCosts
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import Side, edge_ns
@@ -47,6 +47,23 @@ class Survey:
     """For each operation of main its number in the model as it was imported; None if the framework added it."""
     wanting: frozenset[str] = frozenset()
     """Devices that refuse some operations only since their images have channels first."""
+
+    def says_the_same(self, other: Survey) -> bool:
+        """Whether the devices have answered the same as in another survey of the model.
+
+        What a network costs is measured, and differs each time that a device on another host is connected.
+        """
+        return self._answers() == other._answers()
+
+    def _answers(self) -> object:
+        described = {
+            name: replace(known, transfer_costs=TransferCosts())
+            if known is not None and known.transfer_costs.is_wire
+            else known
+            for name, known in self.descriptions.items()
+        }
+        asked = [(c.name, dict(c.refusals), tuple(c.operation_ns), tuple(c.referenced)) for c in self.candidates]
+        return described, asked, self.wanting
 
     def of(self, members: Sequence[FleetMember]) -> Survey:
         """The same answers of some of the devices only, which are connected by now as these members."""

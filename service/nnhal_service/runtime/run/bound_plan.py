@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.link import ProtocolError
 from nnhal.types import Memory, Request
 from nnhal.types.layout import combine
@@ -381,10 +381,10 @@ class BoundPlan:
         return self._unwired()
 
     def _wire(self, steps: Wired) -> Steps:
-        """Wire the steps, or take another way if a device refuses. Raises TransportError if one is gone."""
+        """Wire the steps, or take another way if a device refuses or cannot. Raises TransportError if one is gone."""
         try:
             steps.wire()
-        except HalError as refusal:
+        except (HalError, MissingMethodError) as refusal:
             _log.info("a device does not wire its step", reason=str(refusal))
             return self._use(self._unwired())
         return steps
@@ -395,7 +395,7 @@ class BoundPlan:
         if max(map(len, self._needs)) <= MAX_FENCES:
             try:
                 return self._chained()
-            except HalError as refusal:
+            except (HalError, MissingMethodError) as refusal:
                 _log.warning("a device cannot launch its step: the steps run in turn", reason=str(refusal))
         return InTurn(self._bound)
 

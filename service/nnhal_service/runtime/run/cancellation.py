@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from nnhal.errors import HalError, NnhalError
+from nnhal.errors import HalError, MissingMethodError, NnhalError
 from nnhal.remote import RemoteBurst, RemoteExecution
 from nnhal.remote.burst import BurstOutcome
 from nnhal.remote.prepared_model import RemotePreparedModel
@@ -198,6 +198,6 @@ class StoppableBurst:
         """Configure a burst; returns None if the device refuses, or answers with what is none."""
         try:
             return self._prepared.configure_execution_burst()
-        except HalError as refusal:
+        except (HalError, MissingMethodError) as refusal:
             _log.warning("a device has no burst for a model: it is run by calls over gRPC", reason=str(refusal))
             return None

@@ -20,7 +20,7 @@ from structlog.typing import EventDict
 
 from nnhal.codec import capabilities_to_wire
 from nnhal.endpoint import Endpoint
-from nnhal.errors import DeadObjectError, HalError, TransportError
+from nnhal.errors import DeadObjectError, HalError, MissingMethodError, TransportError
 from nnhal.remote import DeviceIdentity, RemoteDevice
 from nnhal.types import DeviceType, ErrorStatus, NumberOfCacheFiles
 from nnhal.v1 import backend_pb2, device_pb2, types_pb2
@@ -200,7 +200,6 @@ NONSENSE: dict[str, Script] = {
         )
     },
     "a bad description": {"Backend.Describe": backend_pb2.DescribeResponse(alignment=-64)},
-    "a failing description": {"Backend.Describe": refuse(HalError(UNAVAILABLE, "not now"))},
 }
 
 
@@ -213,6 +212,14 @@ def test_a_device_with_an_invalid_getter_result_is_refused(
     for _ in range(2):
         assert answering(fleet) == ["d1"]
     assert warnings_of(logged) == [("d0", "a device is refused")]
+
+
+def test_a_device_that_refuses_to_describe_itself_is_used_as_one_without_a_backend(
+    short_path: Path, stack: ExitStack
+) -> None:
+    fleet = fleet_of(stack, short_path, {"Backend.Describe": refuse(HalError(UNAVAILABLE, "not now"))})
+    with pytest.raises(MissingMethodError, match="BackendService/Describe: DEVICE_UNAVAILABLE: not now"):
+        fleet.get("d0").remote.describe()
 
 
 def test_a_refused_device_is_asked_again_only_after_it_was_restarted(short_path: Path, stack: ExitStack) -> None:

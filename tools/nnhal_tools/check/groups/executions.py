@@ -72,6 +72,7 @@ def after_release(device: CheckedDevice) -> None:
     held = device.prepare()
     work = held.work()
     bound = held.bind(work.request)
+    work.run(bound.run)
     held.release()
     work.run(bound.run)
     bound.release()

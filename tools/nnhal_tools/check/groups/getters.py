@@ -97,7 +97,9 @@ def describe(device: CheckedDevice) -> None:
     """Describe names the device and gives valid memory rules and costs."""
     described = device.description
     if described is None:
-        raise NotOfferedError("no Describe: everything is copied, and plans have no costs of transfers")
+        raise NotOfferedError(
+            "no Describe: memory counts as usable in place from multiples of 64 bytes, and a launch as free"
+        )
     _valid(lambda: description_from_wire(described, _PLACE))
     require(bool(described.name), "an empty name", "the device's name")
     require(described.workers >= 1, f"{described.workers} workers", "1 or more")

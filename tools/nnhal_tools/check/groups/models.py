@@ -67,8 +67,6 @@ def invalid_models(small: SmallModel) -> dict[str, Model]:
     found = {
         "an operation that reads an operand beyond the last": of(inputs=(*operation.inputs[:-1], last)),
         "an operation that writes an operand beyond the last": of(outputs=(last,)),
-        "an operation without its last input": of(inputs=operation.inputs[:-1]),
-        "an operation without its output": of(outputs=()),
         "an operation of code 106": of(type=106),
         "an operation of code -1": of(type=-1),
         "an operand of type 16": small.with_operand(output, type=16),
@@ -123,6 +121,24 @@ def invalid(device: CheckedDevice) -> None:
     session = device.session()
     for what, model in invalid_models(small_models()[0]).items():
         refused(lambda model=model: supported(session, model), INVALID, what=what)  # type: ignore[misc]
+
+
+@check(GROUP, _VALID, "VM-16", "VM-17", "MV-21")
+def signatures(device: CheckedDevice) -> None:
+    """An operation with an input or output too few is INVALID_ARGUMENT, or at least not supported and not prepared."""
+    session, (model, *_) = device.session(), [each.model for each in small_models()]
+    (operation,) = model.main.operations
+    for what, operations in {
+        "without its last input": (replace(operation, inputs=operation.inputs[:-1]),),
+        "without its output": (replace(operation, outputs=()),),
+    }.items():
+        wrong = _graph(model, operations=operations)
+        try:
+            require(not any(supported(session, wrong)), f"support of an operation {what}", "INVALID_ARGUMENT, or false")
+        except HalError as error:
+            require(error.status == INVALID, f"{what}: {error}", "INVALID_ARGUMENT, or false")
+        told = _prepare(session, wrong)[0][-1].notified
+        require(bool(told.status) and not told.prepared_model, f"{what}: {' '.join(str(told).split())}", "an error")
 
 
 @check(GROUP, _PREPARING, "PM-01")

@@ -57,13 +57,14 @@ def handles_of_others(device: CheckedDevice) -> None:
     held = device.prepare()
     bound = held.bind(held.work().request)
     other = device.session()
+    stranger = device.prepare(session=other)
     request = held.work().request
     all_refused(
         {
             "a prepared model of another session": lambda: Prepared(other, held.small, held.handle).execute(request),
-            "an execution of another session": lambda: Bound(other, bound.handle).run(),
+            "an execution of another session": lambda: Bound(stranger, bound.handle).run(),
             "a prepared model that does not exist": lambda: Prepared(other, held.small, 2**62).execute(request),
-            "an execution that does not exist": lambda: Bound(other, 2**62).run(),
+            "an execution that does not exist": lambda: Bound(stranger, 2**62).run(),
         },
         INVALID,
     )
