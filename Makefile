@@ -41,10 +41,12 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile
 test: $(VENV)/.dev  ## Run the tests, and say which were the slowest
 	$(PYTEST) -m 'not browser and not testbed and not ray and not sdk' --durations 20
 
+# Installs packages of Debian's; one target at a time, since apt-get does not wait for itself.
+APT := flock /tmp/nnhal-apt.lock sh -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends "$$@" >/dev/null' apt
+
 browser: $(VENV)/.dev  ## Test the dashboard with a real browser, Debian's Chromium
 	@command -v chromium >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo 'installing Chromium'; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
-	  apt-get -qq install --no-install-recommends chromium fonts-liberation >/dev/null || echo 'Chromium cannot be installed' >&2; \
+	  echo 'installing Chromium'; $(APT) chromium fonts-liberation || echo 'Chromium cannot be installed' >&2; \
 	else echo 'Chromium is missing: apt-get install chromium fonts-liberation' >&2; fi
 	$(PYTEST) -m browser tests/browser --durations 10
 
@@ -52,8 +54,7 @@ browser: $(VENV)/.dev  ## Test the dashboard with a real browser, Debian's Chrom
 SDK_PACKAGES := g++ cmake pkg-config libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
 sdk: $(VENV)/.dev  ## Test the SDK in C++, which it builds with g++ and Debian's gRPC
 	@if ! pkg-config --exists grpc++ protobuf 2>/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo 'installing g++ and gRPC for C++'; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
-	  apt-get -qq install --no-install-recommends $(SDK_PACKAGES) >/dev/null || echo 'they cannot be installed' >&2; fi
+	  echo 'installing g++ and gRPC for C++'; $(APT) $(SDK_PACKAGES) || echo 'they cannot be installed' >&2; fi
 	$(PYTEST) -m sdk tests/sdk -rs --durations 10
 
 RAY ?= .ray
@@ -81,8 +82,7 @@ $(PEERS)/kubernetes/.made:
 deploy-check: $(VENV)/.dev $(PEERS)/kubernetes/.made  ## Check deploy/ with the tools of systemd, Prometheus, HAProxy and Kubernetes
 	@for tool in systemd-analyze promtool haproxy; do command -v $$tool >/dev/null || missing=yes; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo 'installing systemd, prometheus and haproxy'; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
-	  apt-get -qq install --no-install-recommends systemd prometheus haproxy >/dev/null || echo 'they cannot be installed' >&2; fi
+	  echo 'installing systemd, prometheus and haproxy'; $(APT) systemd prometheus haproxy || echo 'they cannot be installed' >&2; fi
 	NNHAL_KUBERNETES_VALIDATE=$(abspath $(PEERS))/kubernetes/bin/kubernetes-validate $(PYTEST) tests/deploy -rs
 
 quick: $(VENV)/.dev  ## Run the tests that start no process, for the way between two edits
@@ -134,8 +134,7 @@ $(PEERS)/triton/.made:
 
 peers: $(VENV)/.dev $(PEERS)/kserve/.made $(PEERS)/triton/.made  ## Test a live server with KServe's client and Triton's perf_analyzer, in 500 MB of disk
 	@ldconfig -p | grep -q libb64.so.0d || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo 'installing libb64-0d, which perf_analyzer needs'; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
-	  apt-get -qq install --no-install-recommends libb64-0d >/dev/null || echo 'libb64-0d cannot be installed' >&2; fi
+	  echo 'installing libb64-0d, which perf_analyzer needs'; $(APT) libb64-0d || echo 'libb64-0d cannot be installed' >&2; fi
 	NNHAL_KSERVE=$(abspath $(PEERS))/kserve/bin/python NNHAL_PERF_ANALYZER=$(abspath $(PEERS))/triton/bin/perf_analyzer \
 	  $(BIN)/python -m pytest -rs tests/system/v2/test_kserve.py tests/system/v2/test_perf_analyzer.py
 

@@ -42,9 +42,9 @@ bool has_type(const v1::Operand& operand, v1::OperandType type) { return operand
 // Refuses what is no tensor of float32 with known dimensions, of at most four axes.
 Support float_tensor(const v1::Operand& operand, const std::string& name) {
   if (!has_type(operand, v1::OPERAND_TYPE_TENSOR_FLOAT32)) {
-    return Support::no("TYPE", name + " of " + v1::OperandType_Name(operand.type()), "TENSOR_FLOAT32");
+    return Support::no("DTYPE", name + " of " + v1::OperandType_Name(operand.type()), "TENSOR_FLOAT32");
   }
-  if (operand.lifetime() == v1::OPERAND_LIFE_TIME_NO_VALUE) return Support::no("OPTIONAL", name + " left out", name + " given");
+  if (operand.lifetime() == v1::OPERAND_LIFE_TIME_NO_VALUE) return Support::no("NO_IMPL", name + " left out", name + " given");
   const Dimensions dimensions = dimensions_of(operand);
   if (dimensions.empty() || std::count(dimensions.begin(), dimensions.end(), 0) > 0) {
     return Support::no("DYN_SHAPE", name + " of " + words(dimensions), "known dimensions");
@@ -56,11 +56,11 @@ Support float_tensor(const v1::Operand& operand, const std::string& name) {
 // Refuses an activation that is not known now: it is compiled in.
 Support activation(const Model& model, int index) {
   if (!has_type(model.operand(index), v1::OPERAND_TYPE_INT32)) {
-    return Support::no("TYPE", "activation of " + v1::OperandType_Name(model.operand(index).type()), "INT32");
+    return Support::no("DTYPE", "activation of " + v1::OperandType_Name(model.operand(index).type()), "INT32");
   }
-  if (!model.is_constant(index)) return Support::no("CONST", "an activation that is no constant", "a constant");
+  if (!model.is_constant(index)) return Support::no("CONSTANT", "an activation that is no constant", "a constant");
   const int value = model.scalar<std::int32_t>(index, -1);
-  if (value < 0 || value > 3) return Support::no("ATTR", "activation " + std::to_string(value), "0 to 3");
+  if (value < 0 || value > 3) return Support::no("ACTIVATION", "activation " + std::to_string(value), "0 to 3");
   return {};
 }
 

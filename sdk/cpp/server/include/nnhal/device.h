@@ -90,7 +90,7 @@ class Model {
 // Whether a device can do one operation as given. The reason of a refusal is told to users and to the planner.
 struct Support {
   bool supported = true;
-  std::string code = {};     // a stable word for the reason, such as TYPE or RANK; see docs/device_in_any_language.md
+  std::string code = {};     // a stable word for the reason, such as DTYPE or RANK; see docs/device_in_any_language.md
   std::string got = {};      // what the model has
   std::string allowed = {};  // what the device can do
   std::string hint = {};     // what would make it supported, if anything would
