@@ -309,5 +309,5 @@ TEST(what_is_no_fence_is_refused) {
   CHECK_SAME(text(std::move(*make_memfd("no", 1))), "a fence that is not a socket");
   CHECK_SAME(text(Fd(::socket(AF_UNIX, SOCK_STREAM, 0))), "a fence that is a socket that is not connected");
   CHECK_SAME(text(std::move(pair(SOCK_DGRAM).first)),
-             "a fence that is a socket on which the end of the other side is not seen");
+             "a fence that is a socket of type SOCK_DGRAM, on which the end of the other side is not seen");
 }
