@@ -160,4 +160,4 @@ demo-models: $(VENV)/.dev  ## Train the networks that the demo ships
 	$(BIN)/python examples/digits/train.py
 
 clean:  ## Remove what the other targets created
-	rm -rf $(VENV) $(PEERS) $(RAY) $(FUZZ) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(PEERS) $(RAY) $(FUZZ) .sdk .mypy_cache .ruff_cache .pytest_cache
