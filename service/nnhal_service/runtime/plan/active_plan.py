@@ -54,7 +54,8 @@ class ActivePlan:
         self._deaths: Counter[str] = Counter()
         self._is_outdated = False
         """Whether a device has answered otherwise, after a restart, than when the original was planned."""
-        self._asked = 0  # the restarts after which the devices were asked again
+        # The restarts of the parts of both plans after which the devices were asked again.
+        self._asked = self._asked_of_current = 0
         self.left_out: frozenset[str] = frozenset()
         """Devices that the model does without, since preparing it has killed them again and again."""
         self.miss({device for device in original.devices if original.planner.is_withdrawn(device)})
@@ -111,7 +112,16 @@ class ActivePlan:
 
     @property
     def _is_unasked(self) -> bool:
-        return self.original.parts.restarts != self._asked and self.original.planner.may_replan
+        restarts, of_current = self.original.parts.restarts, self.current.parts.restarts
+        has_restarted = restarts != self._asked or of_current != self._asked_of_current
+        return has_restarted and self.original.planner.may_replan
+
+    def _note_asked(self) -> None:
+        self._asked, self._asked_of_current = self.original.parts.restarts, self.current.parts.restarts
+
+    def _put_in_force(self, plan: PreparedPlan) -> None:
+        """Make a plan the current one, on devices as they were when it was prepared; the lock is held."""
+        self.current, self._asked_of_current = plan, plan.parts.restarts
 
     def look(self, again: bool = False) -> None:
         """Check whether missing devices are back; called at the start of a run. Returns at once.
@@ -217,7 +227,8 @@ class ActivePlan:
         if all(map(self.original.planner.is_withdrawn, self.missing)):  # there is time for a plan that says so
             return False
         _log.info("the model runs by a substitute", missing=sorted(self.missing))
-        self.current, self._answered = substitute, self.missing
+        self._put_in_force(substitute)
+        self._answered = self.missing
         return True
 
     def _begin(self) -> None:
@@ -252,7 +263,8 @@ class ActivePlan:
                 else:
                     # Devices that died meanwhile are still missing.
                     self.missing = (self.missing - missing) | (self.missing & without) | (without - missing)
-                    unwanted, self.current, self._answered = self.current, plan, without
+                    unwanted, self._answered = self.current, without
+                    self._put_in_force(plan)
                     is_taken = unwanted is not plan
                 is_unused = unwanted is not None and self._is_unused(unwanted)
             if is_taken or left_out != self.left_out:
@@ -267,7 +279,7 @@ class ActivePlan:
         """
         original = self.original
         is_back = bool(self._answered - missing) or self._is_unasked
-        self._asked = original.parts.restarts
+        self._note_asked()
         if self._is_outdated or (not missing.isdisjoint(original.devices) and not self._may_return()):
             if is_back:
                 self._ask_again()
@@ -283,7 +295,8 @@ class ActivePlan:
             return None, self._answered | missing
         if self.current is not original:
             _log.info("the model runs by its original plan again")
-        self._pause, self._asked = _LOOK_SECONDS, original.parts.restarts
+        self._pause = _LOOK_SECONDS
+        self._note_asked()
         self._deaths.clear()
         return original, missing - original.devices
 
