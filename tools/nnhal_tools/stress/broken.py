@@ -107,6 +107,9 @@ _BREAKS: list[Callable[[Model], Model]] = [
     _dangling_subgraph,
 ]
 
+TOO_FEW_OPERANDS = "too few operands"
+"""What break_model says of a model whose first operation has no inputs."""
+
 
 def break_model(model: Model, random: Random) -> tuple[str, Model]:
     """Break a model in a random way. Returns what is wrong with it, and the invalid model."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nnhal.types import ErrorStatus
 from nnhal_tools.stress.actor import Actor
-from nnhal_tools.stress.broken import break_model
-from nnhal_tools.stress.outcomes import INVALID, ask, require
+from nnhal_tools.stress.broken import TOO_FEW_OPERANDS, break_model
+from nnhal_tools.stress.outcomes import INVALID, OK, ask, require
 
 
 def getters(actor: Actor) -> ErrorStatus:
@@ -49,10 +49,19 @@ def support(actor: Actor) -> ErrorStatus:
 
 
 def support_of_invalid(actor: Actor) -> ErrorStatus:
-    """Ask for the support of an invalid model."""
-    what, model = break_model(actor.random.choice(actor.specimens).model, actor.random)
+    """Ask for the support of an invalid model.
+
+    A device need not know the operands of an operation that it does not support, which then is refused as any other.
+    """
+    good = actor.random.choice(actor.specimens).model
+    what, model = break_model(good, actor.random)
     actor.note(what)
-    return ask(lambda: actor.device.supported_operations(model), INVALID).status
+    known = ask(lambda: actor.device.supported_operations(good)) if what == TOO_FEW_OPERANDS else None
+    allowed = INVALID | OK if known and not known.value[0] else INVALID
+    answer = ask(lambda: actor.device.supported_operations(model), allowed)
+    if answer:
+        require(not answer.value[0], f"an operation with {what} is supported, expected a refusal")
+    return answer.status
 
 
 def release(actor: Actor) -> ErrorStatus:
