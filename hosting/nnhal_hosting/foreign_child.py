@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from functools import cache
 from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
 from nnhal.remote import RemoteDevice
+from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_hosting.service_manager import watchdog_variables
 from nnhal_hosting.supervision import HANG_SECONDS, READY, Child, LaunchedProcess, StartError, awaited
 
@@ -59,7 +59,8 @@ class ForeignChild(Child):
         """
         self.endpoint = endpoint
         endpoint.create()
-        _remove_stale(endpoint)
+        remove_stale_socket(endpoint.rpc, socket.SOCK_STREAM)
+        remove_stale_socket(endpoint.link, socket.SOCK_SEQPACKET)
         if shutil.which(command[0]) is None:
             raise FileNotFoundError(2, "no such program, or it may not be executed", command[0])
 
@@ -132,25 +133,6 @@ def _trouble(endpoint: Endpoint) -> str:
     except NnhalError as error:
         return str(error)
     return ""
-
-
-def _remove_stale(endpoint: Endpoint) -> None:
-    """Remove sockets at which nobody listens any more. Raises OSError if somebody does."""
-    for path, kind in ((endpoint.rpc, socket.SOCK_STREAM), (endpoint.link, socket.SOCK_SEQPACKET)):
-        try:
-            if not stat.S_ISSOCK(path.lstat().st_mode):
-                continue
-            with socket.socket(socket.AF_UNIX, kind) as probe:
-                probe.setblocking(False)
-                probe.connect(str(path))
-        except FileNotFoundError:
-            continue
-        except ConnectionRefusedError:
-            path.unlink()
-            continue
-        except BlockingIOError:  # its backlog is full
-            pass
-        raise OSError(f"another process serves at {path}")
 
 
 @cache

@@ -390,6 +390,7 @@ def remove_stale_socket(path: Path, kind: socket.SocketKind) -> None:
     if not path.is_socket():
         return
     with socket.socket(socket.AF_UNIX, kind) as probe:
+        probe.setblocking(False)
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:
@@ -397,6 +398,8 @@ def remove_stale_socket(path: Path, kind: socket.SocketKind) -> None:
             return
         except FileNotFoundError:
             return
+        except BlockingIOError:  # its backlog is full
+            pass
         except OSError as error:
             raise FileExistsError(f"something else is at {path}: {error.strerror}") from error
     raise FileExistsError(f"another process is serving at {path}")

@@ -110,6 +110,6 @@ def test_sockets_of_the_dead_are_removed_and_those_of_the_living_are_left(short_
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as living:
         living.bind(str(endpoint.link))
         living.listen()
-        with pytest.raises(OSError, match=r"another process serves at .*/npu/link\.sock"):
+        with pytest.raises(OSError, match=r"another process is serving at .*/npu/link\.sock"):
             ForeignChild(["sleep", "1000"], "npu", endpoint)
         assert endpoint.link.exists()

@@ -43,6 +43,13 @@ Config config_of(const Message& request) {
   return config;
 }
 
+template <class Response>
+void to_message(const RunUsage& usage, Response& response) {
+  response.set_runs(usage.runs);
+  response.set_failed_runs(usage.failed_runs);
+  response.set_duration_ns(usage.duration_ns);
+}
+
 // The driver's answers about a model, one for each operation; of extensions that it does not have it is not asked.
 std::vector<Support> support_of(const Device& device, const Model& model) {
   std::vector<Support> answers = device.driver.supported(model);
@@ -359,10 +366,7 @@ class ExecutionService final : public v1::ExecutionService::Service {
         channel->end();
         session->descriptors.withdraw(request->execution());
       }
-      const RunUsage usage = channel->usage();
-      response->set_runs(usage.runs);
-      response->set_failed_runs(usage.failed_runs);
-      response->set_duration_ns(usage.duration_ns);
+      to_message(channel->usage(), *response);
     });
   }
   grpc::Status Release(Context* context, const v1::ExecutionServiceReleaseRequest* request,
@@ -504,10 +508,7 @@ class BackendService final : public v1::BackendService::Service {
   grpc::Status GetStageUsage(Context* context, const v1::GetStageUsageRequest* request,
                              v1::GetStageUsageResponse* response) override {
     return answered("GetStageUsage", [&] {
-      const RunUsage usage = session_of(device_, *context)->get<Stage>(request->stage(), "stage")->usage();
-      response->set_runs(usage.runs);
-      response->set_failed_runs(usage.failed_runs);
-      response->set_duration_ns(usage.duration_ns);
+      to_message(session_of(device_, *context)->get<Stage>(request->stage(), "stage")->usage(), *response);
     });
   }
   grpc::Status UnwireStep(Context* context, const v1::UnwireStepRequest* request,
