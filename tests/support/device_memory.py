@@ -21,6 +21,7 @@ from nnhal.types import (
     Ashmem,
     BufferRole,
     DataLocation,
+    ExecutionConfig,
     FencedExecutionInfo,
     Memory,
     Model,
@@ -35,6 +36,7 @@ from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal.v1 import backend_pb2
 from tests.support.models import Recipe
 from tests.support.refusals import FAILURE, refusal
+from tests.support.subgraphs import B8, INT32, Graph, Program
 from tests.support.waiting import wait_until
 
 SHAPE = (1, 32, 32, 8)
@@ -42,6 +44,8 @@ OPEN = (0, 32, 32, 8)
 TWICE = (2, 32, 32, 8)
 COUNT = 32 * 32 * 8
 """The number of elements of SHAPE."""
+PATIENT = ExecutionConfig(loop_timeout_duration_ns=15_000_000_000)
+"""The longest time that a loop is given."""
 _SAME = 1
 _CHANNELS = SHAPE[-1]
 
@@ -110,6 +114,25 @@ def adding(kind: Kind, dimensions: Dimensions = SHAPE) -> Model:
     terms = [kind.input(recipe, dimensions) for _ in range(2)]
     inputs = [*terms, *recipe.integers(0)]
     return recipe.build(recipe.operation(OperationType.ADD, inputs, kind.operand(dimensions))).model
+
+
+@cache
+def doubling_while_told() -> Model:
+    """Return ``while told == 1: total = one + one``, with the inputs total, one and told, and an open length."""
+    vector = Operand(OperandType.TENSOR_FLOAT32, (0,))
+    program = Program()
+    main, condition, body = (program.graph() for _ in range(3))
+    *_, told = _vector(condition), _vector(condition), condition.input()
+    condition.returns(condition.operation(OperationType.EQUAL, [told, condition.constant([1])], Operand(B8, (1,))))
+    _, one, _ = _vector(body), _vector(body), body.input()
+    body.returns(body.operation(OperationType.ADD, [one, one, body.constant(0, INT32)], vector))
+    inputs = [main.reference(condition), main.reference(body), _vector(main), _vector(main), main.input()]
+    main.returns(main.operation(OperationType.WHILE, inputs, vector))
+    return program.resolved().model
+
+
+def _vector(graph: Graph) -> int:
+    return graph.input((0,), OperandType.TENSOR_FLOAT32)
 
 
 @cache
