@@ -14,7 +14,7 @@ from nnhal.memory import GuardedRegion
 from nnhal.types import Operand
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_devices.driver import Argument
-from nnhal_devices.host.memory.device_memory import ArgumentRole, DeviceBuffer
+from nnhal_devices.host.memory.device_memory import ArgumentRole, DeviceBuffer, within
 from nnhal_devices.host.memory.staging import Staged, UsedPool
 
 
