@@ -14,7 +14,9 @@ from onnx import helper
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
+from nnhal.types.layout import Dimensions
 from nnhal_client import Framework, Model
+from nnhal_client.binding import Binding
 from nnhal_tools.up import DeviceEntry
 from tests.support.onnx_models import onnx_model
 from tests.support.testbeds import framework_over
@@ -33,7 +35,7 @@ def decoder() -> onnx.ModelProto:
         helper.make_node("MatMul", ["weighed", "present"], ["y"]),
     ]
     weights = np.random.default_rng(1).standard_normal((WIDTH, WIDTH)).astype(np.float32)
-    inputs = {"x": [1, HEADS, 1, WIDTH], "past": [1, HEADS, "past", WIDTH]}
+    inputs: dict[str, list[int | str]] = {"x": [1, HEADS, 1, WIDTH], "past": [1, HEADS, "past", WIDTH]}
     return onnx_model(nodes, inputs, ["y", "present"], {"weights": weights})
 
 
@@ -127,6 +129,25 @@ def test_an_empty_past_is_a_past_by_whatever_way(model: Model) -> None:
         binding.inputs["x"][...] = token(1)
         binding.run()
         assert binding.outputs["present"].shape == (1, HEADS, 1, WIDTH)
+
+
+def test_runs_of_a_model_grow_in_few_bindings(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[Mapping[str, Dimensions]] = []
+    bind = Binding._bind
+
+    def counted(self: Binding, lengths: Mapping[str, Dimensions]) -> None:
+        bound.append(lengths)
+        bind(self, lengths)
+
+    monkeypatch.setattr(Binding, "_bind", counted)
+    past = np.zeros((1, HEADS, 0, WIDTH), np.float32)
+    for number in range(30):
+        outputs = model.run({"x": token(number), "past": past})
+        y, present = expected({"x": token(number), "past": past})
+        np.testing.assert_array_equal(outputs["present"], present)
+        np.testing.assert_array_equal(outputs["y"], y)
+        past = present
+    assert [lengths["past"][2] for lengths in bound] == [0, 3, 7, 15]
 
 
 def test_an_empty_input_is_for_steps_in_the_words_of_the_file(framework: Framework, tmp_path: Path) -> None:
