@@ -28,7 +28,9 @@ def test_values_of_a_branch_may_have_the_names_that_the_graph_gives(inner: str, 
     nodes = [
         helper.make_node("Mul", ["x", "two"], ["r"]),
         helper.make_node("Greater", ["level", "zero"], ["c"]),
-        helper.make_node("If", ["c"], ["chosen"], **branches),
+        helper.make_node(
+            "If", ["c"], ["chosen"], then_branch=branches["then_branch"], else_branch=branches["else_branch"]
+        ),
         helper.make_node("Relu", ["chosen"], ["y"]),
     ]
     model = onnx_model(
