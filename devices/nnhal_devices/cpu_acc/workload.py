@@ -199,7 +199,8 @@ class DataDependentSession:
         """Have the next outputs, of these dimensions, written to the memory of the request if they can be."""
         bound = list(zip(self._names, self._types, self._outputs, dimensions, strict=True))
         # A run may be repeated, and so must not write what it reads.
-        is_apart = not any(_overlap(read, written) for read in self._inputs for written in self._outputs)
+        read = _spans(self._inputs)
+        is_apart = not any(start < end and first < last for first, end in _spans(self._outputs) for start, last in read)
         if not is_apart or not all(_has_room(argument, code, found) for _, code, argument, found in bound):
             return
         self._binding.clear_binding_outputs()
@@ -221,8 +222,10 @@ class Forecast:
     def __init__(self) -> None:
         self._rules: tuple[tuple[frozenset[tuple[int, int]], ...], ...] | None = None
         self._first: Sequence[Dimensions] = ()
-        self._is_tried = False
-        """Whether runs with other lengths than the first have been noted: one run says nothing of others."""
+        self._followed: list[list[tuple[int, int]]] | None = None
+        """For each length of the outputs, which length it follows, 0 for none, and by how much it is more. None until
+        runs with other lengths than the first have been noted, since one run says nothing of others.
+        """
 
     def note(self, inputs: Sequence[Dimensions], outputs: Sequence[Dimensions]) -> None:
         """Note the dimensions of a run."""
@@ -233,26 +236,23 @@ class Forecast:
         )
         rules = self._rules
         if rules is None or list(map(len, rules)) != list(map(len, found)):
-            self._rules, self._first, self._is_tried = found, inputs, False
+            self._rules, self._first, self._followed = found, inputs, None
             return
         self._rules = tuple(
             tuple(known & seen for known, seen in zip(*pair, strict=True)) for pair in zip(rules, found, strict=True)
         )
-        self._is_tried = self._is_tried or tuple(inputs) != tuple(self._first)
+        if not all(rule for axes in self._rules for rule in axes):
+            self._followed = None
+        elif self._followed is not None or tuple(inputs) != tuple(self._first):
+            self._followed = [[min(rule) for rule in axes] for axes in self._rules]
 
     def of(self, inputs: Sequence[Dimensions]) -> tuple[Dimensions, ...] | None:
         """The dimensions of the outputs of a run; None if they do not follow."""
-        rules = self._rules
-        if rules is None or not self._is_tried:
+        followed = self._followed
+        if followed is None:
             return None
-        lengths = (0, *(length for dimensions in inputs for length in dimensions))
-        found = []
-        for axes in rules:
-            sets = [{lengths[n] + more for n, more in axis if n < len(lengths)} for axis in axes]
-            if any(len(values) != 1 for values in sets):
-                return None
-            found.append(tuple(values.pop() for values in sets))
-        return tuple(found)
+        lengths = [0, *(length for dimensions in inputs for length in dimensions)]
+        return tuple([tuple([lengths[n] + more for n, more in axes]) for axes in followed])
 
 
 class ValueSession:
@@ -302,8 +302,14 @@ def _has_room(argument: Argument, code: int, dimensions: Dimensions) -> bool:
     return argument.data is None or 0 < ELEMENT_TYPES[code].itemsize * prod(dimensions) <= len(argument.data)
 
 
-def _overlap(one: Argument, other: Argument) -> bool:
-    return one.data is not None and other.data is not None and np.may_share_memory(one.data, other.data)
+def _spans(arguments: Sequence[Argument]) -> list[tuple[int, int]]:
+    """Where arguments begin in memory, and where they end."""
+    found = []
+    for argument in arguments:
+        if argument.data is not None:
+            address = argument.data.ctypes.data
+            found.append((address, address + len(argument.data)))
+    return found
 
 
 def _copy_out(address: int, size: int, argument: Argument) -> None:
