@@ -14,6 +14,7 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import ErrorStatus, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_devices.cpu_acc.driver import CpuAcc
+from nnhal_devices.cpu_acc.workload import Forecast
 from nnhal_devices.driver import DONE, Argument, Control, DriverOptions, Outcome, PrepareOptions, Workload
 from nnhal_devices.host.sessions.models import resolve
 from nnhal_frontends.onnx import import_onnx
@@ -252,3 +253,28 @@ def _end(control: Control, reason: str) -> None:
     wait_until(lambda: control.stop is not None, "the run has begun")
     control.cancel(reason)
     control.interrupt()
+
+
+def test_a_cache_that_is_one_longer_is_forecast_after_two_lengths() -> None:
+    forecast = Forecast()
+    assert forecast.of([(1, 2), (1, 0, 8)]) is None
+    forecast.note([(1, 2), (1, 0, 8)], [(1, 1, 8), (5,)])
+    assert forecast.of([(1, 2), (1, 1, 8)]) is None
+    forecast.note([(1, 2), (1, 3, 8)], [(1, 4, 8), (5,)])
+    assert forecast.of([(1, 2), (1, 40, 8)]) == ((1, 41, 8), (5,))
+
+
+def test_lengths_that_depend_on_values_are_not_forecast() -> None:
+    forecast = Forecast()
+    for length, found in ((1, 7), (2, 3), (3, 3)):
+        forecast.note([(length,)], [(found,)])
+        assert forecast.of([(length,)]) is None
+
+
+def test_a_forecast_that_was_wrong_is_corrected_by_what_came() -> None:
+    forecast = Forecast()
+    forecast.note([(1,), (2,)], [(2,)])
+    forecast.note([(1,), (2,), (9,)], [(2,)])
+    assert forecast.of([(5,), (7,), (9,)]) == ((2,),)
+    forecast.note([(5,), (7,), (9,)], [(7,)])
+    assert forecast.of([(5,), (8,), (9,)]) == ((8,),)
