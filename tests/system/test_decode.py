@@ -40,7 +40,6 @@ def test_a_cache_that_is_full_forgets_the_oldest_token() -> None:
 def test_all_ways_generate_the_same_tokens_and_copy_nothing_between_devices() -> None:
     done = decode("--tokens", "8", "--past", "6", "--devices", "mlip,cpu_acc", "--serve")
     assert done.returncode == 0
-    assert re.fullmatch(r"grpc: 127\.0\.0\.1:\d+\n", done.stderr)
     assert "cpu_acc: " in done.stdout
     assert "mlip: 12 operations in 4 steps" in done.stdout
     assert "\n0 bytes copied for a token\n" in done.stdout
