@@ -14,10 +14,11 @@ from rich.table import Table
 
 from benchmarks.aims import Aim
 from benchmarks.zoo.packages import ModelFile
-from benchmarks.zoo.runtimes import Nnhal, Runtime, UnusableModelError, in_line, in_process
+from benchmarks.zoo.runtimes import Nnhal, in_process
 from nnhal.arrays import Array
 from nnhal.errors import NnhalError
 from nnhal_client import Framework
+from nnhal_tools.runtimes import Runtime, UnusableModelError, in_line
 
 _LARGE_SECONDS = 1e-3
 """Computation from which on the hop between processes should not count."""
