@@ -25,7 +25,7 @@ class UnusableModelError(ValueError):
     """A model that a runtime refuses or that takes what is no array. The message says why, in one line."""
 
 
-class Runtime(Protocol):
+class PeerRuntime(Protocol):
     """A model that a runtime has loaded."""
 
     @property
