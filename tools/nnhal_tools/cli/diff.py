@@ -34,7 +34,7 @@ def diff(
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(help="Samples of random numbers; without it, enough for a thousand elements, 16 at most.", min=1),
+        typer.Option(help="Samples of random numbers; without it 1, or of a quantised model up to 16.", min=1),
     ] = None,
     seed: Annotated[int, typer.Option(help="Where random numbers begin.", min=0)] = 0,
     max_ulp: Annotated[

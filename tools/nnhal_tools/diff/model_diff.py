@@ -47,7 +47,7 @@ class DiffRequest:
     samples: Sequence[Mapping[str, Array]] = ()
     """Arrays by the names of inputs; random ones if there are none."""
     random_samples: int | None = None
-    """Without it, as many as have a thousand elements together, 16 at most."""
+    """Without it one; of a quantised model as many as have a thousand elements together, 16 at most."""
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
     lengths: Sequence[str] = ()
@@ -147,7 +147,9 @@ def _runtime(name: str, path: Path, content: bytes, subject: Subject) -> Compare
 
 
 def _enough(subject: Subject) -> int:
-    """Return how many samples have enough elements to tell a bias from noise."""
+    """Return how many samples have enough elements to tell a bias from noise; one for a model without quantised values."""
+    if not any(subject.operand(value).scale for value in subject.computed):
+        return 1
     elements = sum(prod(tensor.shape) for tensor in subject.imported.inputs)
     return min(_MOST_SAMPLES, -(-_ENOUGH_ELEMENTS // max(elements, 1)))
 
