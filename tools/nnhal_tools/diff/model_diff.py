@@ -147,7 +147,7 @@ def _runtime(name: str, path: Path, content: bytes, subject: Subject) -> Compare
 
 
 def _enough(subject: Subject) -> int:
-    """Return how many samples have enough elements to tell a bias from noise; one for a model without quantised values."""
+    """Return how many samples tell a bias from noise; one for a model without quantised values."""
     if not any(subject.operand(value).scale for value in subject.computed):
         return 1
     elements = sum(prod(tensor.shape) for tensor in subject.imported.inputs)
