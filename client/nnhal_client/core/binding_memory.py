@@ -117,6 +117,7 @@ class BindingMemory:
             measure_timing=measure_timing,
             wants_run_channel=direct and not measure_timing,
             prepares_dimensions=prepares,
+            takes_turns=True,
         )
 
     def _view(self, tensor: Tensor, dimensions: Dimensions) -> Array:
