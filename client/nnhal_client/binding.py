@@ -57,8 +57,8 @@ class NativeBinding:
                 offered.outputs,
                 settled,
             )
-            for name, offered in (("run_channel", answer.run_channel), ("odd_run_channel", answer.odd_run_channel))
-            if answer.HasField(name)
+            for offered in (answer.run_channel, answer.odd_run_channel)
+            if offered.channel_descriptor_id
         ]
         self._memory.resize(settled)
         self._runs = BindingRuns(calls.place, channel, run_channels, measure_timing, self._memory)

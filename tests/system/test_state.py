@@ -162,7 +162,7 @@ def test_state_for_asyncio(testbed: Testbed, path: Path) -> None:
                 binding.inputs["x"][...] = 1
                 found = []
                 for _ in range(2):
-                    await binding.run()
+                    assert (await binding.run()).direct
                     found.append(float(binding.outputs["y"][0]))
                 await binding.reset_state()
                 await binding.run()

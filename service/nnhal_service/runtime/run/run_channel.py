@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from nnhal.descriptor import Descriptor
@@ -106,14 +105,11 @@ class DirectRuns:
 
     def open(self, paths: Sequence[DirectPath]) -> Sequence[RunChannelEnd]:
         """Open a run channel to each path; they replace earlier ones. Raises HalError or TransportError."""
-        ends = []
         try:
-            for path in paths:
-                ends.append(path.open())
+            ends = [path.open() for path in paths]
         except NnhalError:
-            for path in paths[: len(ends)]:
-                with suppress(NnhalError):
-                    path.usage(close=True, seconds=None)
+            for path in paths:
+                _usage(path, close=True, seconds=None)
             raise
         with self._lock:
             self._paths = tuple(paths)
