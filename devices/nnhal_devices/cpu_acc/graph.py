@@ -91,13 +91,12 @@ class LoweredGraph:
         self.place = ""
         self._forms: dict[int, OperandTensors] = {}
         self._count = 0
-        self._prefix = "t"
+        self._mark = ""
 
-    def take(self, message: GraphProto, names: Collection[str]) -> None:
-        """Take the nodes of a message as they are. The graph's own tensors have other names than those of ``names``."""
-        self.message = message
-        while any(name.startswith(self._prefix) for name in names):
-            self._prefix += "_"
+    def avoid(self, names: Collection[str]) -> None:
+        """Have the graph's own tensors have other names than those of ``names``, such as tensors of messages have."""
+        while any(name.startswith((f"{self._mark}t", f"{self._mark}input", f"{self._mark}output")) for name in names):
+            self._mark += "_"
 
     def add(self, type: str, *inputs: str, **attributes: Attribute) -> str:  # noqa: A002 - ONNX's own word
         """Add a node with one output, and return that tensor's name. An input with an empty name is omitted."""
@@ -219,7 +218,7 @@ class LoweredGraph:
         made = {name for node in self.nodes for name in node.outputs}
         names: dict[str, str] = {}
         for number, operand in enumerate(main.output_indexes):
-            name = f"output{number}"
+            name = f"{self._mark}output{number}"
             self.outputs[name] = operand
             tensor = self._to_memory(operand, self.kept(operand))
             made.add(tensor)
@@ -241,7 +240,7 @@ class LoweredGraph:
 
     def _input(self, operand: int) -> str:
         """Declare an input of the main subgraph. Inputs that no operation reads are never declared."""
-        name = f"input{self.model.model.main.input_indexes.index(operand)}"
+        name = f"{self._mark}input{self.model.model.main.input_indexes.index(operand)}"
         self.inputs[name] = operand
         match self.operands[operand].type:
             case OperandType.TENSOR_FLOAT16:
@@ -265,4 +264,4 @@ class LoweredGraph:
     def name(self) -> str:
         """A new name for a tensor."""
         self._count += 1
-        return f"{self._prefix}{self._count}"
+        return f"{self._mark}t{self._count}"

@@ -347,7 +347,7 @@ def with_own_outputs(graph: OnnxGraph) -> OnnxGraph:
         if name in produced:
             produced.discard(name)
             continue
-        copy = f"{user}/output"
+        copy = graph.fresh(f"{user}/output")
         nodes.append(OnnxNode(copy, "Identity", (name,), (copy,)))
         info = graph.tensors.get(name) or graph.tensors[user]
         tensors[copy], outputs[user] = info, copy

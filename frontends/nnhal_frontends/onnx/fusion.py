@@ -173,7 +173,7 @@ def fuse_normalization(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> M
     if factors is None:
         return None
     scale, shift = factors
-    names = (f"{first.inputs[1]}/{second.name}", f"{first.name}/{second.name}/bias")
+    names = graph.fresh(f"{first.inputs[1]}/{second.name}"), graph.fresh(f"{first.name}/{second.name}/bias")
     values = (
         (weights * scale.reshape(-1, *[1] * (weights.ndim - 1))).astype(weights.dtype),
         (bias * scale + shift).astype(weights.dtype),

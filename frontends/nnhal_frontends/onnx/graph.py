@@ -12,11 +12,12 @@ import onnx
 from onnx import AttributeProto, helper, inliner, numpy_helper
 
 from nnhal.arrays import Array
+from nnhal.extensions.onnx import fresh, tensor_names
 from nnhal.types import FusedActivation
 from nnhal.types.layout import Dimensions, describe
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
-from nnhal_frontends.onnx.inference import forget_unknown, infer
+from nnhal_frontends.onnx.inference import forget_unknown, infer, with_types
 from nnhal_frontends.onnx.qoperators import expand_qoperators
 from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.onnx.weights_apart import set_weights_apart
@@ -105,6 +106,12 @@ class OnnxGraph:
     """The opsets of all domains."""
     warnings: tuple[str, ...] = ()
     """Declarations of the model that are wrong, in words."""
+    taken: Collection[str] = ()
+    """The names of the model's tensors, those of subgraphs too, which no pass may give to another."""
+
+    def fresh(self, name: str) -> str:
+        """Return a name for a tensor of a pass."""
+        return fresh(name, self.taken)
 
     def shape(self, name: str) -> Dimensions | None:
         """Return a tensor's shape; None if its rank is unknown."""
@@ -170,14 +177,15 @@ def read_screened(
     apart = set_weights_apart(model)
     model = apart.model
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(with_types(model))
     except onnx.checker.ValidationError as error:
         raise InvalidModel(f"not a valid ONNX model: {error}") from error
     opset = _opset(model, 0 if lenient else MIN_OPSET)
     own = {function.domain for function in model.functions}
     if model.functions:
         model = inliner.inline_local_functions(model)
-    expanded = expand_qoperators(model, apart)
+    taken = tensor_names(model.graph) - apart.added
+    expanded = expand_qoperators(model, apart, taken)
     model, warnings = infer(_with_shapes(expanded, shapes or {}, apart.added), lenient)
     graph = model.graph
     constants = {tensor.name: constant_array(tensor, tensor.name) for tensor in graph.initializer}
@@ -196,6 +204,7 @@ def read_screened(
         constants,
         imports=tuple(entry for entry in model.opset_import if entry.domain not in own),
         warnings=tuple(warnings),
+        taken=taken,
     )
 
 

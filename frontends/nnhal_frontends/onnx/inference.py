@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import onnx
 from onnx.shape_inference import InferenceError, infer_shapes
@@ -13,6 +13,13 @@ from nnhal_frontends.onnx.screening import MAX_RANK
 
 _MOST_ROUNDS = 8
 """Rounds of inference; each finds ranks that the one before it needed."""
+_ML = "ai.onnx.ml"
+_PREDICTORS = {
+    **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), (1, 2)),
+    **dict.fromkeys(("LinearRegressor", "SVMRegressor", "TreeEnsembleRegressor"), (2,)),
+}
+"""The ranks of what predictors make, for inputs of rank 2."""
+_STRING_LABELS = {"classlabels_strings", "classlabels_ints_strings"}
 _NO_NAMES = ("?", "-1", "None")
 """What exporters write for a dimension that has neither a length nor a name."""
 
@@ -23,6 +30,28 @@ def forget_unknown(graph: onnx.GraphProto) -> None:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_value < 0 or dim.dim_param in _NO_NAMES:
                 dim.Clear()
+
+
+def with_types(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model in which every declared output has a type and a shape, which ONNX's checker wants of them.
+
+    Runtimes find out both, so the model itself, which is returned if it has them all, is not to be blamed. What is
+    added need not be true.
+    """
+    if all(_has_type(value) for value in model.graph.output):
+        return model
+    completed = onnx.ModelProto()
+    completed.CopyFrom(model)
+    for value in completed.graph.output:
+        if not _has_type(value):
+            value.type.tensor_type.elem_type = value.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
+            value.type.tensor_type.shape.SetInParent()
+    return completed
+
+
+def _has_type(value: onnx.ValueInfoProto) -> bool:
+    kind = value.type.WhichOneof("value")
+    return kind is not None and (kind != "tensor_type" or value.type.tensor_type.HasField("shape"))
 
 
 def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[str]]:
@@ -43,7 +72,7 @@ def infer(model: onnx.ModelProto, lenient: bool) -> tuple[onnx.ModelProto, list[
         if not lenient:
             raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
         inferred = _without_inner_shapes(bare)
-    warnings = [_merge(declared[value.name], value) for value in inferred.graph.output]
+    warnings = [_merge(declared[value.name], value, inferred.graph.input) for value in inferred.graph.output]
     return inferred, [warning for warning in warnings if warning]
 
 
@@ -56,7 +85,7 @@ def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:
     propagates = InferenceBounds.of(model.graph).may_propagate
     for _ in range(_MOST_ROUNDS):
         model = infer_shapes(model, check_type=True, strict_mode=True, data_prop=propagates)
-        if not _add_ranks(model.graph):
+        if not (_add_ranks(model.graph) | _add_batches(model.graph)):
             break
     return model
 
@@ -93,28 +122,74 @@ def _add_ranks(graph: onnx.GraphProto) -> bool:
     return found
 
 
-def _merge(declared: onnx.ValueInfoProto, inferred: onnx.ValueInfoProto) -> str:
-    """Fill what was not inferred of an output with what is declared; return what is said about a contradiction."""
+def _add_batches(graph: onnx.GraphProto) -> bool:
+    """Return whether shapes of predictions were found, of which onnx infers none in most versions of ai.onnx.ml.
+
+    They have as many rows as what is predicted from.
+    """
+    infos = {value.name: value.type.tensor_type for value in (*graph.input, *graph.value_info, *graph.output)}
+    found = False
+    for node in graph.node:
+        ranks = _PREDICTORS.get(node.op_type) if node.domain == _ML else None
+        given = infos.get(node.input[0]) if ranks and node.input else None
+        if ranks is None or given is None or len(given.shape.dim) != 2:
+            continue
+        for name, rank in zip(node.output, ranks, strict=False):
+            if name not in infos:
+                value = graph.value_info.add(name=name)
+                value.type.tensor_type.elem_type = _predicted(node, rank)
+                infos[name] = value.type.tensor_type
+            if not infos[name].HasField("shape"):
+                infos[name].shape.dim.add().CopyFrom(given.shape.dim[0])
+                for _ in range(rank - 1):
+                    infos[name].shape.dim.add()
+                found = True
+    return found
+
+
+def _predicted(node: onnx.NodeProto, rank: int) -> int:
+    """The element type of a prediction: scores, or labels, which have one axis."""
+    labels = {attribute.name for attribute in node.attribute if attribute.strings}
+    if rank > 1:
+        return onnx.TensorProto.FLOAT
+    return onnx.TensorProto.STRING if labels & _STRING_LABELS else onnx.TensorProto.INT64
+
+
+def _merge(declared: onnx.ValueInfoProto, inferred: onnx.ValueInfoProto, inputs: Sequence[onnx.ValueInfoProto]) -> str:
+    """Fill what was not inferred of an output with what is declared; return what is said about a contradiction.
+
+    A length contradicts one that is an input's, which is open. A model with an input of any number of rows that
+    declares one row of an output was exported from an example of one.
+    """
     ours, theirs = inferred.type.tensor_type, declared.type.tensor_type
     if declared.type.WhichOneof("value") != "tensor_type" or not theirs.HasField("shape"):
         return ""
-    if not ours.HasField("shape"):
+    dims = [value.type.tensor_type.shape.dim for value in inputs]
+    symbols = {dim.dim_param for each in dims for dim in each if dim.dim_param}
+    has_open_batch = any(each and not each[0].HasField("dim_value") for each in dims)
+    lengths = [dim.dim_value for dim in theirs.shape.dim]
+    from_one = has_open_batch and lengths[:1] == [1] and all(lengths)
+    before = _words(ours) if ours.HasField("shape") else ""
+    if not before:
         ours.shape.CopyFrom(theirs.shape)
-        return ""
-    before = _words(ours)
-    pairs = list(zip(ours.shape.dim, theirs.shape.dim, strict=False))
-    contradicts = len(ours.shape.dim) != len(theirs.shape.dim) or any(
-        own.HasField("dim_value") and other.HasField("dim_value") and own.dim_value != other.dim_value
-        for own, other in pairs
-    )
-    if contradicts:
-        return (
-            f"output '{declared.name}' is declared as {_words(theirs)}, but the model computes {before}, which counts"
-        )
-    for own, other in pairs:
-        if not own.HasField("dim_value") and (other.HasField("dim_value") or not own.dim_param):
+        for dim in ours.shape.dim:
+            dim.Clear()
+    if len(ours.shape.dim) != len(lengths):
+        return _contradiction(declared, before)
+    contradicts = False
+    for axis, (own, other) in enumerate(zip(ours.shape.dim, theirs.shape.dim, strict=True)):
+        if own.HasField("dim_value"):
+            contradicts |= other.HasField("dim_value") and own.dim_value != other.dim_value
+        elif other.HasField("dim_value") and (own.dim_param in symbols or (from_one and axis == 0)):
+            contradicts = True
+        elif other.HasField("dim_value") or not own.dim_param:
             own.CopyFrom(other)
-    return ""
+    return _contradiction(declared, before or _words(ours)) if contradicts else ""
+
+
+def _contradiction(declared: onnx.ValueInfoProto, computed: str) -> str:
+    said = _words(declared.type.tensor_type)
+    return f"output '{declared.name}' is declared as {said}, but the model computes {computed}, which counts"
 
 
 def _words(kind: onnx.TypeProto.Tensor) -> str:

@@ -197,7 +197,7 @@ def _move_dequantization(graph: OnnxGraph) -> OnnxGraph:
             nodes.append(node)
             continue
         moved = tuple(source.inputs[0] for source in dequantized)
-        names = {output: f"{output}/quantized" for output in node.outputs if output}
+        names = {output: graph.fresh(f"{output}/quantized") for output in node.outputs if output}
         inputs, outputs = (*moved, *node.inputs[len(moved) :]), tuple(names.get(output, "") for output in node.outputs)
         nodes.append(replace(node, inputs=inputs, outputs=outputs))
         for output, name in names.items():

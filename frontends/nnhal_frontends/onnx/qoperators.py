@@ -6,7 +6,7 @@ before shape inference, which ONNX does not do for operators of another domain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ import onnx
 from onnx import NodeProto, helper, numpy_helper
 
 from nnhal.arrays import Array
+from nnhal.extensions.onnx import fresh
 from nnhal_frontends.onnx.weights_apart import ModelApart
 
 _CONTRIBUTED = "com.microsoft"
@@ -33,6 +34,8 @@ class Expansion:
     known: Mapping[str, Array]
     """The constants of the model."""
     opset: int
+    taken: Collection[str]
+    """All names of the model's tensors."""
     nodes: list[NodeProto] = field(default_factory=list)
     """The nodes that replace it."""
     constants: dict[str, Array] = field(default_factory=dict)
@@ -57,7 +60,7 @@ class Expansion:
 
     def dequantized(self, values: str, scale: str, zero_point: str = "", axis: int | None = None) -> str:
         """Add DequantizeLinear of a tensor, and return its result."""
-        result = f"{self.node.output[0]}/{len(self.nodes)}"
+        result = fresh(f"{self.node.output[0]}/{len(self.nodes)}", self.taken)
         inputs = [values, scale, zero_point] if zero_point else [values, scale]
         attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
         self.nodes.append(helper.make_node("DequantizeLinear", inputs, [result], self.name, **attributes))
@@ -70,7 +73,7 @@ class Expansion:
             return ""
         if scales[0] is None or scales[1] is None:
             return None
-        scale = f"{self.node.output[0]}/scale"
+        scale = fresh(f"{self.node.output[0]}/scale", self.taken)
         self.constants[scale] = (scales[0] * scales[1] * np.float32(factor)).squeeze()
         return self.dequantized(values, scale, axis=0 if self.constants[scale].ndim else None)
 
@@ -85,7 +88,7 @@ class Expansion:
         (output,) = self.node.output
         if scale is None or not self.input(scale):
             return [*self.nodes, helper.make_node(op_type, given, [output], self.name, **attributes)]
-        result = f"{output}/reals"
+        result = fresh(f"{output}/reals", self.taken)
         self.nodes.append(helper.make_node(op_type, given, [result], self.name, **attributes))
         parameters = [name for name in (self.input(scale), self.input(scale + 1)) if name]
         self.nodes.append(helper.make_node("QuantizeLinear", [result, *parameters], [output], self.name))
@@ -95,10 +98,11 @@ class Expansion:
 Expander = Callable[[Expansion], list[NodeProto] | None]
 
 
-def expand_qoperators(model: onnx.ModelProto, apart: ModelApart) -> onnx.ModelProto:
+def expand_qoperators(model: onnx.ModelProto, apart: ModelApart, taken: Collection[str]) -> onnx.ModelProto:
     """Return the model with operators on quantised numbers expanded, or the same object if there are none.
 
-    ``apart`` has the constants that the model lacks. All nodes that replace a node have its name.
+    ``apart`` has the constants that the model lacks, ``taken`` all names of its tensors. All nodes that replace a node
+    have its name.
     """
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset < _FIRST_WITH_QUANTIZATION or not any(_expander(node) for node in model.graph.node):
@@ -109,7 +113,7 @@ def expand_qoperators(model: onnx.ModelProto, apart: ModelApart) -> onnx.ModelPr
     del expanded.graph.node[:]
     for index, node in enumerate(model.graph.node):
         name = node.name or f"{node.op_type}_{index}"
-        expansion = Expansion(node, name, known, opset)
+        expansion = Expansion(node, name, known, opset, taken)
         expander = _expander(node)
         nodes = expander(expansion) if expander else None
         if nodes is None:

@@ -42,7 +42,7 @@ def resolve_reshapes(graph: OnnxGraph) -> OnnxGraph:
         resolvable = node.op_type == "Reshape" and node.input(1) not in from_values
         result = _reshaped(current, node, known) if resolvable else None
         if result is not None:
-            name = f"{node.outputs[0]}/shape"
+            name = graph.fresh(f"{node.outputs[0]}/shape")
             constants[name] = np.array([-1 if isinstance(size, str) else size for size in result], np.int64)
             tensors[node.outputs[0]] = _info(graph, node, result)
             node = replace(node, inputs=(node.inputs[0], name), attributes={})

@@ -15,7 +15,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from nnhal.arrays import Array
-from nnhal.extensions.onnx import MESSAGE, NAME, NUMBERS, OPERATION, PREFIX, VALUE, number_of, operand_code
+from nnhal.extensions.onnx import MESSAGE, NAME, NUMBERS, OPERATION, PREFIX, VALUE, fresh, number_of, operand_code
 from nnhal.memory import create_read_only
 from nnhal.types import (
     Ashmem,
@@ -55,7 +55,7 @@ class OnnxSource:
     def __init__(self, graph: OnnxGraph, tensors: Mapping[int, str]) -> None:
         """``tensors`` are the names of the graph's tensors by the operand of main that holds exactly their elements."""
         self._nodes, self._infos, self._imports = graph.nodes, graph.tensors, graph.imports
-        self._tensors = dict(tensors)
+        self._tensors, self._taken = dict(tensors), graph.taken
         self._producers = {name: number for number, node in enumerate(graph.nodes) for name in node.outputs if name}
         self._lock = threading.Lock()
         self._constants: dict[str, Array | _Constant] = dict(graph.constants)
@@ -87,7 +87,7 @@ class OnnxSource:
             if name in made and name not in formal:
                 formal.append(name)
                 continue
-            formal.append(f"{name}/output{len(formal)}")
+            formal.append(fresh(f"{name}/output{len(formal)}", self._taken))
             protos.append(helper.make_node("Identity", [name], formal[-1:]))
         read = names_read(protos)
         if not all(name in given or name in self._constants for name in read):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
 from nnhal.arrays import Array
+from nnhal.extensions.onnx import fresh, tensor_names
 
 _LEAST_BYTES = 16 << 10
 """The least bytes of a tensor that is set apart. Shape inference looks at sizes, axes and scales, which are smaller."""
@@ -46,8 +47,8 @@ class ModelApart:
     """The nodes Constant for which the model has Identity of an input, by output."""
     added: set[str] = field(default_factory=set)
     """The inputs of the model that are not the user's."""
-    taken: set[str] = field(default_factory=set)
-    """All names of the model."""
+    taken: Collection[str] = ()
+    """All names of the model's tensors."""
 
     def original(self, node: NodeProto) -> NodeProto:
         """Return the node of the user's model that a node of this one stands for."""
@@ -60,9 +61,7 @@ class ModelApart:
 
     def stand_in(self, node: NodeProto) -> NodeProto:
         """Return what takes the place of a node Constant, and add its input."""
-        name = f"{node.output[0]}/value"
-        while name in self.taken:
-            name += "_"
+        name = fresh(f"{node.output[0]}/value", self.taken)
         self.declare(name, node.attribute[0].t)
         return helper.make_node("Identity", [name], node.output, node.name)
 
@@ -87,7 +86,7 @@ def set_weights_apart(model: onnx.ModelProto) -> ModelApart:
     apart = ModelApart(light, weights, nodes)
     light.graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name not in weights)
     declared = {value.name for value in model.graph.input}
-    apart.taken = declared.union(names, (name for node in model.graph.node for name in (*node.input, *node.output)))
+    apart.taken = tensor_names(model.graph) if nodes else ()
     for tensor in model.graph.initializer:
         if tensor.name in weights and tensor.name not in declared:
             apart.declare(tensor.name, tensor)

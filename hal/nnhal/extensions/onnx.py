@@ -11,7 +11,7 @@ elements are the bytes of a serialised OptionalProto.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any
 
@@ -115,6 +115,25 @@ def tensor_in_another_file(message: Message) -> str | None:
             elif inner.data_location or inner.external_data:
                 return str(inner.name)
     return None
+
+
+def tensor_names(graph: Any) -> set[str]:
+    """Return all names that tensors have in one of ONNX's graphs and in those of its nodes."""
+    found = {value.name for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer)}
+    found.update(tensor.values.name for tensor in graph.sparse_initializer)
+    for node in graph.node:
+        found.update(node.input, node.output)
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                found |= tensor_names(inner)
+    return found
+
+
+def fresh(name: str, taken: Collection[str]) -> str:
+    """Return a name, changed if it is among those that are taken."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 @cache

@@ -1,11 +1,13 @@
 """Values that are not tensors of numbers, as bytes in the wire form of ONNX's OptionalProto.
 
 In Python they are arrays of strings (dtype object), lists, dictionaries, and None for an optional without a value. The
-elements of lists and optionals may also be arrays of numbers.
+elements of lists and optionals may also be arrays of numbers. The values of dictionaries are Python's own numbers and
+strings, as in ONNX Runtime; so are their keys.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -22,6 +24,8 @@ Value = Any
 
 _SKIPPED_FIELD = b"\xa2\x06"
 """The tag of field 100, length-delimited, which no OptionalProto has."""
+_FLOAT64 = NUMBERS[np.dtype(np.float64)]
+_DOUBLE = struct.Struct("<d")
 PADDING_BYTES = 7
 """The fewest bytes that ``padded`` can add."""
 
@@ -80,6 +84,8 @@ def _map_message(value: dict[Any, Value]) -> wire.MapValue:
 
 
 def _tensor_message(value: Value) -> wire.TensorValue:
+    if type(value) is float:  # a map has many
+        return wire.TensorValue(data_type=_FLOAT64, raw_data=_DOUBLE.pack(value))
     array = np.asarray(value)
     if array.dtype.kind in "OSU":
         texts = [text if isinstance(text, bytes) else text.encode() for text in array.reshape(-1).tolist()]
@@ -120,11 +126,24 @@ def _sequence(message: wire.SequenceValue) -> list[Value]:
 
 
 def _map(message: wire.MapValue) -> dict[Any, Value]:
-    keys = message.string_keys if message.key_type == VALUE else message.keys
-    values = _sequence(message.values)
+    try:
+        keys = [key.decode() for key in message.string_keys] if message.key_type == VALUE else list(message.keys)
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"a key that is not UTF-8: {error}") from error
+    if message.values.elem_type == wire.VALUE_KIND_TENSOR:
+        values = [_map_value(item) for item in message.values.tensor_values]
+    else:
+        values = _sequence(message.values)
     if len(keys) != len(values):
         raise DecodeError(f"a map of {len(keys)} keys and {len(values)} values")
     return dict(zip(keys, values, strict=True))
+
+
+def _map_value(message: wire.TensorValue) -> Value:
+    if message.data_type == _FLOAT64 and not message.dims and len(message.raw_data) == _DOUBLE.size:
+        return _DOUBLE.unpack(message.raw_data)[0]
+    values = _tensor(message)
+    return values if values.ndim else values.item()
 
 
 def _tensor(message: wire.TensorValue) -> Array:

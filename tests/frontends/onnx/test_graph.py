@@ -81,3 +81,20 @@ def test_functions_are_inlined() -> None:
     body = [make_node("Add", ["a", "a"], ["b"])]
     model.functions.append(make_function("mine", "Twice", ["a"], ["b"], body, [make_opsetid("", 21)]))
     assert [node.op_type for node in read_graph(model).nodes] == ["Add"]
+
+
+def test_no_tensor_of_a_pass_has_a_name_of_the_model() -> None:
+    """Every name that a pass would give to what it makes is taken, in the graph or in a branch."""
+    branch = make_graph(
+        [make_node("Neg", ["x"], ["y/output"])],
+        "branch",
+        [],
+        [make_tensor_value_info("y/output", onnx.TensorProto.FLOAT, [2])],
+    )
+    nodes = [make_node("Cast", ["d"], ["c"], to=onnx.TensorProto.BOOL)]
+    nodes += [make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)]
+    nodes.append(make_node("Abs", ["x"], ["x/shape"]))
+    graph = read_graph(onnx_model(nodes, {"x": [2], "d": []}, ["z", "x/shape"]))
+    assert graph.fresh("y/output") == "y/output_"
+    assert graph.fresh("x/shape") == "x/shape_"
+    assert graph.fresh("z/shape") == "z/shape"

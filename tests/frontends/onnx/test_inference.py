@@ -79,3 +79,58 @@ def test_a_false_shape_of_an_inner_tensor_does_not_count() -> None:
     inner.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, [6]))
     imported = import_onnx(inner)
     assert imported.outputs[0].shape == (2, 3)
+
+
+ROW_LABELS = [
+    helper.make_node(
+        "LinearClassifier",
+        ["x"],
+        ["label", "scores"],
+        domain="ai.onnx.ml",
+        coefficients=[1.0, -1.0, -1.0, 1.0],
+        intercepts=[0.0, 0.0],
+        classlabels_ints=[0, 1],
+    ),
+    helper.make_node("Identity", ["label"], ["y"]),
+]
+
+
+@pytest.mark.parametrize("domain", [1, 3, 5])
+def test_one_row_of_labels_that_a_model_of_any_number_of_rows_declares_does_not_count(domain: int) -> None:
+    """As onnxmltools has it in what it makes of LightGBM's classifiers."""
+    labelled = model(ROW_LABELS, ["rows", 2], [1])
+    labelled.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    labelled.opset_import.append(helper.make_opsetid("ai.onnx.ml", domain))
+    imported = import_onnx(labelled)
+    assert imported.outputs[0].shape == (0,)
+    (warning,) = imported.warnings
+    assert "output 'y' is declared as [1], but the model computes [rows]" in warning
+
+
+def test_one_row_of_what_nobody_can_infer_is_open_if_the_rows_of_an_input_are() -> None:
+    unknown = [helper.make_node("Mystery", ["x"], ["y"], domain="of.somebody")]
+    cases: list[tuple[Sizes, Sizes, Sizes]] = [
+        (["n", 2], [1, 2], (0, 2)),
+        ([1, 2], [1, 2], (1, 2)),
+        (["n", 2], [4, 2], (4, 2)),
+    ]
+    for given, declared, expected in cases:
+        mystery = model(unknown, given, declared)
+        mystery.opset_import.append(helper.make_opsetid("of.somebody", 1))
+        imported = import_onnx(mystery)
+        assert imported.outputs[0].shape == expected
+        assert len(imported.warnings) == (expected[0] == 0)
+
+
+@pytest.mark.parametrize("kept", ["type", "nothing"])
+def test_an_output_needs_no_declared_shape_or_type(kept: str) -> None:
+    bare = model(RELU, [3, 4], [])
+    if kept == "type":
+        bare.graph.output[0].type.tensor_type.ClearField("shape")
+    else:
+        bare.graph.output[0].ClearField("type")
+    imported = import_onnx(bare)
+    assert imported.outputs[0].shape == (3, 4)
+    assert imported.outputs[0].element_type == np.float32
+    (result,) = by_cpu_ref(imported, {"x": np.full((3, 4), -1, np.float32)})
+    np.testing.assert_array_equal(result, np.zeros((3, 4), np.float32))

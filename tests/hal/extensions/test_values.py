@@ -91,7 +91,18 @@ def test_onnx_reads_maps() -> None:
         1: 2.5,
         -3: 4.5,
     }
-    assert value_from_bytes(value_to_bytes({"a": 1, "bc": 2})) == {b"a": 1, b"bc": 2}
+
+
+@pytest.mark.parametrize("value", [{"a": 1, "ü": -2}, {1: 2.5, -3: float(np.float32(0.1))}, {7: "text"}])
+def test_maps_have_the_types_that_they_have_in_onnx_runtime(value: dict[object, object]) -> None:
+    found = value_from_bytes(value_to_bytes(value))
+    assert found == value
+    assert [type(item) for item in found.values()] == [type(item) for item in value.values()]
+
+
+def test_a_key_that_is_not_text_is_malformed() -> None:
+    with pytest.raises(DecodeError, match="a key that is not UTF-8"):
+        value_from_bytes(value_to_bytes({b"\xff": 1.0}))
 
 
 def test_an_array_without_an_element_type_of_onnx_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nnhal.extensions.onnx import tensor_names
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
@@ -21,7 +22,7 @@ from nnhal_devices.cpu_acc.lowering import (
     resize,
 )
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
-from nnhal_devices.cpu_acc.messages import is_one_run, is_run, opsets_of
+from nnhal_devices.cpu_acc.messages import decode, is_one_run, is_run, message_of, opsets_of
 
 Lowering = Callable[[Emitter], None]
 
@@ -118,6 +119,9 @@ def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> LoweredGrap
         extension.run_alone(graph)
         return graph
     known = tuple(dimensions)
+    for operation in model.model.main.operations:
+        if is_run(model.model, operation):
+            graph.avoid(tensor_names(decode(message_of(model, operation)).graph))
     for number, operation in enumerate(model.model.main.operations):
         if is_run(model.model, operation):
             extension.run(graph, operation, number)

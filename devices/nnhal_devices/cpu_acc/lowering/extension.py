@@ -12,7 +12,7 @@ import numpy as np
 from onnx import TensorProto, TypeProto, ValueInfoProto
 
 from nnhal.arrays import Array
-from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of
+from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of, tensor_names
 from nnhal.types import OperandType, Operation
 from nnhal_devices.cpu_acc.elements import SIGN
 from nnhal_devices.cpu_acc.graph import LoweredGraph
@@ -40,7 +40,8 @@ def run_alone(graph: LoweredGraph) -> None:
     (operation,) = main.operations
     message = decode(message_of(graph.model, operation), graph.opsets.get("", 0)).graph
     made = {name for node in message.node for name in node.output}
-    graph.take(message, made.union(value.name for value in (*message.input, *message.output)))
+    graph.message = message
+    graph.avoid(tensor_names(message))
     for operand, declared in zip(operation.inputs[1:], message.input, strict=True):
         if graph.is_constant(operand):
             values = _elements(graph, operand)
