@@ -160,7 +160,8 @@ class LeaderFollowers:
                 self._serving = None
                 if job is None:
                     return None
-                self._epoll.unregister(served.number)
+                with contextlib.suppress(OSError):  # its owner has closed it, so that it has left by itself
+                    self._epoll.unregister(served.number)
                 leads = not self._call_leader()
         job = job or partial(self._listen, served)
         if not leads:

@@ -12,7 +12,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal.remote import RemoteDevice
-from nnhal.types.layout import Dimensions, describe
+from nnhal.types.layout import Dimensions
 from nnhal_frontends import ModelFormat, import_model
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
@@ -25,7 +25,7 @@ from nnhal_tools.diff.shrinking import shrunk
 from nnhal_tools.diff.side import ComparedSide
 from nnhal_tools.diff.subject import Subject
 from nnhal_tools.element_types import number_type_of
-from nnhal_tools.given_model import GivenModel, read_model
+from nnhal_tools.given_model import GivenModel, random_array, read_model
 from nnhal_tools.up import opened_device
 
 _CLIENT = "nnhal-diff"
@@ -147,7 +147,7 @@ def random_inputs(subject: Subject, seed: int) -> dict[str, Array]:
     Raises ValueError if an input is no tensor of numbers or has open dimensions.
     """
     generator = np.random.default_rng(seed)
-    return {tensor.name: _random(tensor, generator) for tensor in subject.imported.inputs}
+    return {tensor.name: random_array(tensor, generator) for tensor in subject.imported.inputs}
 
 
 def stored_sample(subject: Subject, arrays: Mapping[str, Array]) -> dict[int, Array]:
@@ -158,25 +158,6 @@ def stored_sample(subject: Subject, arrays: Mapping[str, Array]) -> dict[int, Ar
     tensors = {tensor.name: tensor for tensor in subject.imported.inputs}
     found = {tensors[name].operand: _stored(subject, tensors[name], array) for name, array in arrays.items()}
     return {**found, **{state.before.operand: state.initial for state in subject.imported.states}}
-
-
-def _random(tensor: ImportedTensor, generator: np.random.Generator) -> Array:
-    kind = tensor.element_type
-    if kind.hasobject:
-        raise ValueError(f"input {tensor.name!r} is {tensor.kind or 'no tensor of numbers'}: give it by --input")
-    if 0 in tensor.shape:
-        raise ValueError(
-            f"input {tensor.name!r} has open dimensions {describe(tensor.shape)}: fix them by --dim or --shape, or "
-            "give it by --input"
-        )
-    if kind.kind in "iu" and kind.itemsize == 1:
-        least = -128 if kind.kind == "i" else 0
-        return generator.integers(least, least + 256, tensor.shape).astype(kind)
-    if kind.kind == "b":
-        return generator.integers(0, 2, tensor.shape).astype(kind)
-    if kind.kind in "iu":
-        return np.zeros(tensor.shape, kind)
-    return np.asarray(generator.random(tensor.shape)).astype(kind)
 
 
 def _stored(subject: Subject, tensor: ImportedTensor, array: Array) -> Array:
