@@ -134,7 +134,8 @@ class LeaderFollowers:
         """
         while not self._over:
             for number, _ in self._wait():
-                if number in self.channels and (job := self._serve(self.channels[number])):
+                served = self.channels.get(number)
+                if served is not None and (job := self._serve(served)):
                     return job
         self._close()
         return None

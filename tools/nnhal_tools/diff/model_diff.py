@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from nnhal_tools.given_model import GivenModel, random_array, read_model
 from nnhal_tools.up import opened_device
 
 _CLIENT = "nnhal-diff"
+_ENOUGH_ELEMENTS, _MOST_SAMPLES = 1024, 16
 RUNTIMES = {"onnxruntime": ModelFormat.ONNX, "litert": ModelFormat.TFLITE}
 """References that are no devices, and the format of the files that each runs."""
 
@@ -44,7 +46,8 @@ class DiffRequest:
     """A driver, or the directory of a running device."""
     samples: Sequence[Mapping[str, Array]] = ()
     """Arrays by the names of inputs; random ones if there are none."""
-    random_samples: int = 1
+    random_samples: int | None = None
+    """Without it one; of a quantised model as many as have a thousand elements together, 16 at most."""
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
     lengths: Sequence[str] = ()
@@ -73,10 +76,12 @@ def diff_model(request: DiffRequest) -> DiffReport:
         given.require_inputs(sample)
     content = read_given_file(request.model, MOST_MODEL_BYTES, "a model")
     subject = Subject(_imported(request, content, _shapes(given, request.samples)))
-    arrays = request.samples or [random_inputs(subject, request.seed + n) for n in range(request.random_samples)]
+    arrays = request.samples or [
+        random_inputs(subject, request.seed + n) for n in range(request.random_samples or _enough(subject))
+    ]
     samples = [stored_sample(subject, sample) for sample in arrays]
     with _sides(request, content, subject) as (ref, dut, helper):
-        comparison = compare(subject, ref, dut, samples, request.limits)
+        comparison = compare(subject, ref, dut, samples, request.limits, helper)
         report = comparison.report(request.model.name)
         if not request.shrink:
             return report
@@ -139,6 +144,14 @@ def _runtime(name: str, path: Path, content: bytes, subject: Subject) -> Compare
     from nnhal_tools.diff.litert_side import LiteRtSide
 
     return LiteRtSide(content, subject)
+
+
+def _enough(subject: Subject) -> int:
+    """Return how many samples tell a bias from noise; one for a model without quantised values."""
+    if not any(subject.operand(value).scale for value in subject.computed):
+        return 1
+    elements = sum(prod(tensor.shape) for tensor in subject.imported.inputs)
+    return min(_MOST_SAMPLES, -(-_ENOUGH_ELEMENTS // max(elements, 1)))
 
 
 def random_inputs(subject: Subject, seed: int) -> dict[str, Array]:
