@@ -17,6 +17,7 @@ from nnhal_client.core.binding_memory import BindingMemory, DomainMemoryHandle
 from nnhal_client.core.binding_runs import BindingRuns
 from nnhal_client.core.native_model import NativeModel
 from nnhal_client.reports import RunReport, output_dimensions
+from nnhal_client.tensors import ReservedDimensions, first_of, room_for
 
 
 class NativeBinding:
@@ -28,7 +29,7 @@ class NativeBinding:
         stub: framework_pb2_grpc.FrameworkServiceStub,
         model: NativeModel,
         measure_timing: bool,
-        dimensions: Mapping[str, Dimensions],
+        dimensions: Mapping[str, ReservedDimensions],
         memories: Mapping[str, DomainMemoryHandle],
         direct: bool,
         prepares: bool,
@@ -37,14 +38,29 @@ class NativeBinding:
         self._calls = calls
         self._stub = stub
 
+        self._model, self._settings = model, (measure_timing, direct, prepares)
+        self._memories, self._given = memories, dict(dimensions)
+        self._lengths = {
+            t.name: first_of(dimensions[t.name]) for t in model.inputs if t.is_open and t.name in dimensions
+        }
+        self._varies = any(_is_varied(dimensions[name]) for name in self._lengths)
+        self.measures = measure_timing
+        self._bind(self._lengths)
+
+    def _bind(self, lengths: Mapping[str, Dimensions]) -> None:
+        """Bind with memory for inputs of these dimensions, and more if they grow."""
+        model, calls, (measure_timing, direct, prepares) = self._model, self._calls, self._settings
+        rooms = {name: room_for(given, lengths.get(name, ())) for name, given in self._given.items()}
+        dimensions = rooms if self._varies else {name: first_of(given) for name, given in self._given.items()}
+
         def bind(known: Mapping[str, Dimensions]) -> tuple[BindingMemory, wire.BindResponse]:
-            memory = BindingMemory(model.inputs, model.outputs, known, memories)
+            memory = BindingMemory(model.inputs, model.outputs, known, self._memories, self._varies)
             request = memory.bind_request(model.session_name, measure_timing, direct, prepares, calls.issue)
-            return memory, calls.call(stub.Bind, request)
+            return memory, calls.call(self._stub.Bind, request)
 
         self._memory, answer = bind(dimensions)
         if answer.insufficient_outputs:  # now their dimensions are known
-            calls.release(stub.Unbind, wire.UnbindRequest(binding=answer.binding))
+            calls.release(self._stub.Unbind, wire.UnbindRequest(binding=answer.binding))
             self._memory, answer = bind({**dimensions, **output_dimensions(answer.insufficient_outputs)})
         self._handle = answer.binding
         channel = calls.take_channel(answer.channel_descriptor_id)
@@ -57,13 +73,43 @@ class NativeBinding:
                 answer.run_channel.may_fall_back,
                 answer.run_channel.outputs,
                 settled,
+                answer.run_channel.inputs,
             )
         self._memory.resize(settled)
         self._runs = BindingRuns(calls.place, channel, run_channel, measure_timing, self._memory)
-        self.measures = measure_timing
         self.dimensions = self._memory.dimensions
         self.inputs = self._memory.inputs
         self.outputs = self._memory.outputs
+        if self._varies:
+            self._show(lengths)
+
+    def _show(self, lengths: Mapping[str, Dimensions]) -> None:
+        self._lengths = dict(lengths)
+        self._runs.resize(self._memory.resize_inputs(lengths), lengths)
+
+    def takes(self, dimensions: Mapping[str, Dimensions]) -> bool:
+        """Whether runs may be for these dimensions of open inputs, without binding anew."""
+        if self._varies:
+            return self._memory.has_room(dimensions)
+        return dimensions.items() <= self.dimensions.items()
+
+    def _resize(self, dimensions: Mapping[str, Dimensions]) -> None:
+        """As ``Binding.resize``."""
+        lengths = {**self._lengths, **{name: tuple(given) for name, given in dimensions.items()}}
+        fixed = sorted(lengths.keys() - self._lengths.keys())
+        if fixed or not self._varies:
+            raise ValueError(
+                f"got dimensions of {fixed or sorted(lengths)}, expected inputs that were bound with a range"
+            )
+        for name, found in dimensions.items():
+            limits = [n if isinstance(n, int) else n[1] for n in self._given[name]]
+            if len(found) != len(limits) or any(m is not None and n > m for n, m in zip(found, limits, strict=True)):
+                raise ValueError(f"input {name!r} is to be {list(found)}, but it was bound as {self._given[name]}")
+        if self._memory.has_room(lengths):
+            self._show(lengths)
+            return
+        self._release()
+        self._bind(lengths)
 
     @property
     def socket_bytes(self) -> int:
@@ -77,6 +123,8 @@ class NativeBinding:
 
     def fill(self, inputs: Mapping[str, Array]) -> None:
         """Copy arrays into the inputs. Raises ValueError if names, element types or dimensions differ."""
+        if self._varies:
+            self._show({name: inputs[name].shape for name in self._lengths})
         self._memory.fill(inputs)
 
     def room(self, name: str) -> int:
@@ -122,6 +170,14 @@ class Binding(NativeBinding, Closing):
             report: RunReport = end.value
             return report
 
+    def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
+        """Have the next runs be for these dimensions of inputs, 0 an empty axis: ``inputs`` has views of them, of which
+        the values are undefined. Nothing is bound anew, but if the memory of an input without a maximum has to double.
+
+        Raises ValueError if an input was not bound with a range, or not for as much.
+        """
+        self._resize(dimensions)
+
     def reset_state(self) -> None:
         """Have the next run begin with the initial values of the model's state.
 
@@ -132,3 +188,8 @@ class Binding(NativeBinding, Closing):
     def close(self) -> None:
         """Release it in the framework and on the devices. The views stay valid. Harmless when repeated."""
         self._release()
+
+
+def _is_varied(dimensions: ReservedDimensions) -> bool:
+    """Whether dimensions are not those of all runs: one is a range, or a known 0, which no other binding can have."""
+    return any(not isinstance(length, int) or length == 0 for length in dimensions)

@@ -9,7 +9,6 @@ from typing import Literal
 from nnhal.contexts import Closing
 from nnhal.extensions.values import Value
 from nnhal.remote.calls import Calls
-from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.binding import Binding
@@ -18,6 +17,7 @@ from nnhal_client.core.native_model import NativeModel
 from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_client.memory import DomainMemory
 from nnhal_client.reports import RunReport
+from nnhal_client.tensors import ReservedDimensions
 
 
 class Model(NativeModel, Closing):
@@ -51,7 +51,7 @@ class Model(NativeModel, Closing):
     def bind(
         self,
         measure_timing: bool = False,
-        dimensions: Mapping[str, Dimensions] | None = None,
+        dimensions: Mapping[str, ReservedDimensions] | None = None,
         memories: Mapping[str, DomainMemory] | None = None,
         direct: bool = True,
     ) -> Binding:
@@ -135,7 +135,7 @@ class Model(NativeModel, Closing):
     def _bind(
         self,
         measure_timing: bool,
-        dimensions: Mapping[str, Dimensions],
+        dimensions: Mapping[str, ReservedDimensions],
         memories: Mapping[str, DomainMemory],
         direct: bool,
         prepares: bool,

@@ -60,7 +60,34 @@ def input_dimensions(tensor: Shaped, given: Mapping[str, Dimensions]) -> Dimensi
     return given[tensor.name]
 
 
-def require_known(given: Mapping[str, Dimensions], inputs: Sequence[Shaped], outputs: Sequence[Shaped]) -> None:
+Range = tuple[int, int | None]
+"""The first length of an axis that grows, and the most that it may have; None if memory doubles as it is needed."""
+ReservedDimensions = Sequence[int | Range]
+"""Dimensions, of which some may be ranges."""
+
+
+def first_of(dimensions: ReservedDimensions) -> Dimensions:
+    """The dimensions that a binding begins with."""
+    return tuple(length if isinstance(length, int) else length[0] for length in dimensions)
+
+
+def room_for(dimensions: ReservedDimensions, needed: Dimensions = ()) -> Dimensions:
+    """The largest dimensions that memory is made for: of axes without a maximum, twice what is ``needed`` or comes
+    first. Raises ValueError if a range is none.
+    """
+    found = []
+    for length, least in zip(dimensions, needed or first_of(dimensions), strict=True):
+        if isinstance(length, int):
+            found.append(max(1, length))
+            continue
+        first, most = length
+        if first < 0 or (most is not None and most < max(1, first)):
+            raise ValueError(f"got the range {length} of a length, expected a first length of 0 or more, and a maximum")
+        found.append(2 * max(1, least) if most is None else most)
+    return tuple(found)
+
+
+def require_known(given: Mapping[str, ReservedDimensions], inputs: Sequence[Shaped], outputs: Sequence[Shaped]) -> None:
     """Raise ValueError if dimensions are given for what is neither an input nor an output."""
     names = [[tensor.name for tensor in tensors] for tensors in (inputs, outputs)]
     unknown = sorted(given.keys() - {*names[0], *names[1]})

@@ -27,7 +27,7 @@ from nnhal.link.channel import (
     peer_credentials,
 )
 from nnhal.link.client import PROTOCOL_VERSION
-from nnhal.link.numbers import NUMBERED_ANSWERS
+from nnhal.link.numbers import LENGTHS_BY_RUN, NUMBERED_ANSWERS
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -307,7 +307,7 @@ class LinkServer:
                 max_message_bytes=self.limits.message_bytes,
                 max_descriptors_per_message=self.limits.descriptors_per_message,
                 max_descriptors_per_session=self.limits.descriptors_per_session,
-                capabilities={NUMBERED_ANSWERS} & {*hello.capabilities},
+                capabilities={NUMBERED_ANSWERS, LENGTHS_BY_RUN} & {*hello.capabilities},
             )
         ).SerializeToString()
 

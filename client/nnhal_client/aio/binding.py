@@ -19,6 +19,7 @@ from nnhal_client.binding import NativeBinding
 from nnhal_client.core.binding_memory import DomainMemoryHandle
 from nnhal_client.core.native_model import NativeModel
 from nnhal_client.reports import RunReport
+from nnhal_client.tensors import ReservedDimensions
 from nnhal_client.v2.binding import BoundArrays, V2Signature, seconds_to
 from nnhal_client.v2.calls import INFER, R
 
@@ -35,7 +36,7 @@ class AsyncBinding(NativeBinding, AsyncClosing):
         stub: framework_pb2_grpc.FrameworkServiceStub,
         model: NativeModel,
         measure_timing: bool,
-        dimensions: Mapping[str, Dimensions],
+        dimensions: Mapping[str, ReservedDimensions],
         memories: Mapping[str, DomainMemoryHandle],
         direct: bool,
         prepares: bool,
@@ -64,6 +65,11 @@ class AsyncBinding(NativeBinding, AsyncClosing):
         If the task is cancelled meanwhile, ``abandoned`` is called when the run has ended.
         """
         return await self._exchanger.run(self._runs.exchanges(deadline_ns), abandoned)
+
+    async def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
+        """As ``Binding.resize``; waits for a run that is under way."""
+        async with self._turn:
+            await asyncio.to_thread(self._resize, dimensions)
 
     async def reset_state(self) -> None:
         """As ``Binding.reset_state``; waits for a run that is under way."""

@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeVar
 
 from nnhal.contexts import AsyncClosing
 from nnhal.extensions.values import Value
-from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.aio.binding import AsyncBinding
 from nnhal_client.core.binding_memory import DomainMemoryHandle
@@ -18,6 +17,7 @@ from nnhal_client.core.model_runs import CONCURRENCY, Bind, Command, Commands, M
 from nnhal_client.core.native_model import NativeModel
 from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_client.reports import RunReport
+from nnhal_client.tensors import ReservedDimensions
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class AsyncModel(NativeModel, AsyncClosing):
     async def bind(
         self,
         measure_timing: bool = False,
-        dimensions: Mapping[str, Dimensions] | None = None,
+        dimensions: Mapping[str, ReservedDimensions] | None = None,
         memories: Mapping[str, DomainMemoryHandle] | None = None,
         direct: bool = True,
     ) -> AsyncBinding:
@@ -157,7 +157,7 @@ class AsyncModel(NativeModel, AsyncClosing):
     async def _bind(
         self,
         measure_timing: bool,
-        dimensions: Mapping[str, Dimensions],
+        dimensions: Mapping[str, ReservedDimensions],
         memories: Mapping[str, DomainMemoryHandle],
         direct: bool,
         prepares: bool,

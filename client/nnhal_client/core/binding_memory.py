@@ -34,8 +34,10 @@ class BindingMemory:
         outputs: Sequence[Tensor],
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, DomainMemoryHandle],
+        varies: bool = False,
     ) -> None:
         """``dimensions`` are those of inputs whose dimensions the model does not say, and of outputs if they are known.
+        If it ``varies``, those of inputs are the largest, and each run has its own.
 
         Raises ValueError if dimensions of an input are missing, or if either names what is no input or output.
         """
@@ -44,6 +46,7 @@ class BindingMemory:
         if not memories.keys() <= names:
             raise ValueError(f"got memory for {sorted(memories)}, expected some of {sorted(names)}")
         self._memories = dict(memories)
+        self._varies = varies
         self._bound_inputs, self._bound_outputs = inputs, outputs
         own_inputs = [tensor for tensor in inputs if tensor.name not in memories]
         own_outputs = [tensor for tensor in outputs if tensor.name not in memories]
@@ -88,6 +91,19 @@ class BindingMemory:
             if found is not None:
                 self.outputs[tensor.name] = self._view(tensor, found)
 
+    def has_room(self, lengths: Mapping[str, Dimensions]) -> bool:
+        """Whether inputs may have these dimensions in the memory that they have."""
+        return all(_is_within(found, self.dimensions[name]) for name, found in lengths.items())
+
+    def resize_inputs(self, lengths: Mapping[str, Dimensions]) -> list[tuple[int, Dimensions]]:
+        """Show inputs in the dimensions of the next run, and return these by the inputs' positions."""
+        found = []
+        for position, tensor in enumerate(self._bound_inputs):
+            if tensor.name in lengths:
+                self.inputs[tensor.name] = self._view(tensor, lengths[tensor.name])
+                found.append((position, lengths[tensor.name]))
+        return found
+
     def shortage(self, dimensions: Mapping[str, Dimensions]) -> str:
         """Say which outputs need more memory, and how they get it, after a run that has reported dimensions."""
         told, needed = [], {}
@@ -117,6 +133,7 @@ class BindingMemory:
             measure_timing=measure_timing,
             wants_run_channel=direct and not measure_timing,
             prepares_dimensions=prepares,
+            lengths_by_run=self._varies,
         )
 
     def _view(self, tensor: Tensor, dimensions: Dimensions) -> Array:
@@ -128,3 +145,7 @@ class BindingMemory:
             return wire.TensorBinding(name=tensor.name, memory=memory.handle, dimensions=dimensions)
         location = location_to_wire(self._locations[tensor.name])
         return wire.TensorBinding(name=tensor.name, location=location, dimensions=dimensions)
+
+
+def _is_within(dimensions: Dimensions, most: Dimensions) -> bool:
+    return len(dimensions) == len(most) and all(d <= m for d, m in zip(dimensions, most, strict=True))

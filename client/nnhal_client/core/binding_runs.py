@@ -7,12 +7,14 @@ import time
 from collections.abc import Generator, Mapping
 from typing import Protocol
 
+from nnhal.codec.lengths import Lengths, lengths_to_wire
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.remote import RemoteRunChannel
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
+from nnhal.v1.burst_pb2 import InputLengths
 from nnhal_client.reports import RunReport, dimensions_from_wire, report_from_wire
 
 _log = logging.getLogger(__name__)
@@ -67,6 +69,7 @@ class BindingRuns:
         self._shown: Mapping[str, Dimensions] | None = None
         """The dimensions of the last run, which its outputs are shown in."""
         self._call = wire.RunCall(deadline_ns=NO_DEADLINE).SerializeToString()
+        self._lengths: list[InputLengths] = []
         self.lost_run_channel = False
         """Whether there was a run channel that has closed or failed. Runs go through the framework from then on."""
 
@@ -74,6 +77,13 @@ class BindingRuns:
     def channels(self) -> list[Channel]:
         """The channels that are in use."""
         return [self._channel, *([] if self._run_channel is None else [self._run_channel.channel])]
+
+    def resize(self, positions: Lengths, lengths: Mapping[str, Dimensions]) -> None:
+        """Have the next runs be for these dimensions of inputs, given by position as well."""
+        self._lengths = lengths_to_wire(positions)
+        self._call = wire.RunCall(deadline_ns=NO_DEADLINE, lengths=self._lengths).SerializeToString()
+        if self._run_channel is not None:
+            self._run_channel.resize(lengths)
 
     def exchanges(self, deadline_ns: int = NO_DEADLINE) -> Exchanges:
         """One run: direct if the binding has a run channel and the run no deadline, else through the framework.
@@ -112,7 +122,10 @@ class BindingRuns:
         call = self._call
         if deadline_ns != NO_DEADLINE or has_lost_channel:
             call = wire.RunCall(
-                deadline_ns=deadline_ns, lost_run_channel=has_lost_channel, lost_because=reason
+                deadline_ns=deadline_ns,
+                lost_run_channel=has_lost_channel,
+                lost_because=reason,
+                lengths=self._lengths,
             ).SerializeToString()
         called_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
         try:

@@ -16,9 +16,12 @@ from nnhal.types import ErrorStatus
 from nnhal.types.layout import Dimensions
 from nnhal_client.core.binding_runs import OutputTooSmallError
 from nnhal_client.reports import RunReport
+from nnhal_client.tensors import ReservedDimensions
 
 CONCURRENCY = 8
 """How many runs of one model are under way at a time, unless the caller says otherwise."""
+_CHANGES = 2
+"""Changes of dimensions from run to run after which a binding is made for those to come."""
 
 
 class RunnableBinding(Protocol):
@@ -32,9 +35,8 @@ class RunnableBinding(Protocol):
     def lost_run_channel(self) -> bool:
         """Whether its runs were direct once and are no longer."""
 
-    @property
-    def dimensions(self) -> Mapping[str, Dimensions]:
-        """The dimensions that it was bound with."""
+    def takes(self, dimensions: Mapping[str, Dimensions]) -> bool:
+        """Whether its runs may be for these dimensions of open inputs."""
 
     @property
     def outputs(self) -> Mapping[str, Array]:
@@ -70,7 +72,7 @@ class Bind:
     """Bind the model; the answer is the binding."""
 
     measure_timing: bool
-    dimensions: Mapping[str, Dimensions]
+    dimensions: Mapping[str, ReservedDimensions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,9 @@ since the devices write the memory of the binding.
 class ModelRuns(Generic[E, B]):
     """The runs of one model: at most ``concurrency`` at a time, each with a binding of its own.
 
-    Bindings are kept for runs with the same dimensions of the inputs. Drivers close the ``unwanted`` bindings before
-    they bind and at the end of each run. Safe to use from several threads.
+    Bindings are kept for runs with the same dimensions of the inputs; if these change with each run, or one is empty,
+    for all runs that have room in them. Drivers close the ``unwanted`` bindings before they bind and at the end of each
+    run. Safe to use from several threads.
     """
 
     def __init__(
@@ -122,6 +125,9 @@ class ModelRuns(Generic[E, B]):
         self._busy: dict[B, int] = {}
         self._unwanted: list[B] = []
         self._known: dict[str, Dimensions] = {}
+        self._last: Mapping[str, Dimensions] = {}
+        self._changes = 0
+        """Runs one after the other that each had other dimensions than the one before."""
         self._detour = self._longest_detour = 0
         self._closed = False
         self.generation = 0
@@ -172,6 +178,7 @@ class ModelRuns(Generic[E, B]):
     def _run(self, inputs: Mapping[str, Value], measure_timing: bool) -> Commands[E, B]:
         arrays = stored_inputs(self._inputs, inputs)
         given = {tensor.name: arrays[tensor.name].shape for tensor in self._inputs if tensor.is_open}
+        self._note(given)
         turn = self._begin()
         if turn is not None:
             yield from self._await(turn)
@@ -180,7 +187,7 @@ class ModelRuns(Generic[E, B]):
                 binding = self._take(given, measure_timing)
                 if binding is None:
                     generation = self.generation
-                    binding = yield Bind(measure_timing, {**self._known, **given})
+                    binding = yield Bind(measure_timing, {**self._known, **self._reserved(given)})
                     with self._lock:
                         self._busy[binding] = generation
                 try:
@@ -242,13 +249,34 @@ class ModelRuns(Generic[E, B]):
         with self._lock:
             for number in range(len(self._idle) - 1, -1, -1):
                 binding = self._idle[number]
-                if binding.measures == measure_timing and given.items() <= binding.dimensions.items():
+                if binding.measures == measure_timing and binding.takes(given):
                     del self._idle[number]
                     self._busy[binding] = self.generation
                     return binding
             if self._idle:
                 self._unwanted.append(self._idle.pop(0))
             return None
+
+    def _reserved(self, given: Mapping[str, Dimensions]) -> Mapping[str, ReservedDimensions]:
+        """What to bind with for inputs of these dimensions: with room for others if they change with each run."""
+        is_empty = any(0 in dimensions for dimensions in given.values())
+        if self._changes < _CHANGES and not is_empty:
+            return given
+        return {
+            tensor.name: [
+                length if declared else (length, None)
+                for length, declared in zip(given[tensor.name], tensor.dimensions, strict=True)
+            ]
+            if tensor.dimensions
+            else given[tensor.name]
+            for tensor in self._inputs
+            if tensor.name in given
+        }
+
+    def _note(self, given: Mapping[str, Dimensions]) -> None:
+        with self._lock:
+            self._changes = self._changes + 1 if self._last and given != self._last else 0
+            self._last = given
 
     def _keep(self, binding: B) -> None:
         with self._lock:

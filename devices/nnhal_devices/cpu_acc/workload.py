@@ -50,6 +50,9 @@ class OnnxWorkload:
         self._outputs = tuple(graph.outputs)
         # Only operations of the extension have results whose dimensions do not follow from those of the inputs.
         self._data_dependent = any(is_extension(operation.type) for operation in main.operations)
+        self.takes_empty = all(is_extension(operation.type) for operation in main.operations)
+        """Whether inputs may have a length of 0."""
+        self._forecast = Forecast()
         types = partial(memory_type, model.model, is_message=graph.is_message)
         self._input_types = [types(main.operands[index].type) for index in main.input_indexes]
         self._output_types = [types(main.operands[index].type) for index in main.output_indexes]
@@ -74,7 +77,9 @@ class OnnxWorkload:
         for name, position in self._inputs:
             _bind(binding.bind_input, name, self._input_types[position], inputs[position])
         if self._data_dependent and not all(dimensions and 0 not in dimensions for dimensions in found):
-            return DataDependentSession(self._session, binding, self._outputs, self._output_types, inputs, outputs)
+            return DataDependentSession(
+                self._session, binding, self._outputs, self._output_types, inputs, outputs, self._forecast
+            )
         written = False
         for name, code, argument, dimensions in zip(self._outputs, self._output_types, outputs, found, strict=True):
             size = ELEMENT_TYPES[code].itemsize * prod(dimensions)
@@ -139,11 +144,14 @@ class DataDependentSession:
         types: Sequence[int],
         inputs: Sequence[Argument],
         outputs: Sequence[Argument],
+        forecast: Forecast,
     ) -> None:
         self._session = session
         self._runs = StoppableRuns()
         self._run: Callable[[RunOptions], None] = partial(session.runtime.run_with_iobinding, binding)
         self._binding = binding
+        self._forecast = forecast
+        self._lengths = tuple([argument.dimensions for argument in inputs])
         self._names = names
         self._types = types
         self._inputs = inputs
@@ -151,6 +159,10 @@ class DataDependentSession:
         self._outcome = DONE
         self._is_in_place = False
         self._equal_runs, self._enough_runs = 0, _EQUAL_RUNS
+        expected = forecast.of(self._lengths)
+        if expected is not None:
+            self._outcome = Outcome(expected)
+            self._write_in_place(expected)
 
     def run(self, control: Control) -> Outcome:
         if self._is_in_place:
@@ -168,7 +180,9 @@ class DataDependentSession:
         results: list[OrtValue] = self._binding.get_outputs()
         for result, element_type, argument in zip(results, self._types, self._outputs, strict=True):
             _copy_out(result.data_ptr(), ELEMENT_TYPES[element_type].itemsize * prod(result.shape()), argument)
-        self._note(tuple(tuple(result.shape()) for result in results))
+        found = tuple(tuple(result.shape()) for result in results)
+        self._forecast.note(self._lengths, found)
+        self._note(found)
         return self._outcome
 
     def _note(self, dimensions: tuple[Dimensions, ...]) -> None:
@@ -179,6 +193,10 @@ class DataDependentSession:
         if self._equal_runs < self._enough_runs:
             return
         self._equal_runs = 0
+        self._write_in_place(dimensions)
+
+    def _write_in_place(self, dimensions: tuple[Dimensions, ...]) -> None:
+        """Have the next outputs, of these dimensions, written to the memory of the request if they can be."""
         bound = list(zip(self._names, self._types, self._outputs, dimensions, strict=True))
         # A run may be repeated, and so must not write what it reads.
         is_apart = not any(_overlap(read, written) for read in self._inputs for written in self._outputs)
@@ -191,6 +209,50 @@ class DataDependentSession:
             else:
                 _bind(self._binding.bind_output, name, code, Argument(argument.data, found))
         self._is_in_place = True
+
+
+class Forecast:
+    """What dimensions the outputs of a model have, learnt from its runs: those that follow from lengths of inputs.
+
+    A length of an output follows if it has been that of one axis of an input plus a constant, or a constant, in all
+    runs so far, such as the length of a cache after a step. Safe to use from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._rules: tuple[tuple[frozenset[tuple[int, int]], ...], ...] | None = None
+        self._first: Sequence[Dimensions] = ()
+        self._is_tried = False
+        """Whether runs with other lengths than the first have been noted: one run says nothing of others."""
+
+    def note(self, inputs: Sequence[Dimensions], outputs: Sequence[Dimensions]) -> None:
+        """Note the dimensions of a run."""
+        lengths = (0, *(length for dimensions in inputs for length in dimensions))
+        found = tuple(
+            tuple(frozenset((n, length - given) for n, given in enumerate(lengths)) for length in dimensions)
+            for dimensions in outputs
+        )
+        rules = self._rules
+        if rules is None or list(map(len, rules)) != list(map(len, found)):
+            self._rules, self._first, self._is_tried = found, inputs, False
+            return
+        self._rules = tuple(
+            tuple(known & seen for known, seen in zip(*pair, strict=True)) for pair in zip(rules, found, strict=True)
+        )
+        self._is_tried = self._is_tried or tuple(inputs) != tuple(self._first)
+
+    def of(self, inputs: Sequence[Dimensions]) -> tuple[Dimensions, ...] | None:
+        """The dimensions of the outputs of a run; None if they do not follow."""
+        rules = self._rules
+        if rules is None or not self._is_tried:
+            return None
+        lengths = (0, *(length for dimensions in inputs for length in dimensions))
+        found = []
+        for axes in rules:
+            sets = [{lengths[n] + more for n, more in axis if n < len(lengths)} for axis in axes]
+            if any(len(values) != 1 for values in sets):
+                return None
+            found.append(tuple(values.pop() for values in sets))
+        return tuple(found)
 
 
 class ValueSession:

@@ -18,7 +18,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.endpoint import SERVER_UIDS, server_uids
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_from, peer_credentials
-from nnhal.link.numbers import NUMBERED_ANSWERS
+from nnhal.link.numbers import LENGTHS_BY_RUN, NUMBERED_ANSWERS
 from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 
@@ -74,7 +74,7 @@ class Link(Closing):
                         protocol_version=PROTOCOL_VERSION,
                         client_name=client_name,
                         admin_key=admin_key,
-                        capabilities=[NUMBERED_ANSWERS],
+                        capabilities=[NUMBERED_ANSWERS, LENGTHS_BY_RUN],
                     )
                 )
             )
@@ -84,6 +84,8 @@ class Link(Closing):
         self.session_token = reply.welcome.session_token
         self.numbers_answers = NUMBERED_ANSWERS in reply.welcome.capabilities
         """Whether answers on the session's channels carry the numbers of their calls."""
+        self.has_lengths_by_run = LENGTHS_BY_RUN in reply.welcome.capabilities
+        """Whether runs may give lengths of inputs."""
         self._per_message = reply.welcome.max_descriptors_per_message
 
     @property

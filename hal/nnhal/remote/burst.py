@@ -10,6 +10,7 @@ from typing import NamedTuple, NoReturn
 from google.protobuf.message import DecodeError
 
 from nnhal.codec import copies_from_wire, request_to_wire, span_from_wire
+from nnhal.codec.lengths import Lengths
 from nnhal.errors import DeadObjectError, HalError, TransportError, general_failure
 from nnhal.fence import Fence
 from nnhal.injected import injected_faults_of
@@ -73,11 +74,13 @@ class RemoteBurst:
         self.start(execution, deadline_ns)
         return self.finish(execution)
 
-    def start(self, execution: RemoteExecution, deadline_ns: int = NO_DEADLINE) -> None:
-        """Begin what ``run`` does, and return without the answer, which ``finish`` takes. Raises as ``run``."""
-        self._send(
-            execution.run_without_deadline if deadline_ns == NO_DEADLINE else burst_run(execution.handle, deadline_ns)
-        )
+    def start(self, execution: RemoteExecution, deadline_ns: int = NO_DEADLINE, lengths: Lengths = ()) -> None:
+        """Begin what ``run`` does, and return without the answer, which ``finish`` takes. Raises as ``run``.
+
+        ``lengths`` are the dimensions of inputs in this run, which the device must have agreed to take.
+        """
+        is_plain = deadline_ns == NO_DEADLINE and not lengths
+        self._send(execution.run_without_deadline if is_plain else burst_run(execution.handle, deadline_ns, lengths))
 
     def fileno(self) -> int:
         """The descriptor of the channel, which can be read when the answer to ``start`` has come."""

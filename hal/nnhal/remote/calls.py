@@ -194,6 +194,11 @@ class Calls:
         """Whether answers on the session's channels carry the numbers of their calls."""
         return self._link.numbers_answers
 
+    @property
+    def has_lengths_by_run(self) -> bool:
+        """Whether runs of the session may give lengths of inputs."""
+        return self._link.has_lengths_by_run
+
     def end_with_session(self, end: Channel | Descriptor) -> None:
         """Shut down a socket, of a channel or a fence, when the session is given up, so that nobody waits at it."""
         self._ends.add(end)

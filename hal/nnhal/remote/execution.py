@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnhal.codec.lengths import Lengths, lengths_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.fence import Fence
 from nnhal.remote.answers import checked_result
@@ -67,7 +68,7 @@ class RemoteExecution:
         self._calls.release(self._stub.Release, wire.ExecutionServiceReleaseRequest(execution=self.handle))
 
 
-def burst_run(handle: int, deadline_ns: int) -> bytes:
-    """Make the datagram that runs an execution on a burst's channel."""
-    run = burst_pb2.BurstRun(execution=handle, deadline_ns=deadline_ns)
+def burst_run(handle: int, deadline_ns: int, lengths: Lengths = ()) -> bytes:
+    """Make the datagram that runs an execution on a burst's channel; ``lengths`` are those of inputs by position."""
+    run = burst_pb2.BurstRun(execution=handle, deadline_ns=deadline_ns, lengths=lengths_to_wire(lengths))
     return burst_pb2.BurstCall(run=run).SerializeToString()

@@ -25,11 +25,13 @@ class RemoteRunChannel:
         may_fall_back: bool,
         outputs: Sequence[str] = (),
         known: Mapping[str, Dimensions] = MappingProxyType({}),
+        inputs: Sequence[str] = (),
     ) -> None:
         """``may_fall_back`` says whether a failed run may be repeated through the framework.
 
         ``outputs`` are the names of those outputs whose dimensions answers may report, in the order of their shapes,
         and an empty string for what is no output of the model. ``known`` are dimensions that answers do not report.
+        ``inputs`` are the names of the execution's inputs, if runs give their lengths.
         """
         self.channel = channel
         self.may_fall_back = may_fall_back
@@ -37,12 +39,19 @@ class RemoteRunChannel:
         self._call = burst_run(execution, NO_DEADLINE)
         self._outputs = tuple(outputs)
         self._known = dict(known)
+        self._positions = {name: position for position, name in enumerate(inputs) if name}
         self._good: bytes | None = None
         self._dimensions: Mapping[str, Dimensions] = {}
 
     def call(self, deadline_ns: int = NO_DEADLINE) -> bytes:
         """The datagram that runs the execution once."""
         return self._call if deadline_ns == NO_DEADLINE else burst_run(self._execution, deadline_ns)
+
+    def resize(self, lengths: Mapping[str, Dimensions]) -> None:
+        """Have the next runs be for these dimensions of inputs."""
+        positions = self._positions
+        found = [(positions[name], dimensions) for name, dimensions in lengths.items() if name in positions]
+        self._call = burst_run(self._execution, NO_DEADLINE, found)
 
     def check(self, answer: bytes) -> Mapping[str, Dimensions]:
         """Return the dimensions of outputs that the model leaves open, by name: one object as long as they are equal.

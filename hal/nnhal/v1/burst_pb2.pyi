@@ -321,25 +321,63 @@ class BurstRun(_message.Message):
 
     EXECUTION_FIELD_NUMBER: _builtins.int
     DEADLINE_NS_FIELD_NUMBER: _builtins.int
+    LENGTHS_FIELD_NUMBER: _builtins.int
     execution: _builtins.int
     """The handle of the IExecution."""
     deadline_ns: _builtins.int
     """The instant by which the execution must have ended; no deadline if unset or -1."""
+    @_builtins.property
+    def lengths(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputLengths]:
+        """The dimensions of some inputs in this run, if the session has agreed on LINK_CAPABILITY_LENGTHS_BY_RUN. The inputs lie where
+        the request has them, and the request's own dimensions are the largest that they may have.
+        """
+
     def __init__(
         self,
         *,
         execution: _builtins.int = ...,
         deadline_ns: _builtins.int | None = ...,
+        lengths: _abc.Iterable[Global___InputLengths] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns", "execution", b"execution"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns", "execution", b"execution", "lengths", b"lengths"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
 
 Global___BurstRun: _TypeAlias = BurstRun  # noqa: Y015
+
+@_typing.final
+class InputLengths(_message.Message):
+    """InputLengths are the dimensions of one input in one run, all of them known: a 0 is an empty axis. They go beside the tensors, and
+    in no message of the HAL, in which 0 is an unknown dimension. Empty inputs are for steps of the extension nnhal.onnx only.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_FIELD_NUMBER: _builtins.int
+    DIMENSIONS_FIELD_NUMBER: _builtins.int
+    input: _builtins.int
+    """Its position: among the inputs of the request, or among those of the model if it is the framework that is called."""
+    @_builtins.property
+    def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Its dimensions."""
+
+    def __init__(
+        self,
+        *,
+        input: _builtins.int = ...,
+        dimensions: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "input", b"input"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InputLengths: _TypeAlias = InputLengths  # noqa: Y015
 
 @_typing.final
 class BurstAnswer(_message.Message):

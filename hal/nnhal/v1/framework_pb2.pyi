@@ -12,6 +12,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from nnhal.v1 import burst_pb2 as _burst_pb2
 from nnhal.v1 import memory_pb2 as _memory_pb2
 from nnhal.v1 import model_pb2 as _model_pb2
 from nnhal.v1 import request_pb2 as _request_pb2
@@ -1350,6 +1351,7 @@ class BindRequest(_message.Message):
     HINT_EXTENSIONS_FIELD_NUMBER: _builtins.int
     WANTS_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     PREPARES_DIMENSIONS_FIELD_NUMBER: _builtins.int
+    LENGTHS_BY_RUN_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model's name."""
     measure_timing: _builtins.bool
@@ -1363,6 +1365,10 @@ class BindRequest(_message.Message):
     prepares_dimensions: _builtins.bool
     """Whether to prepare a plan for the dimensions of the inputs first, if the model leaves some of them open and there is no
     such plan yet. Otherwise the framework prepares one after some runs, in the background.
+    """
+    lengths_by_run: _builtins.bool
+    """Whether the dimensions of inputs that the model leaves open are the largest that they may have, and each run gives its own
+    (RunCall.lengths). All runs are by the plan for open dimensions then, and nothing is bound anew for other lengths.
     """
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorBinding]:
@@ -1397,10 +1403,11 @@ class BindRequest(_message.Message):
         hint_extensions: _abc.Iterable[_types_pb2.ExtensionNameAndPrefix] | None = ...,
         wants_run_channel: _builtins.bool = ...,
         prepares_dimensions: _builtins.bool = ...,
+        lengths_by_run: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "hint_extensions", b"hint_extensions", "hints", b"hints", "inputs", b"inputs", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "model", b"model", "outputs", b"outputs", "pools", b"pools", "prepares_dimensions", b"prepares_dimensions", "wants_run_channel", b"wants_run_channel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "hint_extensions", b"hint_extensions", "hints", b"hints", "inputs", b"inputs", "lengths_by_run", b"lengths_by_run", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "model", b"model", "outputs", b"outputs", "pools", b"pools", "prepares_dimensions", b"prepares_dimensions", "wants_run_channel", b"wants_run_channel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["loop_timeout_duration_ns"]  # noqa: Y015
     _WhichOneofArgType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns"]  # noqa: Y015
@@ -1422,6 +1429,7 @@ class RunChannel(_message.Message):
     MAY_FALL_BACK_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
     NUMBERS_ANSWERS_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
     channel_descriptor_id: _builtins.int
     """A descriptor to be taken from the link: the run channel."""
     execution: _builtins.int
@@ -1436,6 +1444,12 @@ class RunChannel(_message.Message):
         output of the model. Unset if no answer does.
         """
 
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The model's inputs in the order of the execution's, for calls that give lengths; an empty name is no input of the model. Unset
+        unless the binding has lengths by run.
+        """
+
     def __init__(
         self,
         *,
@@ -1444,10 +1458,11 @@ class RunChannel(_message.Message):
         may_fall_back: _builtins.bool = ...,
         outputs: _abc.Iterable[_builtins.str] | None = ...,
         numbers_answers: _builtins.bool = ...,
+        inputs: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_descriptor_id", b"channel_descriptor_id", "execution", b"execution", "may_fall_back", b"may_fall_back", "numbers_answers", b"numbers_answers", "outputs", b"outputs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_descriptor_id", b"channel_descriptor_id", "execution", b"execution", "inputs", b"inputs", "may_fall_back", b"may_fall_back", "numbers_answers", b"numbers_answers", "outputs", b"outputs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1771,6 +1786,7 @@ class RunCall(_message.Message):
     DEADLINE_NS_FIELD_NUMBER: _builtins.int
     LOST_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     LOST_BECAUSE_FIELD_NUMBER: _builtins.int
+    LENGTHS_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     deadline_ns: _builtins.int
     """The instant by which the run must have ended; -1 for no deadline. Always set, since a datagram is never empty."""
@@ -1782,17 +1798,24 @@ class RunCall(_message.Message):
     """Why the client has ended the run channel, for the log, if a device did not keep to the protocol on it."""
     number: _builtins.int
     """The number of the call, if the session has agreed on numbers (see Numbered in link.proto)."""
+    @_builtins.property
+    def lengths(self) -> _containers.RepeatedCompositeFieldContainer[_burst_pb2.InputLengths]:
+        """The dimensions of inputs in this run, if the binding has lengths by run; those that are not named have the dimensions that they
+        were bound with.
+        """
+
     def __init__(
         self,
         *,
         deadline_ns: _builtins.int | None = ...,
         lost_run_channel: _builtins.bool = ...,
         lost_because: _builtins.str = ...,
+        lengths: _abc.Iterable[_burst_pb2.InputLengths] | None = ...,
         number: _builtins.int | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_number", b"_number", "deadline_ns", b"deadline_ns", "number", b"number"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_number", b"_number", "deadline_ns", b"deadline_ns", "lost_because", b"lost_because", "lost_run_channel", b"lost_run_channel", "number", b"number"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_number", b"_number", "deadline_ns", b"deadline_ns", "lengths", b"lengths", "lost_because", b"lost_because", "lost_run_channel", b"lost_run_channel", "number", b"number"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015

@@ -37,6 +37,8 @@ class _LinkCapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LinkCa
     """None."""
     LINK_CAPABILITY_NUMBERED_ANSWERS: _LinkCapability.ValueType  # 1
     """Answers on channels carry the number of their call (see Numbered)."""
+    LINK_CAPABILITY_LENGTHS_BY_RUN: _LinkCapability.ValueType  # 2
+    """Runs of a reusable execution, or of a binding, give lengths of inputs (see InputLengths in burst.proto)."""
 
 class LinkCapability(_LinkCapability, metaclass=_LinkCapabilityEnumTypeWrapper):
     """LinkCapability is something that both sides of a session must be able to do before one of them does it."""
@@ -45,6 +47,8 @@ LINK_CAPABILITY_UNSPECIFIED: LinkCapability.ValueType  # 0
 """None."""
 LINK_CAPABILITY_NUMBERED_ANSWERS: LinkCapability.ValueType  # 1
 """Answers on channels carry the number of their call (see Numbered)."""
+LINK_CAPABILITY_LENGTHS_BY_RUN: LinkCapability.ValueType  # 2
+"""Runs of a reusable execution, or of a binding, give lengths of inputs (see InputLengths in burst.proto)."""
 Global___LinkCapability: _TypeAlias = LinkCapability  # noqa: Y015
 
 @_typing.final

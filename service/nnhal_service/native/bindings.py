@@ -12,10 +12,12 @@ from google.protobuf.message import DecodeError
 
 from nnhal.codec import memory_from_wire, nanoseconds
 from nnhal.codec.bounds import MAX_ARGUMENTS, MAX_POOLS, at_most
+from nnhal.codec.lengths import lengths_from_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, NnhalError, invalid_argument
 from nnhal.link import ProtocolError
 from nnhal.types import ErrorStatus
+from nnhal.types.layout import Dimensions
 from nnhal.types.memory import NOWHERE
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -55,7 +57,7 @@ class BindingServicer:
         with ExitStack() as undo:
             binding, channel = _bind(session, request, undo)
             handle = session.own(binding, undo)
-            answer = partial(_answer, binding.context, session)
+            answer = partial(_answer, binding.context, session, [tensor.name for tensor in request.inputs])
             session.serve(binding.channel, "binding", answer, _protocol_refusal, partial(session.unbind, handle))
             number = session.descriptors.offer(channel, owner=handle)
             run_channel = None
@@ -111,6 +113,7 @@ def _bind(session: NativeSession, request: wire.BindRequest, undo: ExitStack) ->
             nanoseconds(request, "loop_timeout_duration_ns"),
             hints_of(request),
             request.prepares_dimensions,
+            varies=request.lengths_by_run,
         )
     undo.callback(model.unbind, context)
     ours, theirs = session.make_channel()
@@ -174,11 +177,12 @@ def _open_run_channel(
         may_fall_back=may_fall_back,
         outputs=end.outputs,
         numbers_answers=end.numbers_answers,
+        inputs=end.inputs,
     )
 
 
-def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -> bytes:
-    """Answer one RunCall on a binding's channel."""
+def _answer(context: ExecutionContext, session: NativeSession, names: Sequence[str], message: bytes) -> bytes:
+    """Answer one RunCall on the channel of a binding, whose inputs are named as they were bound."""
     try:
         call = wire.RunCall.FromString(message)
     except DecodeError as error:
@@ -190,7 +194,8 @@ def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -
             _log.warning("a run channel has ended: a client reports the device", client=session.client, reason=reason)
         if call.lost_run_channel:
             context.close_run_channel()
-        report = run_by_deadline(context.run, nanoseconds(call, "deadline_ns"))
+        run = partial(context.run, lengths=_lengths_of(call, names)) if call.lengths else context.run
+        report = run_by_deadline(run, nanoseconds(call, "deadline_ns"))
         return wire.RunAnswer(report=report_to_wire(report)).SerializeToString()
     except OutputTooSmallError as error:
         return _refusal(error.status, error.message, insufficient_to_wire(error))
@@ -204,6 +209,14 @@ def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -
         _log.exception("a run failed")
         unexpected = defect(error)
         return _refusal(unexpected.status, unexpected.message)
+
+
+def _lengths_of(call: wire.RunCall, names: Sequence[str]) -> dict[str, Dimensions]:
+    """The lengths of inputs that a call gives, by name. Raises INVALID_ARGUMENT."""
+    lengths = lengths_from_wire(call.lengths)
+    if any(position >= len(names) for position, _ in lengths):
+        invalid_argument(f"lengths of inputs {[position for position, _ in lengths]} of {len(names)}")
+    return {names[position]: dimensions for position, dimensions in lengths}
 
 
 def _protocol_refusal(message: str) -> bytes:

@@ -15,6 +15,7 @@ from nnhal.types import ErrorStatus, OperandType
 from nnhal.types.layout import Dimensions
 from nnhal_client import OutputTooSmallError, RunReport
 from nnhal_client.core.model_runs import Bind, Command, Commands, ModelRuns, Reopen, Run, Wait
+from nnhal_client.tensors import first_of
 
 FLOAT = np.dtype(np.float32)
 FIXED = Tensor("x", OperandType.TENSOR_FLOAT32, (2,), 8, 0.0, 0, FLOAT, FLOAT)
@@ -33,8 +34,11 @@ class FakeBinding:
     def __init__(self, command: Bind) -> None:
         self.measures = command.measure_timing
         self.lost_run_channel = False
-        self.dimensions = dict(command.dimensions)
+        self.dimensions = {name: first_of(given) for name, given in command.dimensions.items()}
         self.outputs: Mapping[str, Array] = {"y": np.zeros(0, np.float32)}
+
+    def takes(self, dimensions: Mapping[str, Dimensions]) -> bool:
+        return dimensions.items() <= self.dimensions.items()
 
     def fill(self, inputs: Mapping[str, Array]) -> None:
         self.outputs = {"y": inputs["x"].copy()}

@@ -7,6 +7,7 @@ parsed or validated twice.
 from __future__ import annotations
 
 from nnhal.codec import config_from_wire, nanoseconds, request_from_wire
+from nnhal.codec.lengths import Lengths, lengths_from_wire
 from nnhal.link import ProtocolError
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
@@ -45,7 +46,7 @@ class _BurstServer:
         self._client = client
         self._encoded = AnswerEncoder()
         self._last_message = b""
-        self._last_run = (0, NO_DEADLINE)
+        self._last_run: tuple[int, int, Lengths] = (0, NO_DEADLINE, ())
 
     def answer(self, message: bytes) -> bytes:
         """Answer one call. Raises ProtocolError if the message is malformed."""
@@ -55,15 +56,16 @@ class _BurstServer:
                 if call.WhichOneof("call") != "run":
                     return self._encoded(*self._call(call))
                 self._last_message = message
-                self._last_run = (call.run.execution, nanoseconds(call.run, "deadline_ns"))
+                lengths = lengths_from_wire(call.run.lengths) if call.run.lengths else ()
+                self._last_run = (call.run.execution, nanoseconds(call.run, "deadline_ns"), lengths)
             return self._encoded(*self._run(*self._last_run))
         except ProtocolError:
             raise
         except Exception as error:
             return encode_error(told_error(error, "a call on a burst failed", client=self._client.session.title))
 
-    def _run(self, handle: int, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
-        return self._burst.run(self._client.execution(handle), deadline_ns, self._is_wanted)
+    def _run(self, handle: int, deadline_ns: int, lengths: Lengths) -> tuple[ExecutionResult, Staging]:
+        return self._burst.run(self._client.execution(handle), deadline_ns, self._is_wanted, lengths)
 
     def _call(self, call: wire.BurstCall) -> tuple[ExecutionResult, Staging]:
         match call.WhichOneof("call"):

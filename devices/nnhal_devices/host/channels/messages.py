@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from google.protobuf.message import DecodeError
 
 from nnhal.codec import nanoseconds, result_to_wire, span_to_wire, staging_to_wire
+from nnhal.codec.lengths import Lengths, lengths_from_wire
 from nnhal.errors import HalError, invalid_argument
 from nnhal.link import ProtocolError
 from nnhal.link.numbers import number_field
@@ -86,6 +87,8 @@ class RunCalls:
         self._handle = handle
         self._last_message = b""
         self._last_deadline_ns = 0
+        self.lengths: Lengths = ()
+        """Those that the last call gives: one object as long as calls are equal."""
 
     def deadline_of(self, message: bytes) -> int:
         """Return the deadline of a call. Raises INVALID_ARGUMENT for any other call, ProtocolError if malformed."""
@@ -103,6 +106,7 @@ class RunCalls:
             invalid_argument(f"got {kind} on a run channel, expected run")
         if call.run.execution != self._handle:
             invalid_argument(f"got execution {call.run.execution}, expected {self._handle}, which the channel is for")
+        self.lengths = lengths_from_wire(call.run.lengths) if call.run.lengths else ()
         return nanoseconds(call.run, "deadline_ns")
 
 

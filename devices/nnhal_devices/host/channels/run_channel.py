@@ -80,7 +80,7 @@ class RunChannel(Runner):
             # A call that was sent before the channel was closed may still be read after it.
             if self._channel is not channel:
                 raise ChannelClosedError("the run channel has been closed")
-            answer = self._encoded(*self.execution.run(deadline_ns, is_wanted, RUN_CHANNEL))
+            answer = self._encoded(*self.execution.run(deadline_ns, is_wanted, RUN_CHANNEL, self._calls.lengths))
         except (ChannelClosedError, ProtocolError):
             raise
         except Exception as error:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from nnhal.errors import invalid_argument
 from nnhal.memory import GuardedRegion
-from nnhal.types.layout import Dimensions
+from nnhal.types import Operand
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_devices.driver import Argument
-from nnhal_devices.host.memory.device_memory import ArgumentRole, DeviceBuffer
+from nnhal_devices.host.memory.device_memory import ArgumentRole, DeviceBuffer, within
 from nnhal_devices.host.memory.staging import Staged, UsedPool
 
 
@@ -70,9 +72,14 @@ class BufferUses:
         for buffer, role in self._roles:
             buffer.require_ready(role)
 
-    def fill(self, inputs: list[Argument], outputs: list[Argument]) -> None:
-        """Put the buffers' memory into the arguments of a request. Raises HalError."""
+    def fill(self, inputs: list[Argument], outputs: list[Argument], given: Sequence[int] = ()) -> None:
+        """Put the buffers' memory into the arguments of a request; an input that is ``given`` needs no value.
+
+        Raises HalError.
+        """
         for use in self._inputs:
+            if use.role.index in given:
+                continue
             inputs[use.role.index] = use.buffer.input(use.dimensions, use.role)
         for use in self._outputs:
             outputs[use.role.index] = use.buffer.output(use.dimensions, use.role)
@@ -110,6 +117,19 @@ class BufferUses:
 def empty_argument(dimensions: Dimensions) -> Argument:
     """The placeholder for an argument in device memory until a run binds it."""
     return Argument(np.empty(0, np.uint8), dimensions)
+
+
+def sized_argument(argument: Argument, dimensions: Dimensions, operand: Operand, position: int) -> Argument:
+    """An input with the dimensions of one run, in the memory that it is bound to. Raises INVALID_ARGUMENT."""
+    data, stated = argument.data, operand.dimensions
+    if data is None or operand.type not in ELEMENT_TYPES:
+        invalid_argument(f"lengths of input {position}, which has no value of a type of the HAL")
+    if not within(stated, dimensions):
+        invalid_argument(f"input {position} has lengths {list(dimensions)}, the model says {describe(stated)}")
+    size = ELEMENT_TYPES[operand.type].itemsize * prod(dimensions)
+    if size > len(data):
+        invalid_argument(f"input {position} has lengths {list(dimensions)}, {size} bytes, and its memory {len(data)}")
+    return Argument(data[:size], dimensions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ class DeviceBuffer:
         with self._lock:
             if not self._initialised:
                 general_failure(f"{role} is an uninitialised buffer")
-            if not _within(dimensions, self._current):
+            if not within(dimensions, self._current):
                 invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {list(self._current)}")
             return Argument(self._storage[: self._filled], self._current)
 
@@ -175,7 +175,7 @@ class DeviceBuffer:
     def make_room(self, dimensions: Dimensions) -> bool:
         """Grow it for an output of these dimensions, and return whether it had to grow. Raises GENERAL_FAILURE."""
         size = self._size(dimensions)
-        if size is None or size <= len(self._storage) or not _within(self._initial, dimensions):
+        if size is None or size <= len(self._storage) or not within(self._initial, dimensions):
             return False
         self._storage_for(size)
         return True
@@ -192,7 +192,7 @@ class DeviceBuffer:
 
     def wrote(self, dimensions: Dimensions) -> None:
         """Note that an execution has filled it. Raises GENERAL_FAILURE if it cannot have these dimensions."""
-        if not _within(self._initial, dimensions):
+        if not within(self._initial, dimensions):
             self.spoil()
             general_failure(f"an output has dimensions {list(dimensions)}, its buffer {describe(self._initial)}")
         self._become(dimensions)
@@ -256,6 +256,6 @@ class DeviceBuffer:
         return ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
 
 
-def _within(stated: Dimensions, actual: Dimensions) -> bool:
+def within(stated: Dimensions, actual: Dimensions) -> bool:
     """Whether ``actual`` fits ``stated``. A 0 in ``stated`` is an unknown axis, one in ``actual`` an empty axis."""
     return not stated or (len(stated) == len(actual) and all(s in (0, a) for s, a in zip(stated, actual, strict=True)))

@@ -10,6 +10,7 @@ from time import CLOCK_BOOTTIME, clock_gettime_ns
 
 from nnhal.arrays import Bytes
 from nnhal.clock import now_ns
+from nnhal.codec.lengths import Lengths
 from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult, Request, RequestArgument
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_extension
@@ -106,15 +107,15 @@ class RecordingExecution(Execution):
         return self.uses.buffers if self.uses is not None else []
 
     def run(
-        self, deadline_ns: int, is_wanted: Wanted | None = None, asked_over: str = ""
+        self, deadline_ns: int, is_wanted: Wanted | None = None, asked_over: str = "", lengths: Lengths = ()
     ) -> tuple[ExecutionResult, Staging]:
         """Run it once, and record that. Raises as any execution."""
         active = self._recorder.active
         if active is None:
-            return Execution.run(self, deadline_ns, is_wanted, asked_over)
+            return Execution.run(self, deadline_ns, is_wanted, asked_over, lengths)
         started_ns = clock_gettime_ns(CLOCK_BOOTTIME)
         try:
-            done = Execution.run(self, deadline_ns, is_wanted, asked_over)
+            done = Execution.run(self, deadline_ns, is_wanted, asked_over, lengths)
         except HalError as error:
             failure = HalError(error.status, error.message)
             self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, failure)

@@ -6,19 +6,20 @@ Arguments in device memory are bound when it runs, and again when their buffers 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from nnhal.clock import now_ns
-from nnhal.errors import general_failure
+from nnhal.codec.lengths import Lengths
+from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import MemoryGuard
 from nnhal.resolved import ResolvedModel
 from nnhal.types import NO_SPAN, ExecutionResult, OutputShape, Priority, Span, Timing
 from nnhal.types.layout import Dimensions, describe
 from nnhal_devices.backend import MemoryManager
-from nnhal_devices.driver import DONE, AsynchronousWorkload, BoundWorkload, Control, Outcome, Workload
-from nnhal_devices.host.memory.arguments import BoundArguments, BufferUses
+from nnhal_devices.driver import DONE, Argument, AsynchronousWorkload, BoundWorkload, Control, Outcome, Workload
+from nnhal_devices.host.memory.arguments import BoundArguments, BufferUses, sized_argument
 from nnhal_devices.host.memory.counters import Counters
 from nnhal_devices.host.memory.staging import NO_STAGING, Staging, copy_in, copy_out
 from nnhal_devices.host.runs.run_results import SUCCESS, RunResults
@@ -76,6 +77,9 @@ class BoundRun:
         self._plain = not (measures or arguments.staged_inputs or arguments.staged_outputs)
         self._results = RunResults(prepared.model, prepared.element_sizes)
         self._bound_versions: tuple[int, ...] | None = None
+        self._lengths: Lengths | None = ()
+        main = prepared.model.model.main
+        self._inputs = [main.operands[index] for index in main.input_indexes]
         self._bound_inputs = arguments.inputs  # held for the workload: a buffer that grows drops its smaller memory
         self._bound_outputs = arguments.outputs
         # The output shapes, if the buffers give dimensions that model and request leave unknown.
@@ -83,6 +87,30 @@ class BoundRun:
         self._workload: BoundWorkload
         if self._uses is None:
             self._workload = prepared.workload.bind(arguments.inputs, arguments.outputs)
+
+    def resize(self, lengths: Lengths) -> None:
+        """Have the next run be for these dimensions of inputs. Raises HalError; the next run binds again then."""
+        if lengths is self._lengths:
+            return
+        self._lengths, self._bound_versions = None, None
+        if self._uses is None:
+            self._bound_inputs = inputs = self._sized(self._arguments.inputs, lengths)
+            self._results.forget()
+            self._workload = self._model_workload.bind(inputs, self._bound_outputs)
+        self._lengths = lengths
+
+    def _sized(self, inputs: Sequence[Argument], lengths: Lengths) -> list[Argument]:
+        """The inputs of a run of these lengths. Raises INVALID_ARGUMENT."""
+        found = list(inputs)
+        for position, dimensions in lengths:
+            if position >= len(found):
+                invalid_argument(f"lengths of input {position} of {len(found)}")
+            found[position] = sized_argument(found[position], dimensions, self._inputs[position], position)
+            if 0 in dimensions and not takes_empty(self._model_workload):
+                invalid_argument(
+                    f"input {position} is empty, {list(dimensions)}, which is for steps of nnhal.onnx only"
+                )
+        return found
 
     @property
     def output_dimensions(self) -> list[Dimensions]:
@@ -159,7 +187,9 @@ class BoundRun:
         self._bound_versions = None
         self._results.forget()
         inputs, outputs = list(self._arguments.inputs), list(self._arguments.outputs)
-        uses.fill(inputs, outputs)
+        lengths = self._lengths or ()
+        uses.fill(inputs, outputs, [position for position, _ in lengths])
+        inputs = self._sized(inputs, lengths)
         self._workload = self._model_workload.bind(inputs, outputs)
         self._bound_inputs, self._bound_outputs = inputs, outputs
         differ = any(a.dimensions != b.dimensions for a, b in zip(outputs, self._arguments.outputs, strict=True))
@@ -225,6 +255,11 @@ class BoundRun:
         if staging is not NO_STAGING:
             self._counters.add_staged(staging.bytes)
         return result, staging
+
+
+def takes_empty(workload: Workload) -> bool:
+    """Whether a driver's workload takes inputs with a length of 0: one of steps of nnhal.onnx may say so."""
+    return bool(getattr(workload, "takes_empty", False))
 
 
 def _require_room(uses: BufferUses, result: ExecutionResult) -> None:

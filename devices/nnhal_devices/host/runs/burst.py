@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
+from nnhal.codec.lengths import Lengths
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import Pool
 from nnhal.types import ExecutionConfig, ExecutionResult, Memory, Request
@@ -56,14 +57,14 @@ class Burst:
             self._busy.release()
 
     def run(
-        self, execution: Execution, deadline_ns: int, is_wanted: Wanted | None = None
+        self, execution: Execution, deadline_ns: int, is_wanted: Wanted | None = None, lengths: Lengths = ()
     ) -> tuple[ExecutionResult, Staging]:
-        """Run a reusable execution of the same prepared model. Raises as ``execute``."""
+        """Run a reusable execution of the same prepared model, for ``lengths`` of its inputs. Raises as ``execute``."""
         if execution.prepared is not self.prepared:
             invalid_argument("the execution is of another prepared model than the burst")
         self._enter()
         try:
-            return execution.run(deadline_ns, is_wanted, BURST)
+            return execution.run(deadline_ns, is_wanted, BURST, lengths)
         finally:
             self._busy.release()
 

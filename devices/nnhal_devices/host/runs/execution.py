@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
+from nnhal.codec.lengths import Lengths
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions.execution import hinted_priority
 from nnhal.types import (
@@ -115,12 +116,12 @@ class Execution:
         return self._arguments.pools
 
     def run(
-        self, deadline_ns: int, is_wanted: Wanted | None = None, asked_over: str = ""
+        self, deadline_ns: int, is_wanted: Wanted | None = None, asked_over: str = "", lengths: Lengths = ()
     ) -> tuple[ExecutionResult, Staging]:
         """Run it once. Raises HalError: GENERAL_FAILURE if it is running already.
 
         It is ended when ``is_wanted`` returns False, which other threads ask now and then. ``asked_over`` names the
-        channel, for those who record it; empty for a call of gRPC.
+        channel, for those who record it; empty for a call of gRPC. ``lengths`` are the dimensions of inputs.
         """
         if not self._busy.acquire(False):
             general_failure("the execution runs already; one at a time is allowed")
@@ -128,6 +129,7 @@ class Execution:
         try:
             if self.uses is not None:
                 self.uses.require_alive()
+            self._bound.resize(lengths)
             result, staging = self.run_held(deadline_ns)
             if self._altering is not None:
                 result, notes = self._altering.altered(result, self._bound.output_dimensions)
@@ -143,6 +145,7 @@ class Execution:
         """Reserve it for a run that comes later. Raises GENERAL_FAILURE if it is running or reserved already."""
         if not self._busy.acquire(False):
             general_failure("the execution runs already; one at a time is allowed")
+        self._bound.resize(())
         self.is_reserved = True
 
     def let_go(self) -> None:

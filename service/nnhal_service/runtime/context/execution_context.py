@@ -9,6 +9,7 @@ from nnhal.clock import now_ns
 from nnhal.errors import NnhalError, invalid_argument
 from nnhal.fence import Fence
 from nnhal.types import NO_DEADLINE, NO_HINTS, ExecutionConfig, Hints, Memory, RunUsage
+from nnhal.types.layout import Dimensions
 from nnhal_service.runtime.context.attempts import Attempts
 from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding
 from nnhal_service.runtime.context.followed_plan import ClientBinding, FollowedPlan
@@ -21,6 +22,7 @@ from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.state import CarriedState
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.run.bound_plan import NO_LENGTHS
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, RunCancellation
 from nnhal_service.runtime.run.chained import Launched
 from nnhal_service.runtime.run.launched_run import LaunchedRun, LaunchMethods, start_launched_run
@@ -50,14 +52,16 @@ class ExecutionContext:
         watcher: RunWatcher | None = None,
         way: DimensionedBinding | None = None,
         state: CarriedState | None = None,
+        varies: bool = False,
     ) -> None:
         """``watcher`` is told of every run. ``way`` leads to a plan for the dimensions that are bound. ``state`` is the
-        state of a model that has one: the context keeps to its plan.
+        state of a model that has one: the context keeps to its plan. If it ``varies``, the dimensions of inputs are the
+        largest, and each run has its own.
 
         Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
         """
         config = ExecutionConfig(measure_timing, loop_timeout_duration_ns, hints.values, hints.extension_names)
-        binding = ClientBinding(inputs, pools, config, weakly(self.close_run_channel))
+        binding = ClientBinding(inputs, pools, config, weakly(self.close_run_channel), varies)
         self._cancellation = RunCancellation()
         self._current: Cancellation = self._cancellation
         """That of the run in flight, or of the last run."""
@@ -137,8 +141,15 @@ class ExecutionContext:
         """The plan of the last run, or of the next one before the first."""
         return self._followed.prepared
 
-    def run(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> RunReport:
-        """Run all steps. Raises HalError, or TransportError if a device is gone.
+    def run(
+        self,
+        deadline_ns: int = NO_DEADLINE,
+        cancellation: Cancellation | None = None,
+        lengths: Mapping[str, Dimensions] = NO_LENGTHS,
+    ) -> RunReport:
+        """Run all steps, for ``lengths`` of inputs if the binding varies.
+
+        Raises HalError, or TransportError if a device is gone.
 
         After a cancellation no other step begins, and CancelledRunError is raised when those that have begun end.
         Operators see it unless its ``cancellation`` is that of a request, which they see instead.
@@ -154,7 +165,7 @@ class ExecutionContext:
         self._current, followed = cancellation, self._followed
 
         def attempt(deadline_ns: int) -> Outcome:
-            return followed.bound.run(deadline_ns, cancellation)
+            return followed.bound.run(deadline_ns, cancellation, lengths)
 
         try:
             return self._attempts.run(attempt, deadline_ns, attempt)

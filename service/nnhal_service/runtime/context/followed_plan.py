@@ -40,6 +40,8 @@ class ClientBinding(NamedTuple):
     config: ExecutionConfig
     released: Callable[[], None]
     """Called before executions are released."""
+    varies: bool = False
+    """Whether each run has lengths of its own."""
 
 
 class _Turn(NamedTuple):
@@ -270,7 +272,9 @@ class FollowedPlan:
             inputs = {**inputs, **bindings_of([s.before for s in imported.states], state.inputs(turn), "state")}
             outputs = {**outputs, **bindings_of([s.after for s in imported.states], state.outputs(turn), "state")}
         missed = partial(_missed, planned.plans, plan, self.stays)
-        return Bindings(inputs, outputs, client.pools, client.config, missed, client.released, self._writers)
+        return Bindings(
+            inputs, outputs, client.pools, client.config, missed, client.released, client.varies, self._writers
+        )
 
 
 def _missed(plans: ActivePlan, bound: PreparedPlan, stays: bool, devices: Collection[str]) -> bool:

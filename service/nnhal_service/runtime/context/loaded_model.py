@@ -11,9 +11,10 @@ from functools import partial
 
 from nnhal.errors import HalError, NnhalError
 from nnhal.types import NO_DEADLINE, NO_HINTS, Hints, Memory
-from nnhal.types.layout import Dimensions
+from nnhal.types.layout import MAX_OPERAND_BYTES, Dimensions
 from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, import_model
 from nnhal_frontends.content import ModelContent
+from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.states import StatePair
 from nnhal_hosting.logs import get_logger
@@ -23,6 +24,7 @@ from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS, Execu
 from nnhal_service.runtime.context.weak_calls import weakly, weakly_with
 from nnhal_service.runtime.devices.fleet import Fleet
 from nnhal_service.runtime.memory.bindings import TensorBinding
+from nnhal_service.runtime.memory.slots import Element
 from nnhal_service.runtime.memory.state import CarriedState
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
@@ -30,7 +32,7 @@ from nnhal_service.runtime.plan.dimensioned import DimensionedPlan, DimensionedP
 from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.substitutes import Substitutes
-from nnhal_service.runtime.run.reports import RunWatcher
+from nnhal_service.runtime.run.reports import OutputReport, RunWatcher
 from nnhal_service.unloaded import UnloadedError
 
 _log = get_logger(__name__)
@@ -46,10 +48,13 @@ class LoadedModel:
         prepared: PreparedPlan,
         plans: ActivePlan | None = None,
         dimensioned: Callable[[Mapping[str, Dimensions]], PreparedPlan] | None = None,
+        outputs_for: Callable[[Mapping[str, Dimensions]], Mapping[str, Dimensions]] = lambda _: {},
     ) -> None:
         """``plans`` is given for a share: the owner's. ``dimensioned`` prepares the model for certain dimensions of its
-        inputs; without it all bindings use the plan for open dimensions.
+        inputs; without it all bindings use the plan for open dimensions. ``outputs_for`` tells the dimensions of
+        outputs that follow from those of inputs, by name.
         """
+        self._outputs_for = outputs_for
         self._lock = threading.Lock()
         self._contexts: set[ExecutionContext] | None = set()
         self._shares: set[LoadedModel] = set()
@@ -99,7 +104,7 @@ class LoadedModel:
 
         Raises DEVICE_UNAVAILABLE if this one has been closed.
         """
-        share = LoadedModel(self.original, self._plans)
+        share = LoadedModel(self.original, self._plans, outputs_for=self._outputs_for)
         share._owner, share._watcher, share._dimensioned = self, watcher, self._dimensioned
         with self._lock:
             if self._contexts is None:
@@ -203,23 +208,26 @@ class LoadedModel:
         hints: Hints = NO_HINTS,
         prepares: bool = True,
         state: CarriedState | None = None,
+        varies: bool = False,
     ) -> ExecutionContext:
         """Bind the model to memory, and to a ``state`` if it has one: by default a new one of the binding's own.
 
         A model with open dimensions runs by a plan for those that are bound. If there is none yet, it is prepared now;
         if not ``prepares`` or as long as a device is away, after some runs, which are by the plan for open dimensions.
+        If it ``varies``, the dimensions of inputs are the largest, and each run has its own, by the model's own plan.
         ``loop_timeout_duration_ns`` bounds one activation of a WHILE: -1 is the default, and the HAL's maximum holds.
         Raises HalError, UnloadedError among them, or TransportError if a device is gone.
         """
         has_state = bool(self.original.imported.states)
-        way = None if has_state else self._way_to_dimensions(inputs, outputs)
+        short = self._short_of_room(inputs, outputs) if varies else ()
+        way = None if has_state or varies else self._way_to_dimensions(inputs, outputs)
         planned = way.planned() if way is not None and (prepares or way.is_there) else None
         comes = way is not None and planned is None and (not prepares or way.is_put_off)
         try:
             own = self.new_state() if has_state and state is None else None
             try:
                 context = ExecutionContext(
-                    planned or PlannedBinding(self._plans, outputs, insufficient=way.insufficient if way else ()),
+                    planned or PlannedBinding(self._plans, outputs, insufficient=way.insufficient if way else short),
                     inputs,
                     pools,
                     measure_timing,
@@ -228,6 +236,7 @@ class LoadedModel:
                     self._watcher,
                     way if comes else None,
                     state or own,
+                    varies,
                 )
             finally:
                 if own is not None:
@@ -248,6 +257,24 @@ class LoadedModel:
         Raises HalError if a device refuses, TransportError if one is gone.
         """
         return CarriedState(self._plans)
+
+    def _short_of_room(
+        self, inputs: Sequence[TensorBinding], outputs: Sequence[TensorBinding]
+    ) -> Sequence[OutputReport]:
+        """The outputs that do not fit their memory if inputs have the dimensions that are bound, as far as the file
+        tells.
+        """
+        declared, opened = self.original.imported, {b.name: b.dimensions for b in inputs if b.dimensions}
+        operands, found = declared.model.main.operands, self._outputs_for(opened) if opened else {}
+        rooms = {b.name: b.location.length for b in outputs if b.memory is None}
+        return [
+            OutputReport(tensor.name, dimensions, False)
+            for tensor in declared.outputs
+            if 0 in operands[tensor.operand].dimensions or not operands[tensor.operand].dimensions
+            for dimensions in [found.get(tensor.name, ())]
+            if Element(operands[tensor.operand].type, self.original.element_sizes).size(dimensions)
+            > rooms.get(tensor.name, MAX_OPERAND_BYTES)
+        ]
 
     def _way_to_dimensions(
         self, inputs: Sequence[TensorBinding], outputs: Sequence[TensorBinding]
@@ -346,7 +373,8 @@ def load_model(
         variant: CacheDirectory | None,
         dimensioned: Callable[[Mapping[str, Dimensions]], PreparedPlan] | None = None,
     ) -> LoadedModel:
-        return LoadedModel(prepare(imported, fleet, devices, options, variant), dimensioned=dimensioned)
+        plan = prepare(imported, fleet, devices, options, variant)
+        return LoadedModel(plan, dimensioned=dimensioned, outputs_for=outputs_for)
 
     def for_dimensions(dimensions: Mapping[str, Dimensions]) -> PreparedPlan:
         variant = cache and cache.of_variant(str(sorted(dimensions.items())))
@@ -354,6 +382,14 @@ def load_model(
         later = replace(options, deadline_ns=NO_DEADLINE)
         known = {**(shapes or {}), **dimensions}
         return prepare(read(shapes=known), fleet, devices, later, variant)
+
+    def outputs_for(dimensions: Mapping[str, Dimensions]) -> Mapping[str, Dimensions]:
+        try:
+            imported = read(shapes={**(shapes or {}), **dimensions})
+        except (FrontendError, NnhalError):
+            return {}
+        operands = imported.model.main.operands
+        return {tensor.name: operands[tensor.operand].dimensions for tensor in imported.outputs}
 
     imported = read(shapes=shapes)
     for warning in imported.warnings:

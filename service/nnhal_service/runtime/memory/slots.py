@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nnhal.arrays import Bytes
-from nnhal.errors import general_failure
+from nnhal.errors import general_failure, invalid_argument
 from nnhal.extensions import size_in_bytes
 from nnhal.memory import Pool, open_pool
 from nnhal.types import Memory, RequestMemoryPool
@@ -136,7 +136,15 @@ class HostSlot(Slot):
         self, element: Element, stated: Dimensions, place: MemoryRange, name: str = "", expected: Dimensions = ()
     ) -> None:
         super().__init__(element, stated, name, expected)
-        self._place = place
+        self._place = self._whole = place
+
+    def resize(self, dimensions: Dimensions) -> None:
+        """Have it be of these dimensions in the next run, in the memory that it has. Raises HalError."""
+        size = self.element.size(dimensions)
+        if size > self._whole.length:
+            invalid_argument(f"an input of dimensions {list(dimensions)} takes {size} bytes, not {self._whole.length}")
+        self.stated = self.dimensions = dimensions
+        self._place = self._whole._replace(length=size, padding=0)
 
     @property
     def has_room(self) -> bool:

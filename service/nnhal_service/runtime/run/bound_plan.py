@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 
 from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalError, TransportError
 from nnhal.link import ProtocolError
 from nnhal.types import Memory, Request
-from nnhal.types.layout import combine
+from nnhal.types.layout import Dimensions, combine
 from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import FallbackMemoryManager, PassedValues
 from nnhal_service.partition import SourceOperand, Step
 from nnhal_service.runtime.memory.bindings import Bindings, arena_slots, client_slots, kept_slots
 from nnhal_service.runtime.memory.requests import accesses_of, dependencies, request_of
-from nnhal_service.runtime.memory.slots import Slot
+from nnhal_service.runtime.memory.slots import HostSlot, Slot
 from nnhal_service.runtime.memory.values import Values
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.sketch import arena_of, passed_values
@@ -38,6 +39,7 @@ from nnhal_service.runtime.run.steps import (
 from nnhal_service.runtime.run.wired import Wired
 from nnhal_service.runtime.run.wiring import Bells, Stragglers, Wiring
 
+NO_LENGTHS: Mapping[str, Dimensions] = MappingProxyType({})
 _log = get_logger(__name__)
 
 
@@ -58,7 +60,8 @@ class BoundPlan:
         self._is_lent = False
         self._given = {**bindings.inputs, **bindings.outputs}
         self._has_buffers = any(b.memory is not None and b.memory.device for b in self._given.values())
-        self.dimensions = prepared.dimensions_with({n: b.dimensions for n, b in self._given.items() if b.dimensions})
+        given = {} if bindings.varies else {n: b.dimensions for n, b in self._given.items() if b.dimensions}
+        self.dimensions = prepared.dimensions_with(given)
         self.values = self._passed_values()
         """The values of the plan, as far as their dimensions are known for this binding."""
         self._manager = self._memory_manager()
@@ -87,8 +90,18 @@ class BoundPlan:
         """The memory of the values between steps."""
         return tuple(self._memory.pools.values())
 
-    def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
+    @property
+    def lengths_of_step(self) -> Sequence[str]:
+        """The names of the model's inputs in the order of the only step's, for runs with lengths of their own."""
+        names = {tensor.operand: tensor.name for tensor in self.prepared.imported.inputs}
+        return [names.get(operand, "") for operand in self.prepared.plan.steps[0].inputs]
+
+    def run(
+        self, deadline_ns: int, cancellation: Cancellation | None = None, lengths: Mapping[str, Dimensions] = NO_LENGTHS
+    ) -> Outcome:
         """Run the steps as they were bound, and in the engine if that fails.
+
+        ``lengths`` are the dimensions of inputs in this run, by name, if they are not those that it was bound with.
 
         Raises HalError, TransportError, and CancelledRunError if the run is cancelled.
         """
@@ -106,6 +119,8 @@ class BoundPlan:
                 steps = self.bind()
             if isinstance(steps, Wired) and not steps.is_ready:
                 steps = self._wire(steps)
+            if self._bindings.varies:
+                steps = self._resized(steps, lengths)
             outcome = steps.run(deadline_ns, cancellation)
         except CancelledRunError:
             self._note_sleepers()
@@ -147,6 +162,18 @@ class BoundPlan:
             self._unbind_lost()
             raise error
         return self._recover(deadline_ns, error, self._exchange, cancellation)
+
+    def _resized(self, steps: Steps, lengths: Mapping[str, Dimensions]) -> Steps:
+        """The steps for a run of these lengths: as they are bound if they take them, else the engine's."""
+        for operand, binding in self._bindings.inputs.items():
+            slot = self._slots[operand]
+            if binding.dimensions and isinstance(slot, HostSlot):
+                slot.resize(lengths.get(binding.name, binding.dimensions))
+        if isinstance(steps, SingleStep) and steps.takes_lengths:
+            names = self.lengths_of_step
+            steps.lengths = [(names.index(name), found) for name, found in lengths.items() if name in names]
+            return steps
+        return self.engine
 
     def bind(self) -> Steps:
         """The steps on their own devices, bound again if a device came back. Raises as binding does."""
@@ -197,10 +224,11 @@ class BoundPlan:
             self._direct = Wiring(executions_of(self._bound), steps.bells, self._stragglers)
             self._is_lent = True
             return DirectChain(self._direct, lent, numbers_answers(self._bound))
-        if not isinstance(steps, SingleStep):
+        if not isinstance(steps, SingleStep) or (self._bindings.varies and not steps.takes_lengths):
             return None
         self._is_lent = True
-        return DirectStep(self._bound[0].execution, self._bound[0].outputs, lent, numbers_answers(self._bound))
+        inputs = self.lengths_of_step if self._bindings.varies else ()
+        return DirectStep(self._bound[0].execution, self._bound[0].outputs, lent, numbers_answers(self._bound), inputs)
 
     def lengths(self) -> dict[int, int]:
         """Bytes of the values of main that have memory of their own; of that memory if a size is not known."""

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from nnhal.errors import HalError, MissingMethodError, NnhalError
+from nnhal.codec.lengths import Lengths
+from nnhal.errors import HalError, MissingMethodError, NnhalError, general_failure
 from nnhal.remote import RemoteBurst, RemoteExecution
 from nnhal.remote.burst import BurstOutcome
 from nnhal.remote.prepared_model import RemotePreparedModel
@@ -118,12 +119,16 @@ class StoppableBurst:
         """Whether ``start`` does no more than send a message."""
         return self._burst is not None and not self._burst.is_over
 
-    def start(self, execution: RemoteExecution, deadline_ns: int, cancellation: Cancellation | None) -> None:
+    def start(
+        self, execution: RemoteExecution, deadline_ns: int, cancellation: Cancellation | None, lengths: Lengths = ()
+    ) -> None:
         """Begin a run. Raises as RemoteBurst does, and then there is nothing to finish."""
         self._watch(cancellation)
         try:
             if self._burst is not None:
-                self._burst.start(execution, deadline_ns)
+                self._burst.start(execution, deadline_ns, lengths)
+            elif lengths:
+                general_failure("a device has no burst, and calls over gRPC give no lengths of inputs")
             self._deadline_ns = deadline_ns
         except BaseException:
             self._watch_no_more()

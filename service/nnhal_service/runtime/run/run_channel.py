@@ -22,6 +22,8 @@ class RunChannelEnd(NamedTuple):
     """The names of outputs whose dimensions answers may report, in their order; empty strings for no output."""
     numbers_answers: bool = False
     """Whether answers carry the numbers of their calls, if these have one."""
+    inputs: Sequence[str] = ()
+    """The names of the model's inputs in the execution's order, if calls give lengths; empty strings for no input."""
 
 
 class DirectPath(Protocol):
@@ -59,9 +61,18 @@ class DirectStep:
     """The only step of a plan, which the device runs for calls on the channel."""
 
     def __init__(
-        self, execution: RemoteExecution, outputs: Sequence[str], lent: LentEnd, numbers_answers: bool
+        self,
+        execution: RemoteExecution,
+        outputs: Sequence[str],
+        lent: LentEnd,
+        numbers_answers: bool,
+        inputs: Sequence[str] = (),
     ) -> None:
-        """``outputs`` are the names of its outputs, and empty strings for those that are not the model's."""
+        """``outputs`` are the names of its outputs, and empty strings for those that are not the model's.
+
+        ``inputs`` are those of its inputs, if runs may give their lengths.
+        """
+        self._inputs = inputs
         self._numbers_answers = numbers_answers
         self._execution = execution
         self._outputs = outputs
@@ -69,7 +80,7 @@ class DirectStep:
 
     def open(self) -> RunChannelEnd:
         end = self._lent.lend(self._execution.open_run_channel())
-        return RunChannelEnd(end, self._execution.handle, self._outputs, self._numbers_answers)
+        return RunChannelEnd(end, self._execution.handle, self._outputs, self._numbers_answers, self._inputs)
 
     def usage(self, close: bool, seconds: float | None) -> RunUsage:
         return self._execution.run_channel_usage(close, seconds)

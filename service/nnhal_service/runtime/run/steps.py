@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from nnhal.codec.lengths import Lengths
 from nnhal.errors import HalError
 from nnhal.remote import RemoteExecution
 from nnhal.remote.burst import BurstOutcome
@@ -116,6 +117,13 @@ class SingleStep:
         self._burst = StoppableBurst(step.part.prepared)
         self._measure = measure
         self._started = 0
+        self.lengths: Lengths = ()
+        """The dimensions of the step's inputs in the next run, if they are not those that it was bound with."""
+
+    @property
+    def takes_lengths(self) -> bool:
+        """Whether runs may have lengths of their own."""
+        return self._step.part.prepared.calls.has_lengths_by_run
 
     @property
     def socket_bytes(self) -> int:
@@ -136,7 +144,7 @@ class SingleStep:
     def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> None:
         if self._measure:
             self._started = time.perf_counter_ns()
-        self._burst.start(self._step.execution, deadline_ns, cancellation)
+        self._burst.start(self._step.execution, deadline_ns, cancellation, self.lengths)
 
     def fileno(self) -> int:
         return self._burst.fileno()

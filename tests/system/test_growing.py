@@ -1,0 +1,166 @@
+"""Runs whose inputs grow, such as the cache of a decoder: one plan and one binding for all lengths, 0 among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.types.layout import Dimensions
+from nnhal_client import Framework, Model
+from nnhal_client.binding import Binding
+from nnhal_tools.up import DeviceEntry
+from tests.support.onnx_models import onnx_model
+from tests.support.testbeds import framework_over
+
+HEADS, WIDTH = 2, 8
+
+
+def decoder() -> onnx.ModelProto:
+    """A step of attention: the token's key and value join the past, which it attends to."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "weights"], ["new"]),
+        helper.make_node("Concat", ["past", "new"], ["present"], axis=2),
+        helper.make_node("Transpose", ["present"], ["keys"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["x", "keys"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weighed"], axis=-1),
+        helper.make_node("MatMul", ["weighed", "present"], ["y"]),
+    ]
+    weights = np.random.default_rng(1).standard_normal((WIDTH, WIDTH)).astype(np.float32)
+    inputs: dict[str, list[int | str]] = {"x": [1, HEADS, 1, WIDTH], "past": [1, HEADS, "past", WIDTH]}
+    return onnx_model(nodes, inputs, ["y", "present"], {"weights": weights})
+
+
+@pytest.fixture(scope="module")
+def framework() -> Iterator[Framework]:
+    """A framework over the CPU's devices."""
+    with framework_over(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def model(framework: Framework, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    path = tmp_path_factory.mktemp("models") / "decoder.onnx"
+    path.write_bytes(decoder().SerializeToString())
+    with framework.load(path) as loaded:
+        yield loaded
+
+
+def token(number: int) -> Array:
+    return np.random.default_rng(number).standard_normal((1, HEADS, 1, WIDTH)).astype(np.float32)
+
+
+def past_of(length: int) -> Array:
+    return np.random.default_rng(1000 + length).standard_normal((1, HEADS, length, WIDTH)).astype(np.float32)
+
+
+@cache
+def session() -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(decoder().SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+def expected(inputs: Mapping[str, Array]) -> tuple[Array, Array]:
+    """What ONNX Runtime makes of the step: y and present."""
+    y, present = session().run(None, dict(inputs))
+    return np.asarray(y), np.asarray(present)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_cache_grows_from_nothing_in_one_binding(model: Model, direct: bool) -> None:
+    with model.bind(dimensions={"past": (1, HEADS, (0, 24), WIDTH)}, direct=direct) as binding:
+        past = np.zeros((1, HEADS, 0, WIDTH), np.float32)
+        for number in range(25):
+            binding.resize({"past": past.shape})
+            binding.inputs["x"][...] = token(number)
+            binding.inputs["past"][...] = past
+            report = binding.run()
+            y, present = expected({"x": token(number), "past": past})
+            assert report.direct == direct
+            np.testing.assert_array_equal(binding.outputs["present"], present)
+            np.testing.assert_array_equal(binding.outputs["y"], y)
+            past = present
+
+
+def test_lengths_may_be_in_any_order(model: Model) -> None:
+    with model.bind(dimensions={"past": (1, HEADS, (3, 40), WIDTH)}) as binding:
+        assert binding.inputs["past"].shape == (1, HEADS, 3, WIDTH)
+        for length in (3, 40, 0, 7, 7, 1, 39):
+            binding.resize({"past": (1, HEADS, length, WIDTH)})
+            binding.inputs["x"][...], binding.inputs["past"][...] = token(length), past_of(length)
+            binding.run()
+            y, present = expected({"x": token(length), "past": past_of(length)})
+            np.testing.assert_array_equal(binding.outputs["present"], present)
+            np.testing.assert_array_equal(binding.outputs["y"], y)
+
+
+def test_more_than_the_maximum_is_refused_and_the_binding_still_runs(model: Model) -> None:
+    with model.bind(dimensions={"past": (1, HEADS, (0, 4), WIDTH)}) as binding:
+        with pytest.raises(ValueError, match=r"input 'past' is to be \[1, 2, 5, 8\], but it was bound as"):
+            binding.resize({"past": (1, HEADS, 5, WIDTH)})
+        with pytest.raises(ValueError, match=r"got dimensions of \['x'\], expected inputs that"):
+            binding.resize({"x": (1, HEADS, 1, WIDTH)})
+        binding.run()
+        assert binding.outputs["present"].shape == (1, HEADS, 1, WIDTH)
+
+
+def test_without_a_maximum_memory_doubles(model: Model) -> None:
+    rooms = set()
+    with model.bind(dimensions={"past": (1, HEADS, (0, None), WIDTH)}) as binding:
+        for length in range(20):
+            binding.resize({"past": (1, HEADS, length, WIDTH)})
+            binding.inputs["x"][...], binding.inputs["past"][...] = token(length), past_of(length)
+            binding.run()
+            _, present = expected({"x": token(length), "past": past_of(length)})
+            np.testing.assert_array_equal(binding.outputs["present"], present)
+            rooms.add(binding.dimensions["past"][2])
+    assert rooms == {2, 6, 14, 30}
+
+
+def test_an_empty_past_is_a_past_by_whatever_way(model: Model) -> None:
+    with model.bind(dimensions={"past": (1, HEADS, 0, WIDTH)}) as binding:
+        binding.inputs["x"][...] = token(1)
+        binding.run()
+        assert binding.outputs["present"].shape == (1, HEADS, 1, WIDTH)
+
+
+def test_runs_of_a_model_grow_in_few_bindings(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[Mapping[str, Dimensions]] = []
+    bind = Binding._bind
+
+    def counted(self: Binding, lengths: Mapping[str, Dimensions]) -> None:
+        bound.append(lengths)
+        bind(self, lengths)
+
+    monkeypatch.setattr(Binding, "_bind", counted)
+    past = np.zeros((1, HEADS, 0, WIDTH), np.float32)
+    for number in range(30):
+        outputs = model.run({"x": token(number), "past": past})
+        y, present = expected({"x": token(number), "past": past})
+        np.testing.assert_array_equal(outputs["present"], present)
+        np.testing.assert_array_equal(outputs["y"], y)
+        past = present
+    assert [lengths["past"][2] for lengths in bound] == [0, 3, 7, 15]
+
+
+def test_an_empty_input_is_for_steps_in_the_words_of_the_file(framework: Framework, tmp_path: Path) -> None:
+    path = tmp_path / "decoder.onnx"
+    path.write_bytes(decoder().SerializeToString())
+    with (
+        framework.load(path, devices=["cpu_ref"]) as model,
+        model.bind(dimensions={"past": (1, HEADS, (0, 4), WIDTH)}) as binding,
+    ):
+        with pytest.raises(HalError, match=r"input .* is empty"):
+            binding.run()
+        binding.resize({"past": (1, HEADS, 2, WIDTH)})
+        binding.inputs["x"][...], binding.inputs["past"][...] = token(2), past_of(2)
+        binding.run()
+        _, present = expected({"x": token(2), "past": past_of(2)})
+        np.testing.assert_allclose(binding.outputs["present"], present, rtol=1e-5, atol=1e-6)
