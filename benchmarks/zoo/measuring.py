@@ -14,10 +14,11 @@ from rich.table import Table
 
 from benchmarks.aims import Aim
 from benchmarks.zoo.packages import ModelFile
-from benchmarks.zoo.runtimes import Nnhal, Runtime, UnusableModelError, in_line, in_process
+from benchmarks.zoo.runtimes import Nnhal, in_process
 from nnhal.arrays import Array
 from nnhal.errors import NnhalError
 from nnhal_client import Framework
+from nnhal_tools.runtimes import PeerRuntime, UnusableModelError, in_line
 
 _LARGE_SECONDS = 1e-3
 """Computation from which on the hop between processes should not count."""
@@ -102,7 +103,7 @@ def measured(file: ModelFile, framework: Framework, effort: Effort) -> Measured:
     )
 
 
-def _inputs(file: ModelFile, peer: Runtime) -> dict[str, Array]:
+def _inputs(file: ModelFile, peer: PeerRuntime) -> dict[str, Array]:
     generator = np.random.default_rng(_SEED)
     return {
         name: values_of(file.name, name, dimensions_of(file.name, name, declared), element, generator)
@@ -116,7 +117,7 @@ def _timed(load: Callable[[], T]) -> tuple[float, T]:
     return time.perf_counter() - began, loaded
 
 
-def _by_turns(own: Runtime, peer: Runtime, effort: Effort) -> tuple[float, float, float]:
+def _by_turns(own: PeerRuntime, peer: PeerRuntime, effort: Effort) -> tuple[float, float, float]:
     """The seconds of a run on either side, and the ratio of both."""
     own_count, peer_count = (max(1, int(effort.seconds / _seconds(side, 1))) for side in (own, peer))
     rounds = [(_seconds(own, own_count), _seconds(peer, peer_count)) for _ in range(effort.rounds)]
@@ -124,7 +125,7 @@ def _by_turns(own: Runtime, peer: Runtime, effort: Effort) -> tuple[float, float
     return median(ours for ours, _ in rounds), median(theirs for _, theirs in rounds), ratio
 
 
-def _seconds(side: Runtime, count: int) -> float:
+def _seconds(side: PeerRuntime, count: int) -> float:
     """The seconds of a run, by so many."""
     began = time.perf_counter()
     for _ in range(count):

@@ -98,7 +98,7 @@ class Control:
         """Raise MISSED_DEADLINE_TRANSIENT if the deadline has passed, GENERAL_FAILURE if the run was cancelled."""
         if self.cancelled:
             general_failure(self.reason)
-        if self.has_expired:
+        if self.deadline_ns != NO_DEADLINE and self.has_expired:
             raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, "the deadline passed during the execution")
 
     def cancel(self, reason: str) -> None:

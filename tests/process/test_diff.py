@@ -195,3 +195,28 @@ def test_a_quantised_file_is_compared_with_litert(tmp_path: Path) -> None:
         assert layer.error.largest_step <= 1
     with pytest.raises(ValueError, match="got a file of TFLITE, --ref onnxruntime runs files of ONNX"):
         diff_model(DiffRequest(path, "onnxruntime", "cpu_acc", [given]))
+
+
+def test_a_product_with_a_zero_point_off_by_one_is_found_without_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Path("examples/workbench/Acme_Npu_backend.py").read_text()
+    right = "main=replace(main, operations=operations)"
+    wrong = """main=replace(main, operands=tuple(
+            replace(operand, zero_point=operand.zero_point + (number == main.operations[0].inputs[0]))
+            for number, operand in enumerate(main.operands)))"""
+    assert right in source
+    (tmp_path / "Acme_Npu_backend.py").write_text(source.replace(right, wrong))
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
+    file = TfliteFile()
+    inputs = [file.input(name, int8(1, 16, 16, scale=0.01)) for name in ("x", "y")]
+    (product,) = file.operator("MUL", inputs, {"z": int8(1, 16, 16, scale=0.0127)}, ("MulOptions", {}))
+    path = tmp_path / "product.tflite"
+    path.write_bytes(file.build(product))
+    report = diff_model(DiffRequest(path, "cpu_ref", "Npu"))
+    assert report.samples == 2
+    (layer,) = report.over
+    assert layer.error is not None
+    assert (layer.error.largest_step, layer.origin) == (1, "made")
+    assert layer.over[0].startswith("bias of ")
+    assert diff_model(DiffRequest(path, "cpu_ref", "cpu_acc")).first is None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from itertools import permutations
+from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from tests.support.command import nnhal
 
@@ -78,3 +81,61 @@ def test_sizes_that_no_image_can_have_are_refused(sizes: str) -> None:
     done = nnhal("bench", "fallback", "--sizes", sizes)
     assert done.returncode == 1
     assert "expected powers of two" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_model_of_the_users_is_measured_beside_its_runtime(tmp_path: Path) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 8]) for name in "xy")
+    nodes = [helper.make_node("Relu", ["x"], ["z"], name="low"), helper.make_node("Softmax", ["z"], ["y"], name="top")]
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    model, page, trace = tmp_path / "hop", tmp_path / "page.html", tmp_path / "trace.json"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    pins = ("--pin", "op:SOFTMAX=cpu_ref", "--pin", "op:RELU=cpu_acc")
+    options = ("--beside", "ort", "--rounds", "10", *pins, "--html", str(page))
+    done = nnhal("bench", "--json", *options, "--trace", str(trace), str(model))
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert set(report) == {
+        "version",
+        "model",
+        "seed",
+        "inputs",
+        "rounds",
+        "nnhal",
+        "is_direct",
+        "beside",
+        "steps",
+        "operations",
+        "prepared_again",
+        "bound_again",
+        "pointed_at",
+        "notes",
+    }
+    assert report["version"] == 1
+    assert report["inputs"] == {"x": "float32 [1, 8]"}
+    (beside,) = report["beside"]
+    assert beside["runtime"] == "ort"
+    assert beside["largest_difference"] < 1e-6
+    for times in (report["nnhal"], beside["times"]):
+        assert 0 < times["least_ns"] <= times["p50_ns"] <= times["p90_ns"] <= times["p99_ns"]
+    assert [(step["device"], step["operations"]) for step in report["steps"]] == [
+        ("cpu_acc", ["RELU"]),
+        ("cpu_ref", ["SOFTMAX"]),
+    ]
+    found = {(each["source"], each["type"], *each["nodes"]) for each in report["operations"]}
+    assert found == {
+        ("cpu_acc", "RELU", "low"),
+        ("cpu_ref", "SOFTMAX", "top"),
+        ("ort", "Relu", "low"),
+        ("ort", "Softmax", "top"),
+    }
+    assert report["prepared_again"] == report["bound_again"] == {"cpu_acc": 0, "cpu_ref": 0}
+    assert "Operations, those that take longest" in page.read_text()
+    assert "<script" not in page.read_text()
+    assert any(event["ph"] == "X" for event in json.loads(trace.read_text())["traceEvents"])
+
+
+def test_what_is_neither_a_file_nor_a_command_is_refused() -> None:
+    done = nnhal("bench", "hopp")
+    assert done.returncode == 1
+    assert "hopp: No such file or directory" in done.stderr

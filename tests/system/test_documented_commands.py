@@ -29,6 +29,7 @@ _SECONDS = 120.0
 """A command that has not ended, or does not serve, after this has failed."""
 SHORT = {
     "nnhal stress": "--seconds 2",
+    "nnhal bench examples/mobilenet/model.tflite --beside litert": "--rounds 10",
     "nnhal bench hop": "--rounds 10 --large-rounds 1",
     "nnhal bench modes": "--rounds 10 --large-rounds 3",
     "nnhal bench network": "--rounds 3",

@@ -159,3 +159,14 @@ def test_an_open_batch_is_fixed_by_its_name(tmp_path: Path) -> None:
     done = nnhal("run", str(path), "-i", str(tmp_path / "x.npy"), "--dim", "batch=1", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["outputs"]["y"] == [[0, 2]]
+
+
+def test_without_inputs_random_ones_are_made_told_and_compared(model: Path) -> None:
+    done = nnhal("run", str(model), "--repeat", "3", "--compare", "ort", "--seed", "5", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "without --input: random inputs of seed 5, a float32 [2, 3], b float32 [2, 3]" in done.stderr
+    found = json.loads(done.stdout)
+    assert len(found["durations_ns"]) == 3
+    (compared,) = found["compared"]
+    assert compared["output"] == "y"
+    assert compared["largest_difference"] <= compared["limit"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -15,7 +15,7 @@ from nnhal.arrays import Array
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal.tensors import mismatch
 from nnhal.types import OperationType
-from nnhal.types.layout import Dimensions, combine
+from nnhal.types.layout import Dimensions, combine, describe
 from nnhal_frontends import import_model
 from nnhal_frontends.dimensions import dimension_names
 from nnhal_frontends.errors import FrontendError
@@ -57,6 +57,19 @@ class GivenModel:
             if not kind.hasobject and not (fits and _may_hold(given.dtype, kind)):
                 raise ValueError(mismatch(name, given, kind, self._shape_in_words(tensor)))
 
+    def with_ones(self) -> dict[str, Dimensions]:
+        """The dimensions that the user has fixed, and 1 for those of other inputs that are open."""
+        opened = {t.name: tuple(length or 1 for length in t.shape) for t in self.inputs if 0 in t.shape}
+        return {**self.dimensions, **opened}
+
+    def random_inputs(self, seed: int) -> dict[str, Array]:
+        """Random arrays for all inputs, as ``random_array`` makes them, of length 1 where they are open.
+
+        Raises ValueError if an input is no tensor of numbers.
+        """
+        generator = np.random.default_rng(seed)
+        return {t.name: random_array(replace(t, shape=tuple(n or 1 for n in t.shape)), generator) for t in self.inputs}
+
     def require_pins(self, pins: Iterable[str]) -> None:
         """Raise ValueError if a pin can match no node: no name of the file, or no operation of the HAL."""
         for pin in pins:
@@ -72,6 +85,29 @@ class GivenModel:
         labels = labels_of(tensor.shape, self.names.get(tensor.name, ()))
         words = [str(length or label or "?") for length, label in zip(tensor.shape, labels, strict=True)]
         return f"[{', '.join(words)}]"
+
+
+def random_array(tensor: ImportedTensor, generator: np.random.Generator) -> Array:
+    """A random array for an input: 8-bit integers of all values, floats from 0 to 1, other integers 0.
+
+    Raises ValueError if it is no tensor of numbers or has open dimensions.
+    """
+    kind = tensor.element_type
+    if kind.hasobject:
+        raise ValueError(f"input {tensor.name!r} is {tensor.kind or 'no tensor of numbers'}: give it by --input")
+    if 0 in tensor.shape:
+        raise ValueError(
+            f"input {tensor.name!r} has open dimensions {describe(tensor.shape)}: fix them by --dim or --shape, or "
+            "give it by --input"
+        )
+    if kind.kind in "iu" and kind.itemsize == 1:
+        least = -128 if kind.kind == "i" else 0
+        return generator.integers(least, least + 256, tensor.shape).astype(kind)
+    if kind.kind == "b":
+        return generator.integers(0, 2, tensor.shape).astype(kind)
+    if kind.kind in "iu":
+        return np.zeros(tensor.shape, kind)
+    return np.asarray(generator.random(tensor.shape)).astype(kind)
 
 
 def read_model(path: Path, lengths: Sequence[str] = (), shapes: Sequence[str] = (), signature: str = "") -> GivenModel:

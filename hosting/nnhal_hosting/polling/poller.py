@@ -134,7 +134,8 @@ class LeaderFollowers:
         """
         while not self._over:
             for number, _ in self._wait():
-                if number in self.channels and (job := self._serve(self.channels[number])):
+                served = self.channels.get(number)
+                if served is not None and (job := self._serve(served)):
                     return job
         self._close()
         return None
@@ -160,7 +161,8 @@ class LeaderFollowers:
                 self._serving = None
                 if job is None:
                     return None
-                self._epoll.unregister(served.number)
+                with contextlib.suppress(OSError):  # its owner has closed it, so that it has left by itself
+                    self._epoll.unregister(served.number)
                 leads = not self._call_leader()
         job = job or partial(self._listen, served)
         if not leads:

@@ -29,16 +29,14 @@ class Pace:
     One is forgiven, since a processor that is taken away makes anything long; work without a history is not brief.
     """
 
-    __slots__ = ("_long",)
+    __slots__ = ("_long", "is_brief")
 
     def __init__(self) -> None:
         self._long = _HISTORY
-
-    @property
-    def is_brief(self) -> bool:
+        self.is_brief = False
         """Whether the next time is expected to be brief."""
-        return self._long.bit_count() <= 1
 
     def add(self, duration_ns: int) -> None:
         """Add a time."""
         self._long = (self._long << 1 | (duration_ns > BRIEF_NS)) & _HISTORY
+        self.is_brief = self._long.bit_count() <= 1

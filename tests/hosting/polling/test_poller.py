@@ -16,7 +16,14 @@ from nnhal_hosting.polling import Poller, Work
 from tests.support.resources import resources_of, threads_of
 from tests.support.waiting import wait_until
 
-BRIEF, LONG, DECEPTIVE, GARBAGE, DEFECT = b"brief", b"long", b"deceptive", b"garbage", b"defect"
+BRIEF, LONG, DECEPTIVE, GARBAGE, DEFECT, CLOSED = (
+    b"brief",
+    b"long",
+    b"deceptive",
+    b"garbage",
+    b"defect",
+    b"closed",
+)
 MANY = 200
 BEHIND_LONG_WORK = 8
 """Threads that a poller may have besides those that do long work: leader, spares, watch, and those that are ending."""
@@ -66,6 +73,9 @@ class Server:
             return None
         if message == GARBAGE:
             raise ProtocolError("garbage")
+        if message == CLOSED:
+            self.channel.close()
+            raise ProtocolError("closed")
         return Job(self, message)
 
     def ended(self, error: BaseException) -> None:
@@ -289,3 +299,10 @@ def test_without_further_threads_the_channels_wait_for_one_another(
         assert other.client.receive() == BRIEF
         busy.echo(LONG)
         other.echo()
+
+
+def test_a_channel_that_its_owner_closes_while_it_is_served_costs_the_others_nothing(serve: Serve) -> None:
+    closed, other = serve(), serve()
+    closed.client.send(CLOSED)
+    assert str(closed.end()) == "closed"
+    other.echo()

@@ -53,3 +53,13 @@ def test_an_error_without_a_signal_has_too_little_of_it() -> None:
     assert Limits(min_sqnr=-10).exceeded(figures(FLOAT, [1.0], [0.0]), FLOAT) == [
         "SQNR: no signal, at least -10 dB allowed"
     ]
+
+
+def test_zeros_of_the_other_sign_can_be_told() -> None:
+    got, wanted = np.array([-0.0, 0.0, 1.0], np.float32), np.array([0.0, 0.0, 1.0], np.float32)
+    for asked in (False, True):
+        distance = Distance(Operand(FLOAT, (3,)), asked)
+        distance.add(got, wanted)
+        found = distance.figures
+        assert (found.other_zeros, found.mismatching, found.unmatched) == (1, int(asked), 0)
+        assert Limits(signed_zeros=asked).exceeded(found, FLOAT) == ["1 zeros have the other sign"] * asked

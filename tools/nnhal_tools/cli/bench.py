@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from typer.core import TyperGroup
 
 from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.bench.alignment import AlignmentReport, measure_alignment
@@ -18,13 +19,31 @@ from nnhal_tools.bench.fallback import KIB, SIZES, FallbackReport, measure_fallb
 from nnhal_tools.bench.hop import HopReport, measure_hop
 from nnhal_tools.bench.modes import measure_modes
 from nnhal_tools.bench.network import measure_networks
+from nnhal_tools.cli.bench_model import bench_model
 
-app = typer.Typer(help="Measure, against a named floor, in one run.", no_args_is_help=True, add_completion=False)
+_MODEL = "MODEL"
+
+
+class _ModelOrCommand(TyperGroup):
+    """Takes what is no command of its own as the arguments of the command MODEL."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        is_own = not args or args[0] in ("--help", *self.commands)
+        return super().parse_args(ctx, args if is_own else [_MODEL, *args])
+
+
+app = typer.Typer(
+    cls=_ModelOrCommand,
+    help="Measure, against a named floor, in one run: nnhal bench MODEL for a file, or one of the commands.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+app.command(_MODEL)(bench_model)
 
 
 @app.callback()
 def _bench() -> None:
-    """Measure, against a named floor, in one run."""
+    """Measure, against a named floor, in one run: nnhal bench MODEL for a file, or one of the commands."""
 
 
 @app.command("hop")

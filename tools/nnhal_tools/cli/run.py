@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +27,7 @@ from nnhal_tools.explain import ledger_parts
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.input_files import read_inputs
 from nnhal_tools.paint import unwritten_outputs
+from nnhal_tools.runtimes import RuntimeDifference, differences, opened_runtime, place_alike
 from nnhal_tools.trace import add_run
 
 _SHOWN = 10
@@ -36,9 +37,13 @@ _SHOWN = 10
 def run(
     model: Annotated[Path, typer.Argument(help="An ONNX or TFLite model.")],
     inputs: Annotated[
-        list[str],
-        typer.Option("--input", "-i", help="FILE.npz, FILE.npy for a model of one input, or NAME=FILE.npy."),
-    ],
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            help="FILE.npz, FILE.npy for a model of one input, or NAME=FILE.npy. Random numbers without it.",
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Save the outputs as FILE.npz.")] = None,
     devices: DevicesOption = "",
     topology: TopologyOption = None,
@@ -59,6 +64,15 @@ def run(
             "--paint-outputs", help="Run it twice more, and say which outputs were not written: exit status 1."
         ),
     ] = False,
+    seed: Annotated[int, typer.Option(help="Of random inputs.", min=0)] = 0,
+    repeat: Annotated[int, typer.Option(help="Runs; their times are printed if there are several.", min=1)] = 1,
+    compare: Annotated[
+        str,
+        typer.Option(
+            metavar="ort|litert",
+            help="Compare the outputs with those of a runtime in this process: exit status 1 if they are apart.",
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run one inference: start devices and a framework, load MODEL, run it, show or save what comes out."""
@@ -68,12 +82,22 @@ def run(
     require_writable((output, trace))
     given = read_model(model, dim or (), shape or (), signature)
     given.require_pins(pins)
-    arrays = read_inputs(inputs, [tensor.name for tensor in given.inputs])
-    given.require_inputs(arrays)
+    if inputs:
+        arrays = read_inputs(inputs, [tensor.name for tensor in given.inputs])
+        given.require_inputs(arrays)
+    else:
+        arrays = given.random_inputs(seed)
+        console.print(f"without --input: {random_words(arrays, seed)}", markup=False)
+    runtime = opened_runtime(compare, model) if compare else None
     with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):
             loaded = framework.load(model, pins=pins, relaxed=relaxed, dimensions=given.dimensions, signature=signature)
-        outputs, report = _inferred(loaded, arrays)
+        outputs, reports = _inferred(loaded, arrays, repeat)
+        report, apart = reports[0], list[RuntimeDifference]()
+        if runtime is not None:
+            place_alike(runtime, arrays)
+            runtime.run()
+            apart = differences(outputs, runtime.outputs())
         if output:
             with output.open("wb") as file:
                 np.savez(file, **outputs)
@@ -86,27 +110,63 @@ def run(
             found = _as_dict(loaded, outputs, report)
             if paint_outputs:
                 found["unwritten"] = {name: unwritten._asdict() for name, unwritten in left.items()}
+            if repeat > 1:
+                found["durations_ns"] = [each.duration_ns for each in reports]
+            if compare:
+                found["compared"] = [
+                    {"output": o.name, "largest_difference": _finite(o.largest), "limit": o.limit} for o in apart
+                ]
             print(json.dumps(found))
         else:
             _show(loaded, outputs, report, output)
             if ledger:
                 show_parts(ledger_parts(report.ledger), output_console())
+            for line in (*_times_in_words(reports), *_differences_in_words(apart, compare)):
+                output_console().print(line, markup=False, soft_wrap=True)
             for name, unwritten in left.items():
                 output_console().print(f"{name}: {unwritten}", markup=False, soft_wrap=True)
-    if left:
+    if left or any(each.is_beyond for each in apart):
         raise typer.Exit(1)
 
 
-def _inferred(model: Model, arrays: Mapping[str, Array]) -> tuple[dict[str, Value], RunReport]:
-    """The outputs of one inference; of a model that has a state, those of its first."""
+def random_words(arrays: Mapping[str, Array], seed: int) -> str:
+    """Say which random inputs a model gets."""
+    told = ", ".join(f"{name} {array.dtype} {list(array.shape)}" for name, array in arrays.items())
+    return f"random inputs of seed {seed}, {told or 'since the model has none'}"
+
+
+def _times_in_words(reports: Sequence[RunReport]) -> Iterator[str]:
+    if len(reports) > 1:
+        times = [report.duration_ns / 1e3 for report in reports]
+        yield (
+            f"{len(times)} runs: {np.median(times):,.0f} µs in the median, {min(times):,.0f} the shortest, "
+            f"{max(times):,.0f} the longest, {times[0]:,.0f} the first"
+        )
+
+
+def _differences_in_words(apart: Sequence[RuntimeDifference], runtime: str) -> Iterator[str]:
+    for each in apart:
+        verdict = "apart" if each.is_beyond else "alike"
+        yield f"{each.name}: {verdict}, largest difference to {runtime} {each.largest:.3g}, {each.limit:.3g} is allowed"
+
+
+def _finite(number: float) -> float | None:
+    """A number for JSON, which has no infinity."""
+    return number if np.isfinite(number) else None
+
+
+def _inferred(model: Model, arrays: Mapping[str, Array], repeat: int) -> tuple[dict[str, Value], list[RunReport]]:
+    """The outputs of the first inference, and the reports of all."""
     if not model.states:
-        return model.run_with_report(arrays)
+        outputs, report = model.run_with_report(arrays)
+        return outputs, [report, *(model.run_with_report(arrays)[1] for _ in range(repeat - 1))]
     stored = stored_inputs(model.inputs, arrays)
     given = {tensor.name: stored[tensor.name].shape for tensor in model.inputs if tensor.is_open}
     with model.bind(measure_timing=True, dimensions=given) as binding:
         binding.fill(stored)
         report = binding.run()
-        return {t.name: t.value(binding.outputs[t.name]) for t in model.outputs}, report
+        outputs = {t.name: t.value(binding.outputs[t.name]) for t in model.outputs}
+        return outputs, [report, *(binding.run() for _ in range(repeat - 1))]
 
 
 def _as_dict(model: Model, outputs: Mapping[str, Value], report: RunReport) -> dict[str, object]:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from nnhal.errors import DeadObjectError, HalError
 from nnhal.operations import type_name
 from nnhal.types import OperandType
 from nnhal.types.layout import describe
+from nnhal_tools.diff.bias import bias_of
 from nnhal_tools.diff.device_side import HELPER, DeviceSide
-from nnhal_tools.diff.figures import Distance, Figures
+from nnhal_tools.diff.figures import Distance, Figures, steps_between
 from nnhal_tools.diff.limits import Limits
-from nnhal_tools.diff.report import DiffReport, LayerDiff
+from nnhal_tools.diff.report import INHERITED, MADE, DiffReport, LayerDiff
 from nnhal_tools.diff.side import ComparedSide, SideValues
 from nnhal_tools.diff.subject import ComparedLayer, Subject, Values
 
 
 def compare(
-    subject: Subject, ref: ComparedSide, dut: DeviceSide, samples: Sequence[Values], limits: Limits
+    subject: Subject,
+    ref: ComparedSide,
+    dut: DeviceSide,
+    samples: Sequence[Values],
+    limits: Limits,
+    helper: Callable[[], DeviceSide],
 ) -> Comparison:
-    """Run both sides on each sample.
+    """Run both sides on each sample. ``helper`` says what layers compute if the reference is a runtime.
 
     Raises ValueError if a device declines every operation, HalError if a side refuses the model, DeadObjectError if a
     device is gone.
@@ -28,15 +36,23 @@ def compare(
         if isinstance(side, DeviceSide):
             side.require_any()
     wanted, got = ref.observe(samples), dut.observe(samples)
-    return Comparison(subject, ref, dut, wanted, got, limits)
+    return Comparison(subject, ref, dut, wanted, got, limits, helper)
 
 
 class Comparison:
     """The values of both sides, by layers."""
 
     def __init__(
-        self, subject: Subject, ref: ComparedSide, dut: DeviceSide, wanted: SideValues, got: SideValues, limits: Limits
+        self,
+        subject: Subject,
+        ref: ComparedSide,
+        dut: DeviceSide,
+        wanted: SideValues,
+        got: SideValues,
+        limits: Limits,
+        helper: Callable[[], DeviceSide],
     ) -> None:
+        self._helper = helper
         self.subject, self._ref, self.dut, self.limits = subject, ref, dut, limits
         self.wanted, self._got = wanted, got
         shown = [side.samples[0].keys() for side in (wanted, got)]
@@ -59,12 +75,13 @@ class Comparison:
         )
 
     def _layer(self, layer: ComparedLayer, sources: Sequence[LayerDiff]) -> LayerDiff:
-        errors, problem = self._figures(layer, self._got.samples)
-        made, made_problem = self._made(layer)
-        over = {value: self._over(value, figures) for value, figures in errors.items()}
-        made_over = {value: self._over(value, figures) for value, figures in made.items()}
+        errors, over, problem = self._figures(layer, self._got.samples, self.wanted.samples)
+        made, made_over, made_problem = self._made(layer)
         # Of several results the one is told of that is over a limit, or has the most noise for its signal.
         worst = max(layer.outputs, key=lambda value: _badness(errors.get(value), over.get(value, ())))
+        is_right = None if not any(over.values()) or any(made_over.values()) else self._is_right(layer)
+        before = any(source.origin in (MADE, INHERITED) for source in sources)
+        noise = tuple(over.get(worst, ())) if is_right and sources and not before and not problem else ()
         operand, error, own = self.subject.operand(worst), errors.get(worst), made.get(worst)
         return LayerDiff(
             layer.number,
@@ -79,34 +96,67 @@ class Comparison:
             tuple(source.number for source in sources),
             error,
             own,
-            tuple(over.get(worst, ())) or ((problem,) if problem else ()),
+            () if noise and not self.limits.given else tuple(over.get(worst, ())) or ((problem,) if problem else ()),
             tuple(made_over.get(worst, ())),
             _growth(error, sources),
             problem,
             made_problem,
+            noise,
+            is_right is False,
         )
 
-    def _made(self, layer: ComparedLayer) -> tuple[Mapping[int, Figures], str]:
-        """Return the figures of a layer that runs by itself on the reference's inputs, or why it cannot."""
+    def gives(self, outputs: Values) -> bool:
+        """Return whether these are the values that the device has computed, within the limits, on one sample."""
+        got = self._got.samples[0]
+        for value, wanted in outputs.items():
+            if value not in got or got[value].size != wanted.size:
+                return False
+            distance = Distance(self.subject.operand(value))
+            distance.add(got[value], wanted)
+            if self.limits.exceeded(distance.figures, self.subject.operand(value).type, self.half):
+                return False
+        return True
+
+    def _is_right(self, layer: ComparedLayer) -> bool | None:
+        """Return whether the reference computes the device's result from the device's inputs; None if it cannot be
+        asked.
+        """
+        if not layer.inputs or any(value not in self._got.samples[0] for value in layer.inputs):
+            return None
+        side = self._ref if isinstance(self._ref, DeviceSide) else self._helper()
+        samples = [{value: sample[value] for value in layer.inputs} for sample in self._got.samples]
+        try:
+            expected = side.run(layer.operations, layer.outputs, samples)
+        except HalError:
+            return None
+        found, over, problem = self._figures(layer, self._got.samples, expected)
+        return not problem and len(found) == len(layer.outputs) and not any(over.values())
+
+    def _made(self, layer: ComparedLayer) -> tuple[dict[int, Figures], dict[int, list[str]], str]:
+        """Return the figures of a layer that runs by itself on the reference's inputs, and the limits that they exceed;
+        or why it cannot.
+        """
         missing = [value for value in layer.inputs if value not in self.wanted.samples[0]]
         if missing or not layer.inputs:
-            return {}, "it reads no value that the reference shows"
+            return {}, {}, "it reads no value that the reference shows"
         samples = [{value: sample[value] for value in layer.inputs} for sample in self.wanted.samples]
         try:
             results = self.dut.run(layer.operations, layer.outputs, samples)
         except HalError as error:
-            return {}, f"{self.dut.name} does not run it by itself: {error.message}"
+            return {}, {}, f"{self.dut.name} does not run it by itself: {error.message}"
         except DeadObjectError as error:
             names = " + ".join(map(self._place, layer.operations))
             raise DeadObjectError(f"{self.dut.name} ended as it ran layer {layer.number} by itself, {names}") from error
-        return self._figures(layer, results)
+        return self._figures(layer, results, self.wanted.samples)
 
-    def _figures(self, layer: ComparedLayer, results: Sequence[Values]) -> tuple[dict[int, Figures], str]:
-        """Return the figures of each value, and what keeps values from being compared."""
-        found, problem = {}, ""
+    def _figures(
+        self, layer: ComparedLayer, results: Sequence[Values], expected: Sequence[Values]
+    ) -> tuple[dict[int, Figures], dict[int, list[str]], str]:
+        """Return the figures of each value, the limits that it exceeds, and what keeps values from being compared."""
+        found, over, problem = dict[int, Figures](), dict[int, list[str]](), ""
         for value in layer.outputs:
-            distance = Distance(self.subject.operand(value))
-            for got, wanted in zip(results, self.wanted.samples, strict=True):
+            distance = Distance(self.subject.operand(value), self.limits.signed_zeros)
+            for got, wanted in zip(results, expected, strict=True):
                 one, other = got[value], wanted[value]
                 if one.shape != other.shape:
                     problem = f"{self._names[1]} gives {describe(one.shape)}, {self._names[0]} {describe(other.shape)}"
@@ -114,10 +164,29 @@ class Comparison:
                 distance.add(one, other)
             else:
                 found[value] = distance.figures
-        return found, problem
+                over[value] = self.limits.exceeded(found[value], self.subject.operand(value).type, self.half)
+                over[value] = over[value] or self._bias(layer, value, results, expected)
+        return found, over, problem
 
-    def _over(self, value: int, figures: Figures) -> list[str]:
-        return self.limits.exceeded(figures, self.subject.operand(value).type, self.half)
+    def _bias(
+        self, layer: ComparedLayer, value: int, results: Sequence[Values], expected: Sequence[Values]
+    ) -> list[str]:
+        """Say which bias integers have that are within the default limits."""
+        arrays = [
+            np.stack([sample[value] for sample in side]) for side in (results, expected) if _is_stackable(side, value)
+        ]
+        if self.limits.given or len(arrays) < 2 or arrays[0].dtype.kind not in "iu":
+            return []
+        got, wanted = arrays
+        known = {
+            self.subject.name(number): np.stack([sample[number] for sample in self.wanted.samples]).astype(np.int64)
+            - self.subject.operand(number).zero_point
+            for number in layer.inputs
+            if _is_stackable(self.wanted.samples, number) and self.wanted.samples[0][number].dtype.kind in "iu"
+        }
+        inputs = {name: values for name, values in known.items() if values.shape == wanted.shape}
+        found = bias_of(steps_between(got, wanted), wanted, self.subject.operand(value).zero_point, inputs)
+        return [str(found)] if found else []
 
     def _fused(self, layer: ComparedLayer) -> str:
         """Say which side shows nothing between the operations of a layer."""
@@ -148,6 +217,10 @@ class Comparison:
     def _place(self, number: int) -> str:
         nodes = self.subject.nodes((number,))
         return f"{self.subject.kind(number)} {' + '.join(nodes)}".strip()
+
+
+def _is_stackable(samples: Sequence[Values], value: int) -> bool:
+    return all(value in sample for sample in samples) and len({sample[value].shape for sample in samples}) == 1
 
 
 def _badness(figures: Figures | None, over: Sequence[str]) -> tuple[bool, float]:

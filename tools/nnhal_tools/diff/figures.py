@@ -49,6 +49,8 @@ class Figures:
     """The largest distance in steps: of quantised types and integers in their own numbers, of floats in ULPs."""
     steps: dict[int, int]
     """Of quantised types, how many elements are so many steps above the reference; empty for other types."""
+    other_zeros: int = 0
+    """Zeros of floats with the other sign: equal, unless signs of zeros are asked for."""
 
     @property
     def sqnr(self) -> float | None:
@@ -65,8 +67,12 @@ class Figures:
 class Distance:
     """Adds up the distance of a value over samples."""
 
-    def __init__(self, operand: Operand | None = None) -> None:
-        """``operand`` says what the numbers mean; without it they are real numbers."""
+    def __init__(self, operand: Operand | None = None, signed_zeros: bool = False) -> None:
+        """``operand`` says what the numbers mean; without it they are real numbers.
+
+        With ``signed_zeros`` -0.0 and 0.0 are not equal.
+        """
+        self._signed_zeros, self._other_zeros = signed_zeros, 0
         self._quantised = operand is not None and operand.type in _AFFINE and operand.scale > 0
         self._scale = operand.scale if operand is not None and self._quantised else 1.0
         self._zero = operand.zero_point if operand is not None and self._quantised else 0
@@ -78,9 +84,11 @@ class Distance:
         """Count a sample. Both have the same shape and the same element type, or can be subtracted as float64."""
         one, other = _finite(got), _finite(wanted.reshape(got.shape))
         equal = (got.reshape(-1) == wanted.reshape(-1)) | (_nan(got) & _nan(wanted))
+        zeros = int(np.count_nonzero(equal & _other_zeros(got, wanted)))
         both = one & other
         self._elements += got.size
-        self._mismatching += int(np.count_nonzero(~equal))
+        self._other_zeros += zeros
+        self._mismatching += int(np.count_nonzero(~equal)) + zeros * self._signed_zeros
         self._unmatched += int(np.count_nonzero(~both & ~equal))
         values, expected = got.reshape(-1)[both], wanted.reshape(-1)[both]
         with np.errstate(over="ignore", invalid="ignore"):  # squares of the largest float64
@@ -125,6 +133,7 @@ class Distance:
             self._product / lengths if lengths else None,
             self._largest_step,
             dict(sorted(self._steps.items())),
+            self._other_zeros,
         )
 
 
@@ -161,3 +170,10 @@ def _finite(values: Array) -> Array:
 def _nan(values: Array) -> Array:
     flat = values.reshape(-1)
     return np.isnan(flat) if flat.dtype.kind in "fc" else np.zeros(flat.size, np.bool_)
+
+
+def _other_zeros(got: Array, wanted: Array) -> Array:
+    """Tell which zeros of floats have the other sign."""
+    one, other = got.reshape(-1), wanted.reshape(-1)
+    floats = one.dtype.kind == other.dtype.kind == "f"
+    return (one == 0) & (np.signbit(one) != np.signbit(other)) if floats else np.zeros(one.size, np.bool_)

@@ -22,6 +22,8 @@ class Limits:
     max_error: float | None = None
     """The largest distance, in real numbers."""
     min_cosine: float | None = None
+    signed_zeros: bool = False
+    """Whether no zero may have the other sign."""
 
     @property
     def given(self) -> bool:
@@ -35,7 +37,10 @@ class Limits:
         """
         if figures.unmatched:
             return [f"{figures.unmatched:,} elements are no finite number, or no equal one, on one side"]
-        return self._beyond_given(figures, code) if self.given else _beyond_conformance(figures, code, half)
+        found = self._beyond_given(figures, code) if self.given else _beyond_conformance(figures, code, half)
+        if self.signed_zeros and figures.other_zeros:
+            found.append(f"{figures.other_zeros:,} zeros have the other sign")
+        return found
 
     def _beyond_given(self, figures: Figures, code: int) -> list[str]:
         found = []

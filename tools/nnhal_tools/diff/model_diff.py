@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal.remote import RemoteDevice
-from nnhal.types.layout import Dimensions, describe
+from nnhal.types.layout import Dimensions
 from nnhal_frontends import ModelFormat, import_model
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
@@ -25,10 +26,11 @@ from nnhal_tools.diff.shrinking import shrunk
 from nnhal_tools.diff.side import ComparedSide
 from nnhal_tools.diff.subject import Subject
 from nnhal_tools.element_types import number_type_of
-from nnhal_tools.given_model import GivenModel, read_model
+from nnhal_tools.given_model import GivenModel, random_array, read_model
 from nnhal_tools.up import opened_device
 
 _CLIENT = "nnhal-diff"
+_ENOUGH_ELEMENTS, _MOST_SAMPLES = 1024, 16
 RUNTIMES = {"onnxruntime": ModelFormat.ONNX, "litert": ModelFormat.TFLITE}
 """References that are no devices, and the format of the files that each runs."""
 
@@ -44,7 +46,8 @@ class DiffRequest:
     """A driver, or the directory of a running device."""
     samples: Sequence[Mapping[str, Array]] = ()
     """Arrays by the names of inputs; random ones if there are none."""
-    random_samples: int = 1
+    random_samples: int | None = None
+    """Without it one; of a quantised model as many as have a thousand elements together, 16 at most."""
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
     lengths: Sequence[str] = ()
@@ -73,10 +76,12 @@ def diff_model(request: DiffRequest) -> DiffReport:
         given.require_inputs(sample)
     content = read_given_file(request.model, MOST_MODEL_BYTES, "a model")
     subject = Subject(_imported(request, content, _shapes(given, request.samples)))
-    arrays = request.samples or [random_inputs(subject, request.seed + n) for n in range(request.random_samples)]
+    arrays = request.samples or [
+        random_inputs(subject, request.seed + n) for n in range(request.random_samples or _enough(subject))
+    ]
     samples = [stored_sample(subject, sample) for sample in arrays]
     with _sides(request, content, subject) as (ref, dut, helper):
-        comparison = compare(subject, ref, dut, samples, request.limits)
+        comparison = compare(subject, ref, dut, samples, request.limits, helper)
         report = comparison.report(request.model.name)
         if not request.shrink:
             return report
@@ -141,13 +146,21 @@ def _runtime(name: str, path: Path, content: bytes, subject: Subject) -> Compare
     return LiteRtSide(content, subject)
 
 
+def _enough(subject: Subject) -> int:
+    """Return how many samples tell a bias from noise; one for a model without quantised values."""
+    if not any(subject.operand(value).scale for value in subject.computed):
+        return 1
+    elements = sum(prod(tensor.shape) for tensor in subject.imported.inputs)
+    return min(_MOST_SAMPLES, -(-_ENOUGH_ELEMENTS // max(elements, 1)))
+
+
 def random_inputs(subject: Subject, seed: int) -> dict[str, Array]:
     """Return random arrays by the names of inputs: 8-bit integers of all values, floats from 0 to 1, other integers 0.
 
     Raises ValueError if an input is no tensor of numbers or has open dimensions.
     """
     generator = np.random.default_rng(seed)
-    return {tensor.name: _random(tensor, generator) for tensor in subject.imported.inputs}
+    return {tensor.name: random_array(tensor, generator) for tensor in subject.imported.inputs}
 
 
 def stored_sample(subject: Subject, arrays: Mapping[str, Array]) -> dict[int, Array]:
@@ -158,25 +171,6 @@ def stored_sample(subject: Subject, arrays: Mapping[str, Array]) -> dict[int, Ar
     tensors = {tensor.name: tensor for tensor in subject.imported.inputs}
     found = {tensors[name].operand: _stored(subject, tensors[name], array) for name, array in arrays.items()}
     return {**found, **{state.before.operand: state.initial for state in subject.imported.states}}
-
-
-def _random(tensor: ImportedTensor, generator: np.random.Generator) -> Array:
-    kind = tensor.element_type
-    if kind.hasobject:
-        raise ValueError(f"input {tensor.name!r} is {tensor.kind or 'no tensor of numbers'}: give it by --input")
-    if 0 in tensor.shape:
-        raise ValueError(
-            f"input {tensor.name!r} has open dimensions {describe(tensor.shape)}: fix them by --dim or --shape, or "
-            "give it by --input"
-        )
-    if kind.kind in "iu" and kind.itemsize == 1:
-        least = -128 if kind.kind == "i" else 0
-        return generator.integers(least, least + 256, tensor.shape).astype(kind)
-    if kind.kind == "b":
-        return generator.integers(0, 2, tensor.shape).astype(kind)
-    if kind.kind in "iu":
-        return np.zeros(tensor.shape, kind)
-    return np.asarray(generator.random(tensor.shape)).astype(kind)
 
 
 def _stored(subject: Subject, tensor: ImportedTensor, array: Array) -> Array:

@@ -43,7 +43,7 @@ from nnhal_tools.diff.text import (
 
 _GRAPH = (
     "Colours are the signal-to-noise ratio in the model. A thick frame is an error over the limits that is made "
-    "there, a dashed one an error over the limits that is inherited. A box leads to its layer."
+    "there, a dashed one an error over the limits that is inherited, or noise. A box leads to its layer."
 )
 
 

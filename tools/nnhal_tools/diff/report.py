@@ -8,7 +8,7 @@ from typing import Any
 
 from nnhal_tools.diff.figures import Figures
 
-MADE, INHERITED = "made", "inherited"
+MADE, INHERITED, NOISE = "made", "inherited", "noise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,21 @@ class LayerDiff:
     """
     problem: str = ""
     made_problem: str = ""
+    noise: tuple[str, ...] = ()
+    """The limits that ``error`` exceeds by noise: the layer is right on the inputs that it has, and no layer before it
+    makes an error. They are in ``over`` too if the user has given limits.
+    """
+    wrong_in_model: bool = False
+    """Whether the layer is wrong on the inputs that it has in the model, though not by itself."""
 
     @property
     def origin(self) -> str:
-        """Where an error over the limits comes from: made here, or inherited; empty if there is none."""
+        """Where an error over the limits comes from: made here, inherited, or noise; empty if there is none."""
+        if self.noise:
+            return NOISE
         if not self.over:
             return ""
-        return MADE if self.made_over or (self.made is None and not self.sources) else INHERITED
+        return MADE if self.made_over or self.wrong_in_model or (self.made is None and not self.sources) else INHERITED
 
     def as_dict(self) -> dict[str, Any]:
         """Return what JSON has of it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.types import OperandLifeTime, OperationType
@@ -12,9 +14,10 @@ from nnhal.types.layout import is_extension
 from nnhal_tools.conformance.compare import mismatch
 from nnhal_tools.conformance.vectors import vector_of
 from nnhal_tools.conformance.written import vector_line
+from nnhal_tools.diff.bias import bias_of
 from nnhal_tools.diff.comparison import Comparison
 from nnhal_tools.diff.device_side import DeviceSide
-from nnhal_tools.diff.figures import Distance
+from nnhal_tools.diff.figures import Distance, steps_between
 from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.report import MADE, DiffReport, Reduced
 from nnhal_tools.diff.subject import ComparedLayer, Subject, Values
@@ -88,9 +91,13 @@ class _Judge:
 
     def _is_over(self, case: Case, operand: int, got: Array, wanted: Array) -> bool:
         described = case.operands[operand]
-        distance = Distance(described)
+        distance = Distance(described, self.limits.signed_zeros)
         distance.add(got, wanted)
-        return bool(self.limits.exceeded(distance.figures, described.type, self.half))
+        if self.limits.exceeded(distance.figures, described.type, self.half):
+            return True
+        if self.limits.given or got.dtype.kind not in "iu":
+            return False
+        return bias_of(steps_between(got, wanted)[np.newaxis], wanted[np.newaxis], described.zero_point, {}) is not None
 
 
 def _inexpressible(subject: Subject, layer: ComparedLayer) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnhal.types.layout import describe
 from nnhal_pages.text import shortened
 from nnhal_tools.diff.figures import Figures
-from nnhal_tools.diff.report import MADE, DiffReport, LayerDiff
+from nnhal_tools.diff.report import MADE, NOISE, DiffReport, LayerDiff
 
 _SHOWN_STEPS = 7
 _NAME_WIDTH = 60
@@ -95,9 +95,15 @@ def verdict(report: DiffReport) -> str:
         equal = sum(layer.error.is_equal for layer in compared if layer.error is not None)
         helped = sum(layer.runs_on != report.dut for layer in compared)
         more = f"; {helped} of them run on cpu_ref, since {report.dut} declines them" if helped else ""
-        return f"{sides} agree in all {len(compared)} layers within the limits; {equal} have equal bits{more}"
+        noisy = sum(layer.origin == NOISE for layer in compared)
+        noise = f"; {noisy} differ by noise of the layers before, each of which is right on its inputs" if noisy else ""
+        agree = f"{sides} agree in all {len(compared)} layers within the limits; {equal} have equal bits"
+        return f"{agree}{noise}{more}"
     where = f"layer {first.number}, {first.kind} {shortened(title_of(first), _NAME_WIDTH)}"
-    source = "made there" if first.origin == MADE else "inherited from the layers before, each within the limits"
+    source = {
+        MADE: "made there, though not by itself" if first.wrong_in_model else "made there",
+        NOISE: "noise: each layer is right on its inputs",
+    }.get(first.origin, "inherited from the layers before, each within the limits")
     made = sum(layer.origin == MADE for layer in report.over)
     over = f"{len(report.over)} of {len(report.layers)} layers are over the limits"
     return (

@@ -214,18 +214,26 @@ def origin_of(
     """
     given = (tuple(argument.dimensions) for argument in request.arguments.inputs)
     model = with_dimensions(model, dict(zip(model.main.input_indexes, given, strict=True)))
-    inputs = _inputs(model, execution, recording)
+    inputs = _values(model, model.main.input_indexes, execution.inputs, recording)
     if inputs is None:
         return "an unknown operation, since the inputs of the execution are not all in the recording"
     try:
         subject = Subject(_imported(model))
         ref = DeviceSide(reference[0], reference[1](), reference[1], subject)
         dut = DeviceSide(device[0], device[1], reference[1], subject)
-        report = compare(subject, ref, dut, [inputs], Limits()).report("")
+        comparison = compare(subject, ref, dut, [inputs], Limits(), lambda: ref)
+        report = comparison.report("")
     except (NnhalError, ValueError) as error:
         return f"an unknown operation, since they cannot be compared with {reference[0]}: {error}"
     first = report.first
     if first is None:
+        recorded = _values(model, model.main.output_indexes, execution.outputs, recording) or {}
+        if recorded and comparison.gives(recorded):
+            return (
+                f"no operation: it did not recur alone. {device[0]} gives the recorded values if this execution is "
+                "made by itself, so its answer depends on the calls before. Replay the whole recording to have it "
+                "again, not this execution"
+            )
         return f"no operation, by comparison with {reference[0]}: both differ from the recording"
     made = {"made": "made there", "inherited": "inherited"}.get(first.origin, "")
     return (
@@ -233,9 +241,12 @@ def origin_of(
     )
 
 
-def _inputs(model: Model, execution: wire.RecordedExecution, recording: DeviceRecording) -> Values | None:
+def _values(
+    model: Model, indexes: Sequence[int], contents: Sequence[wire.RecordedContent], recording: DeviceRecording
+) -> Values | None:
+    """Return recorded inputs or outputs; None if not all of them are known."""
     found: dict[int, Array] = {}
-    for index, content in zip(model.main.input_indexes, execution.inputs, strict=True):
+    for index, content in zip(indexes, contents, strict=False):
         operand = model.main.operands[index]
         if not recording.has(content) or operand.type not in ELEMENT_TYPES:
             return None

@@ -45,6 +45,7 @@ class RunChannel(Runner):
     def open(self, client: ClientSession) -> int:
         """Open a channel, close the previous one, and return the id of the other end. Raises HalError."""
         channel, theirs = client.make_channel()
+        prepared = self.execution.prepared
         self.end()
         number = self._offers.offer(theirs, owner=self.handle)
         with self._lock:
@@ -57,7 +58,7 @@ class RunChannel(Runner):
                 "run channel",
                 partial(self._answer, channel, lambda: not channel.hung_up and self._channel is channel),
                 encode_refusal,
-                at_once=lambda: self.execution.prepared.begins_at_once,
+                at_once=lambda: prepared.begins_at_once,
             )
         except BaseException:
             self.end()

@@ -1,0 +1,44 @@
+"""What is pointed at: an operation that takes ten times its share."""
+
+from __future__ import annotations
+
+from nnhal_tools.bench.model import OperationTime, StepTime, slow_nodes, slow_steps
+
+
+def _step(number: int, operation: str, taken: float, due: float) -> StepTime:
+    return StepTime(number, f"npu{number}", (operation,), taken, False, due)
+
+
+def test_a_step_that_takes_ten_times_its_share_is_named() -> None:
+    (found,) = slow_steps([_step(0, "CONV_2D", 100, 1000), _step(1, "SOFTMAX", 900, 10)])
+    assert found == (
+        "step 1, SOFTMAX on npu1, takes 90% of the time on devices, and by the cost models 1.0%: 91 times its share"
+    )
+
+
+def test_steps_within_ten_times_their_shares_are_not() -> None:
+    assert slow_steps([_step(0, "CONV_2D", 100, 100), _step(1, "SOFTMAX", 900, 100)]) == []
+
+
+def test_what_is_little_of_the_whole_is_not() -> None:
+    assert slow_steps([_step(0, "CONV_2D", 950, 10_000), _step(1, "SOFTMAX", 50, 1)]) == []
+
+
+def test_a_step_that_was_never_run_and_one_of_unknown_cost_do_not_count() -> None:
+    assert slow_steps([_step(0, "CONV_2D", -1, 10), _step(1, "SOFTMAX", 900, -1)]) == []
+    assert slow_steps([]) == []
+
+
+def _operation(nodes: tuple[str, ...], kind: str, duration_ns: float, step: int = 0) -> OperationTime:
+    return OperationTime(nodes, kind, step, "cpu_acc" if step >= 0 else "ort", duration_ns)
+
+
+def test_a_node_of_the_runtime_is_found_by_its_name_in_the_file() -> None:
+    plan = [_operation(("conv", "relu"), "CONV_2D", 1000), _operation(("top",), "SOFTMAX", 10)]
+    nodes = [
+        _operation(("relu_nchwc",), "Conv", 100, -1),
+        _operation(("top",), "Softmax", 500, -1),
+        _operation(("ReorderOutput",), "ReorderOutput", 9000, -1),
+    ]
+    (found,) = slow_nodes(plan, nodes)
+    assert found.startswith("SOFTMAX top takes 83% of the time in ONNX Runtime, and by the cost models 1.0%: ")

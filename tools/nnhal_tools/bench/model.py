@@ -1,0 +1,301 @@
+"""What a run of a model costs: nnhal and the runtimes beside it in interleaved rounds, by step and by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.endpoint import Endpoint
+from nnhal.errors import NnhalError
+from nnhal.remote import RemoteDevice
+from nnhal.tensors import stored_inputs
+from nnhal.types.layout import Dimensions
+from nnhal_client.explanation import Explanation
+from nnhal_client.framework import Framework
+from nnhal_client.model import Model
+from nnhal_client.reports import RunReport
+from nnhal_tools.bench.samples import Action, Samples
+from nnhal_tools.explain import with_unknown_times
+from nnhal_tools.runtimes import LiteRT, OnnxRuntime, differences, place_alike, profile_of
+
+T = TypeVar("T")
+VERSION = 1
+"""Of what ``ModelReport.as_dict`` gives; it grows when a member goes or means something else."""
+WARM_UP = 10
+"""Runs of each side before the first that counts."""
+_MEASURED_RUNS = 20
+"""Runs through the framework that report their steps, and runs under a profile; none of them is in the percentiles."""
+OUTLIER = 10.0
+"""How many times its share an operation has to take to be pointed at."""
+_BLOCKED = "_nchwc"
+"""What ONNX Runtime adds to the name of a node that it runs in blocks of channels."""
+_LEAST_SHARE = 0.1
+"""The least share of the time that is pointed at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long runs of one side took, in nanoseconds."""
+
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    least_ns: float
+
+    @classmethod
+    def of(cls, samples: Samples) -> Times:
+        """Return the percentiles of some durations."""
+        return cls(*(samples.percentile(percent) for percent in (50, 90, 99, 0)))
+
+
+@dataclass(frozen=True, slots=True)
+class BesideReport:
+    """A runtime in this process, with the same file and the same inputs."""
+
+    runtime: str
+    times: Times
+    ratio: float
+    """nnhal's time to the runtime's: the median over the rounds."""
+    largest_difference: float | None
+    """Between an output of nnhal and the runtime's; None if they cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """A step of the plan."""
+
+    step: int
+    device: str
+    operations: tuple[str, ...]
+    """The types of its operations."""
+    device_ns: float
+    """Its median on the device, over measured runs; -1 if it did not run."""
+    is_modelled: bool
+    """Whether that is by a model of the device, and not by a clock."""
+    modelled_ns: float
+    """What the cost model of the device says of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationTime:
+    """An operation of the plan, or a node of the graph as a runtime runs it."""
+
+    nodes: tuple[str, ...]
+    """The nodes of the file that it stands for, or the one that the runtime calls it by."""
+    type: str
+    step: int
+    """-1 for a node of a runtime."""
+    source: str
+    """Whose time it is: the device by its cost model, or the runtime by its profile."""
+    duration_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """What ``nnhal bench MODEL`` has found."""
+
+    model: str
+    seed: int
+    """Of the random inputs."""
+    inputs: Mapping[str, str]
+    """Element type and dimensions of each input."""
+    rounds: int
+    nnhal: Times
+    """From the client's call to its return, not measured inside."""
+    is_direct: bool
+    """Whether these runs went directly from the client to the devices."""
+    beside: tuple[BesideReport, ...]
+    steps: tuple[StepTime, ...]
+    operations: tuple[OperationTime, ...]
+    """By the devices' cost models, in the order of the plan, then by the runtime's profile, the longest first."""
+    prepared_again: Mapping[str, int | None]
+    """Models that each device has prepared during the rounds: 0 unless plans were made again; None if it cannot say."""
+    bound_again: Mapping[str, int | None]
+    """Executions that each device has more after the rounds than before them."""
+    pointed_at: tuple[str, ...]
+    """What takes ten times its share, in words."""
+    notes: tuple[str, ...]
+    """What could not be measured, and why."""
+    reports: tuple[RunReport, ...] = field(default=(), compare=False)
+    """The measured runs."""
+
+
+@dataclass(slots=True)
+class BenchedModel:
+    """What is measured."""
+
+    path: Path
+    inputs: Mapping[str, Array]
+    seed: int
+    dimensions: Mapping[str, Dimensions]
+    """Of the inputs, for the load."""
+    beside: Mapping[str, OnnxRuntime | LiteRT]
+    signature: str = ""
+    pins: Mapping[str, str] = field(default_factory=dict)
+
+
+def measure_model(
+    framework: Framework,
+    endpoints: Mapping[str, Endpoint],
+    given: BenchedModel,
+    rounds: int,
+    advance: Callable[[], None],
+) -> tuple[ModelReport, Model]:
+    """Load a model and measure it. ``endpoints`` are those of the devices. Raises HalError, ValueError."""
+    model = framework.load(given.path, dimensions=given.dimensions, signature=given.signature, pins=given.pins)
+    stored = stored_inputs(model.inputs, given.inputs)
+    explanation = with_unknown_times(model.explain())
+    samples = {name: Samples() for name in ("nnhal", *given.beside)}
+    notes: list[str] = []
+    for runtime in given.beside.values():
+        place_alike(runtime, given.inputs)
+    with model.bind() as binding:
+        binding.fill(stored)
+        is_direct = binding.run().direct
+        actions: dict[str, Action] = {
+            "nnhal": binding.run,
+            **{name: runtime.run for name, runtime in given.beside.items()},
+        }
+        for _ in range(WARM_UP):
+            for action in actions.values():
+                action()
+        before = _usage(endpoints)
+        for number in range(rounds):
+            # who is first in a round has what the last one has left in the caches: they take turns
+            order = list(actions) if number % 2 == 0 else list(actions)[::-1]
+            for name in order:
+                samples[name].measure(actions[name])
+            advance()
+        after = _usage(endpoints)
+        outputs = {tensor.name: tensor.value(binding.outputs[tensor.name]) for tensor in model.outputs}
+    with model.bind(measure_timing=True) as measured:
+        measured.fill(stored)
+        reports = tuple(measured.run() for _ in range(_MEASURED_RUNS))
+    steps = _steps(explanation, reports)
+    nodes = _profiled(given, notes)
+    operations = _modelled(explanation)
+    prepared: dict[str, int | None] = {}
+    bound: dict[str, int | None] = {}
+    for name, found in after.items():
+        earlier = before[name]
+        prepared[name] = bound[name] = None
+        if found is not None and earlier is not None:
+            prepared[name], bound[name] = found[0] - earlier[0], found[1] - earlier[1]
+    notes += [f"{name}: it does not say what it has prepared" for name, found in after.items() if found is None]
+    report = ModelReport(
+        str(given.path),
+        given.seed,
+        {name: f"{array.dtype} {list(array.shape)}" for name, array in given.inputs.items()},
+        rounds,
+        Times.of(samples["nnhal"]),
+        is_direct,
+        tuple(_beside(name, runtime, samples, outputs) for name, runtime in given.beside.items()),
+        steps,
+        (*operations, *nodes),
+        prepared,
+        bound,
+        (*slow_steps(steps), *slow_nodes(operations, nodes)),
+        tuple(notes),
+        reports,
+    )
+    return report, model
+
+
+def slow_steps(steps: Sequence[StepTime]) -> list[str]:
+    """Say which steps take OUTLIER times the share of the plan's time that the devices' cost models give them."""
+    known = [step for step in steps if step.device_ns >= 0 and step.modelled_ns > 0]
+    return [
+        f"step {step.step}, {', '.join(step.operations)} on {step.device}, takes {taken:.0%} of the time on devices, "
+        f"and by the cost models {due:.1%}: {taken / due:.0f} times its share"
+        for step, taken, due in _outliers(known, [s.device_ns for s in known], [s.modelled_ns for s in known])
+    ]
+
+
+def slow_nodes(operations: Sequence[OperationTime], nodes: Sequence[OperationTime]) -> list[str]:
+    """Say which operations take OUTLIER times the share of a runtime's time that the cost models give them.
+
+    An operation takes the time of the nodes that the runtime calls as the file does, or with its suffix for a layout.
+    """
+    owners = {node: number for number, operation in enumerate(operations) for node in operation.nodes if node}
+    taken: dict[int, float] = {}
+    for each in nodes:
+        owner = owners.get(each.nodes[0].removesuffix(_BLOCKED))
+        if owner is not None and operations[owner].duration_ns > 0:
+            taken[owner] = taken.get(owner, 0.0) + each.duration_ns
+    known = [operations[number] for number in taken]
+    return [
+        f"{operation.type} {', '.join(operation.nodes)} takes {share:.0%} of the time in ONNX Runtime, and by the cost "
+        f"models {due:.1%}: {share / due:.0f} times its share"
+        for operation, share, due in _outliers(known, list(taken.values()), [each.duration_ns for each in known])
+    ]
+
+
+def _outliers(items: Sequence[T], taken: Sequence[float], due: Sequence[float]) -> list[tuple[T, float, float]]:
+    """The items whose share of what is taken is OUTLIER times that of what is due, with both shares."""
+    whole, whole_due = sum(taken), sum(due)
+    if not whole or not whole_due:
+        return []
+    shares = ((item, one / whole, other / whole_due) for item, one, other in zip(items, taken, due, strict=True))
+    return [(item, one, other) for item, one, other in shares if one >= _LEAST_SHARE and one >= OUTLIER * other]
+
+
+def _usage(endpoints: Mapping[str, Endpoint]) -> dict[str, tuple[int, int] | None]:
+    """How many models each device has compiled so far, and how many executions it has; None if it does not say."""
+    found: dict[str, tuple[int, int] | None] = {}
+    for name, endpoint in endpoints.items():
+        try:
+            with RemoteDevice(endpoint, "nnhal-bench") as device:
+                usage = device.usage()
+        except NnhalError:
+            found[name] = None
+        else:
+            found[name] = usage.compiled_models + usage.restored_models, usage.executions
+    return found
+
+
+def _beside(
+    name: str, runtime: OnnxRuntime | LiteRT, samples: Mapping[str, Samples], outputs: Mapping[str, object]
+) -> BesideReport:
+    expected = runtime.outputs()
+    largest = None
+    if len(expected) == len(outputs):
+        largest = max((each.largest for each in differences(outputs, expected)), default=0.0)
+    pairs = zip(samples["nnhal"].values, samples[name].values, strict=True)
+    ratio = median(own / peer for own, peer in pairs)
+    return BesideReport(
+        name, Times.of(samples[name]), ratio, largest if largest is not None and np.isfinite(largest) else None
+    )
+
+
+def _steps(explanation: Explanation, reports: Sequence[RunReport]) -> tuple[StepTime, ...]:
+    modelled = {device.name: device.modelled_timing for device in explanation.devices}
+    found = []
+    for number, step in enumerate(explanation.steps):
+        times = [ran.time_on_device_ns for report in reports for ran in report.steps if ran.step == number]
+        types = tuple(story.operation for story in explanation.operations if story.step == number)
+        is_modelled = modelled.get(step.device, False)
+        found.append(StepTime(number, step.device, types, median(times or [-1]), is_modelled, step.modelled_ns))
+    return tuple(found)
+
+
+def _modelled(explanation: Explanation) -> tuple[OperationTime, ...]:
+    return tuple(
+        OperationTime(story.nodes, story.operation, story.step, story.device, story.modelled_ns)
+        for story in explanation.operations
+    )
+
+
+def _profiled(given: BenchedModel, notes: list[str]) -> tuple[OperationTime, ...]:
+    """The nodes of a file that ONNX Runtime runs beside, by its profile, which needs a session of its own."""
+    if "litert" in given.beside:
+        notes.append("litert: no times by operation from it")
+    if "ort" not in given.beside:
+        return ()
+    nodes = profile_of(given.path, given.inputs, _MEASURED_RUNS)
+    return tuple(OperationTime((node.name,), node.type, -1, "ort", node.duration_ns) for node in nodes)

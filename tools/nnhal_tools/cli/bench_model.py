@@ -1,0 +1,165 @@
+"""``nnhal bench MODEL``: what a model of the user's costs, beside its runtime, and where the time goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from nnhal_client.model import Model
+from nnhal_hosting.trace import Trace
+from nnhal_pages.document import Figure
+from nnhal_pages.report import Column, FigureCards, Name, PagePart, ReportTable, report_page
+from nnhal_pages.terminal import output_console, show_parts
+from nnhal_pages.units import duration, modelled
+from nnhal_tools.bench.model import VERSION, BenchedModel, BesideReport, ModelReport, OperationTime, StepTime, Times
+from nnhal_tools.bench.model import measure_model as measured
+from nnhal_tools.cli.chosen_devices import DevicesOption, TopologyOption, chosen_topology
+from nnhal_tools.cli.ephemeral import ephemeral_testbed
+from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
+from nnhal_tools.cli.run import random_words
+from nnhal_tools.given_model import read_model, require_writable
+from nnhal_tools.runtimes import opened_runtime
+from nnhal_tools.trace import add_run
+
+_MOST_OPERATIONS = 20
+"""Operations that a terminal shows."""
+
+
+def bench_model(
+    model: Annotated[Path, typer.Argument(help="An ONNX or TFLite model; ./hop for a file with a command's name.")],
+    devices: DevicesOption = "",
+    topology: TopologyOption = None,
+    beside: Annotated[
+        str, typer.Option(metavar="ort|litert", help="The runtime to run in this process, in the same rounds.")
+    ] = "",
+    pin: Pins = None,
+    dim: Lengths = None,
+    shape: Shapes = None,
+    signature: SignatureName = "",
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds; each runs every side once.", min=10)] = 200,
+    seed: Annotated[int, typer.Option(help="Of the random inputs.", min=0)] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page to FILE.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Write the timeline of the measured runs to FILE, for Perfetto.")
+    ] = None,
+) -> None:
+    """Measure MODEL, beside its runtime, and say where the time goes: by step and by operation."""
+    chosen = chosen_topology(devices, topology)
+    pins = pins_from(pin or [], chosen)
+    require_writable((html, trace))
+    file = read_model(model, dim or (), shape or (), signature)
+    file.require_pins(pins)
+    inputs = file.random_inputs(seed)
+    runtimes = {name: opened_runtime(name, model) for name in filter(None, map(str.strip, beside.split(",")))}
+    given = BenchedModel(model, inputs, seed, file.with_ones(), runtimes, signature, pins)
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(random_words(inputs, seed), markup=False)
+    with ephemeral_testbed(chosen, console) as (testbed, framework), Progress(console=console) as progress:
+        task = progress.add_task(model.name, total=rounds)
+        endpoints = {entry.title: testbed.endpoint(entry.title) for entry in chosen.device}
+        report, loaded = measured(framework, endpoints, given, rounds, lambda: progress.advance(task))
+    if trace:
+        _write_trace(report, loaded, trace)
+    if html:
+        html.write_text(report_page(f"{model.name} on {', '.join(endpoints)}", _sections(report), ""))
+    if as_json:
+        print(json.dumps(as_dict(report), allow_nan=False))
+        return
+    most = replace(report, operations=_longest(report.operations))
+    show_parts([*_tables(most), *_notes(report), *_found(report)], output_console())
+
+
+def as_dict(report: ModelReport) -> dict[str, object]:
+    """Return the JSON of a report, with its version (docs/benchmarks.md has its form)."""
+    found = asdict(replace(report, reports=()))
+    del found["reports"]
+    return {"version": VERSION, **found}
+
+
+def _sections(report: ModelReport) -> Iterator[tuple[str, Sequence[PagePart]]]:
+    yield "In short", [_cards(report)]
+    yield "What takes ten times its share", _found(report)
+    yield from ((table.title, [table]) for table in _tables(report))
+    yield "Notes", _notes(report)
+
+
+def _longest(operations: Sequence[OperationTime]) -> tuple[OperationTime, ...]:
+    return tuple(sorted(operations, key=lambda each: -each.duration_ns)[:_MOST_OPERATIONS])
+
+
+def _sides(report: ModelReport) -> list[tuple[str, Times, BesideReport | None]]:
+    own = "nnhal, directly" if report.is_direct else "nnhal, through the framework"
+    return [(own, report.nnhal, None), *((each.runtime, each.times, each) for each in report.beside)]
+
+
+def _tables(report: ModelReport) -> Iterator[ReportTable[Any]]:
+    sides: list[Column[tuple[str, Times, BesideReport | None]]] = [
+        Column("side", lambda row: row[0]),
+        Column("p50", lambda row: duration(row[1].p50_ns), number=True),
+        Column("p90", lambda row: duration(row[1].p90_ns), number=True),
+        Column("p99", lambda row: duration(row[1].p99_ns), number=True),
+        Column("shortest", lambda row: duration(row[1].least_ns), number=True),
+        Column("nnhal / it", lambda row: f"{row[2].ratio:.2f}" if row[2] else "", number=True),
+        Column("largest difference", lambda row: _difference(row[2]), number=True),
+    ]
+    yield ReportTable(f"A run, {report.rounds} interleaved rounds", sides, _sides(report))
+    steps: list[Column[StepTime]] = [
+        Column("step", lambda step: str(step.step)),
+        Column("device", lambda step: step.device),
+        Column("operations", lambda step: _types(step.operations), wraps=True),
+        Column("on device", lambda step: duration(step.device_ns), number=True),
+        Column("its time is", lambda step: "modelled" if step.is_modelled else "measured"),
+        Column("by the cost model", lambda step: modelled(step.modelled_ns), number=True),
+    ]
+    yield ReportTable("Steps, in runs that are measured inside", steps, report.steps)
+    operations: list[Column[OperationTime]] = [
+        Column("operation", lambda each: each.type),
+        Column("nodes", lambda each: Name(", ".join(each.nodes) or "-"), wraps=True),
+        Column("step", lambda each: str(each.step) if each.step >= 0 else ""),
+        Column("whose time", lambda each: f"{each.source}, {'modelled' if each.step >= 0 else 'profiled'}"),
+        Column("time", lambda each: modelled(each.duration_ns), number=True),
+    ]
+    yield ReportTable("Operations, those that take longest", operations, _longest(report.operations))
+
+
+def _difference(beside: BesideReport | None) -> str:
+    if beside is None:
+        return ""
+    return "not comparable" if beside.largest_difference is None else f"{beside.largest_difference:.2g}"
+
+
+def _types(operations: Sequence[str]) -> str:
+    return operations[0] if len(operations) == 1 else f"{len(operations)} operations"
+
+
+def _cards(report: ModelReport) -> FigureCards:
+    cards = [Figure(name, duration(times.p50_ns), "median of a run") for name, times, _ in _sides(report)]
+    return FigureCards([*cards, *(Figure(f"nnhal / {b.runtime}", f"{b.ratio:.2f}", "median") for b in report.beside)])
+
+
+def _notes(report: ModelReport) -> list[str]:
+    again = [
+        f"{name}: during the rounds {count} models were prepared and {report.bound_again[name]} executions bound"
+        for name, count in report.prepared_again.items()
+        if count is not None
+    ]
+    return [*again, *report.notes]
+
+
+def _found(report: ModelReport) -> list[str]:
+    return list(report.pointed_at) or ["nothing takes ten times its share"]
+
+
+def _write_trace(report: ModelReport, model: Model, path: Path) -> None:
+    timeline = Trace()
+    for number, run in enumerate(report.reports):
+        add_run(timeline, run, model.placements, f"{path.stem} {number}")
+    timeline.write(path)
