@@ -65,18 +65,20 @@ class NativeBinding:
         self._handle = answer.binding
         channel = calls.take_channel(answer.channel_descriptor_id)
         settled = output_dimensions(answer.outputs)
-        run_channel = None
-        if answer.HasField("run_channel"):
-            run_channel = RemoteRunChannel(
-                calls.take_channel(answer.run_channel.channel_descriptor_id, answer.run_channel.numbers_answers),
-                answer.run_channel.execution,
-                answer.run_channel.may_fall_back,
-                answer.run_channel.outputs,
+        run_channels = [
+            RemoteRunChannel(
+                calls.take_channel(offered.channel_descriptor_id, offered.numbers_answers),
+                offered.execution,
+                offered.may_fall_back,
+                offered.outputs,
                 settled,
-                answer.run_channel.inputs,
+                offered.inputs,
             )
+            for offered in (answer.run_channel, answer.odd_run_channel)
+            if offered.channel_descriptor_id
+        ]
         self._memory.resize(settled)
-        self._runs = BindingRuns(calls.place, channel, run_channel, measure_timing, self._memory)
+        self._runs = BindingRuns(calls.place, channel, run_channels, measure_timing, self._memory)
         self.dimensions = self._memory.dimensions
         self.inputs = self._memory.inputs
         self.outputs = self._memory.outputs

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
+from nnhal.types import NO_DEADLINE
 from nnhal_client import Framework, connect
 from nnhal_client.aio import AsyncFramework
 from nnhal_client.aio import connect as connect_async
@@ -47,6 +49,37 @@ def test_each_binding_carries_a_state_of_its_own(framework: Framework, path: Pat
         assert one.outputs["y"][0] == 11
         other.run()
         assert other.outputs["y"][0] == 12
+
+
+def test_runs_with_a_state_are_direct_in_turns(framework: Framework, path: Path) -> None:
+    with framework.load(path) as model, model.bind() as binding, model.bind() as other, model.bind(direct=False) as far:
+        expected = 10
+        for bound in (binding, other, far):
+            bound.inputs["x"][...] = 1
+        for number in range(40):
+            is_late = number % 7 in (2, 3, 5)  # a run with a deadline goes through the framework, in the same turns
+            report = binding.run(now_ns() + 10**12 if is_late else NO_DEADLINE)
+            expected += 1
+            assert report.direct is not is_late
+            assert list(report.dimensions) in ([], ["y"])
+            assert binding.outputs["y"].tolist() == [expected, expected + 10, expected + 20]
+            if number in (12, 13, 29):
+                binding.reset_state()
+                expected = 10
+        assert other.run().direct
+        assert other.outputs["y"][0] == 11
+        assert not far.run().direct
+        assert far.outputs["y"][0] == 11
+
+
+def test_a_deadline_that_is_missed_leaves_the_state_as_it_was(framework: Framework, path: Path) -> None:
+    with framework.load(path) as model, model.bind() as binding:
+        binding.inputs["x"][...] = 1
+        assert binding.run().direct
+        with pytest.raises(HalError, match="deadline"):
+            binding.run(now_ns() - 1)
+        assert binding.run().direct
+        assert binding.outputs["y"][0] == 12
 
 
 def test_a_run_outside_of_a_binding_is_refused(framework: Framework, path: Path) -> None:
@@ -102,8 +135,8 @@ def test_a_state_that_died_with_its_device_is_missed_once(path: Path, tmp_path: 
         model.bind() as binding,
     ):
         binding.inputs["x"][...] = 1
-        for _ in range(2):
-            binding.run()
+        for _ in range(3):
+            assert binding.run().direct
         os.kill(bed.pid("cpu_acc"), signal.SIGKILL)
         with pytest.raises(HalError, match="state of the model was lost with cpu_acc; the next run begins with"):
             binding.run()
@@ -129,7 +162,7 @@ def test_state_for_asyncio(testbed: Testbed, path: Path) -> None:
                 binding.inputs["x"][...] = 1
                 found = []
                 for _ in range(2):
-                    await binding.run()
+                    assert (await binding.run()).direct
                     found.append(float(binding.outputs["y"][0]))
                 await binding.reset_state()
                 await binding.run()

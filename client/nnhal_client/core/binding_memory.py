@@ -133,6 +133,7 @@ class BindingMemory:
             measure_timing=measure_timing,
             wants_run_channel=direct and not measure_timing,
             prepares_dimensions=prepares,
+            takes_turns=True,
             lengths_by_run=self._varies,
         )
 

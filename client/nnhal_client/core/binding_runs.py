@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Protocol
 
 from nnhal.codec.lengths import Lengths, lengths_to_wire
@@ -55,14 +55,20 @@ class BindingRuns:
         self,
         place: str,
         channel: Channel,
-        run_channel: RemoteRunChannel | None,
+        run_channels: Sequence[RemoteRunChannel],
         measures: bool,
         outputs: ResizableOutputs,
     ) -> None:
-        """``place`` names the framework in errors; ``channel`` is the binding's channel to it."""
+        """``place`` names the framework in errors; ``channel`` is the binding's channel to it.
+
+        Of ``run_channels`` there are two for a model with a state, whose buffers change their roles with each run.
+        """
         self._place = place
         self._channel = channel
-        self._run_channel = run_channel
+        self._run_channels = tuple(run_channels)
+        self._turns = max(1, len(run_channels))
+        self._turn = 0
+        """Which of them the next run is for: runs that have succeeded go to one after the other."""
         self._measures = measures
         self._outputs = outputs
         self._resizes = outputs.has_unknown_dimensions
@@ -76,14 +82,14 @@ class BindingRuns:
     @property
     def channels(self) -> list[Channel]:
         """The channels that are in use."""
-        return [self._channel, *([] if self._run_channel is None else [self._run_channel.channel])]
+        return [self._channel, *(run_channel.channel for run_channel in self._run_channels)]
 
     def resize(self, positions: Lengths, lengths: Mapping[str, Dimensions]) -> None:
         """Have the next runs be for these dimensions of inputs, given by position as well."""
         self._lengths = lengths_to_wire(positions)
         self._call = wire.RunCall(deadline_ns=NO_DEADLINE, lengths=self._lengths).SerializeToString()
-        if self._run_channel is not None:
-            self._run_channel.resize(lengths)
+        for run_channel in self._run_channels:
+            run_channel.resize(lengths)
 
     def exchanges(self, deadline_ns: int = NO_DEADLINE) -> Exchanges:
         """One run: direct if the binding has a run channel and the run no deadline, else through the framework.
@@ -95,18 +101,19 @@ class BindingRuns:
         Raises OutputTooSmallError, HalError if a device refuses or misses the deadline, DeadObjectError if the
         framework is gone.
         """
-        run_channel = self._run_channel
-        if run_channel is not None and deadline_ns == NO_DEADLINE:
+        if self._run_channels and deadline_ns == NO_DEADLINE:
+            run_channel = self._run_channels[self._turn]
             try:
                 call = run_channel.call()
                 called_ns = time.perf_counter_ns()
                 answer = yield run_channel.channel, call
                 found = run_channel.check(answer)
+                self._turn = (self._turn + 1) % self._turns
                 if found is not self._shown:
                     self._show(found)
                 return RunReport(time.perf_counter_ns() - called_ns, len(call) + len(answer), (), found, direct=True)
             except (ChannelClosedError, ProtocolError, TransportError) as error:
-                self._run_channel = None
+                self._run_channels = ()
                 self.lost_run_channel = True
                 reason = "" if isinstance(error, ChannelClosedError) else str(error)
                 if reason:
@@ -120,11 +127,12 @@ class BindingRuns:
 
     def _through_framework(self, deadline_ns: int, has_lost_channel: bool = False, reason: str = "") -> Exchanges:
         call = self._call
-        if deadline_ns != NO_DEADLINE or has_lost_channel:
+        if deadline_ns != NO_DEADLINE or has_lost_channel or self._turns > 1:
             call = wire.RunCall(
                 deadline_ns=deadline_ns,
                 lost_run_channel=has_lost_channel,
                 lost_because=reason,
+                state_turn=self._turn if self._turns > 1 else None,
                 lengths=self._lengths,
             ).SerializeToString()
         called_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
@@ -140,6 +148,7 @@ class BindingRuns:
                 raise self._too_small(answer.message, dimensions_from_wire(answer.report))
             raise HalError(status, answer.message)
         answered_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
+        self._turn = (self._turn + 1) % self._turns
         report = report_from_wire(answer.report, called_ns, answered_ns)
         self._show(report.dimensions)
         return report

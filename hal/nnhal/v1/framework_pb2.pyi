@@ -1352,6 +1352,7 @@ class BindRequest(_message.Message):
     WANTS_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     PREPARES_DIMENSIONS_FIELD_NUMBER: _builtins.int
     LENGTHS_BY_RUN_FIELD_NUMBER: _builtins.int
+    TAKES_TURNS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model's name."""
     measure_timing: _builtins.bool
@@ -1369,6 +1370,10 @@ class BindRequest(_message.Message):
     lengths_by_run: _builtins.bool
     """Whether the dimensions of inputs that the model leaves open are the largest that they may have, and each run gives its own
     (RunCall.lengths). All runs are by the plan for open dimensions then, and nothing is bound anew for other lengths.
+    """
+    takes_turns: _builtins.bool
+    """Whether the client runs a model with a state over two run channels in turn (see BindResponse.odd_run_channel). Otherwise a
+    binding of such a model has none.
     """
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorBinding]:
@@ -1404,10 +1409,11 @@ class BindRequest(_message.Message):
         wants_run_channel: _builtins.bool = ...,
         prepares_dimensions: _builtins.bool = ...,
         lengths_by_run: _builtins.bool = ...,
+        takes_turns: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "hint_extensions", b"hint_extensions", "hints", b"hints", "inputs", b"inputs", "lengths_by_run", b"lengths_by_run", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "model", b"model", "outputs", b"outputs", "pools", b"pools", "prepares_dimensions", b"prepares_dimensions", "wants_run_channel", b"wants_run_channel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "hint_extensions", b"hint_extensions", "hints", b"hints", "inputs", b"inputs", "lengths_by_run", b"lengths_by_run", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "model", b"model", "outputs", b"outputs", "pools", b"pools", "prepares_dimensions", b"prepares_dimensions", "takes_turns", b"takes_turns", "wants_run_channel", b"wants_run_channel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["loop_timeout_duration_ns"]  # noqa: Y015
     _WhichOneofArgType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns"]  # noqa: Y015
@@ -1479,6 +1485,7 @@ class BindResponse(_message.Message):
     RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
     INSUFFICIENT_OUTPUTS_FIELD_NUMBER: _builtins.int
+    ODD_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     binding: _builtins.int
     """The handle of the binding."""
     channel_descriptor_id: _builtins.int
@@ -1497,6 +1504,12 @@ class BindResponse(_message.Message):
         the plan for open dimensions then, and its runs will fail; the client binds anew with more memory.
         """
 
+    @_builtins.property
+    def odd_run_channel(self) -> Global___RunChannel:
+        """For a model with a state, whose two buffers change their roles with each run that succeeds: the run channel for the second
+        run, the fourth and so on, while run_channel is for the first and the third. A run that fails is repeated in the same turn.
+        """
+
     def __init__(
         self,
         *,
@@ -1505,10 +1518,11 @@ class BindResponse(_message.Message):
         run_channel: Global___RunChannel | None = ...,
         outputs: _abc.Iterable[Global___OutputReport] | None = ...,
         insufficient_outputs: _abc.Iterable[Global___OutputReport] | None = ...,
+        odd_run_channel: Global___RunChannel | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["run_channel", b"run_channel"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["odd_run_channel", b"odd_run_channel", "run_channel", b"run_channel"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "channel_descriptor_id", b"channel_descriptor_id", "insufficient_outputs", b"insufficient_outputs", "outputs", b"outputs", "run_channel", b"run_channel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "channel_descriptor_id", b"channel_descriptor_id", "insufficient_outputs", b"insufficient_outputs", "odd_run_channel", b"odd_run_channel", "outputs", b"outputs", "run_channel", b"run_channel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1787,6 +1801,7 @@ class RunCall(_message.Message):
     LOST_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     LOST_BECAUSE_FIELD_NUMBER: _builtins.int
     LENGTHS_FIELD_NUMBER: _builtins.int
+    STATE_TURN_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     deadline_ns: _builtins.int
     """The instant by which the run must have ended; -1 for no deadline. Always set, since a datagram is never empty."""
@@ -1796,6 +1811,10 @@ class RunCall(_message.Message):
     """
     lost_because: _builtins.str
     """Why the client has ended the run channel, for the log, if a device did not keep to the protocol on it."""
+    state_turn: _builtins.int
+    """For a binding that has, or had, an odd_run_channel: 0 if the run is to begin with the state that run_channel reads, 1 for that
+    of odd_run_channel. The client knows which, since it has seen which direct runs succeeded. Unset for the framework's own count.
+    """
     number: _builtins.int
     """The number of the call, if the session has agreed on numbers (see Numbered in link.proto)."""
     @_builtins.property
@@ -1811,20 +1830,25 @@ class RunCall(_message.Message):
         lost_run_channel: _builtins.bool = ...,
         lost_because: _builtins.str = ...,
         lengths: _abc.Iterable[_burst_pb2.InputLengths] | None = ...,
+        state_turn: _builtins.int | None = ...,
         number: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_number", b"_number", "deadline_ns", b"deadline_ns", "number", b"number"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_number", b"_number", "_state_turn", b"_state_turn", "deadline_ns", b"deadline_ns", "number", b"number", "state_turn", b"state_turn"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_number", b"_number", "deadline_ns", b"deadline_ns", "lengths", b"lengths", "lost_because", b"lost_because", "lost_run_channel", b"lost_run_channel", "number", b"number"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_number", b"_number", "_state_turn", b"_state_turn", "deadline_ns", b"deadline_ns", "lengths", b"lengths", "lost_because", b"lost_because", "lost_run_channel", b"lost_run_channel", "number", b"number", "state_turn", b"state_turn"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
     _WhichOneofReturnType__number: _TypeAlias = _typing.Literal["number"]  # noqa: Y015
     _WhichOneofArgType__number: _TypeAlias = _typing.Literal["_number", b"_number"]  # noqa: Y015
+    _WhichOneofReturnType__state_turn: _TypeAlias = _typing.Literal["state_turn"]  # noqa: Y015
+    _WhichOneofArgType__state_turn: _TypeAlias = _typing.Literal["_state_turn", b"_state_turn"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__number) -> _WhichOneofReturnType__number | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__state_turn) -> _WhichOneofReturnType__state_turn | None: ...
 
 Global___RunCall: _TypeAlias = RunCall  # noqa: Y015
 

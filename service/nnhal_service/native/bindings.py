@@ -60,14 +60,15 @@ class BindingServicer:
             answer = partial(_answer, binding.context, session, [tensor.name for tensor in request.inputs])
             session.serve(binding.channel, "binding", answer, _protocol_refusal, partial(session.unbind, handle))
             number = session.descriptors.offer(channel, owner=handle)
-            run_channel = None
+            run_channels: Sequence[wire.RunChannel] = ()
             if request.wants_run_channel:
-                run_channel = _open_run_channel(session, binding, handle, self._run_channels)
+                run_channels = _open_run_channels(session, binding, handle, self._run_channels, request.takes_turns)
             undo.pop_all()
         return wire.BindResponse(
             binding=handle,
             channel_descriptor_id=number,
-            run_channel=run_channel,
+            run_channel=run_channels[0] if run_channels else None,
+            odd_run_channel=run_channels[1] if len(run_channels) > 1 else None,
             outputs=outputs_to_wire(binding.context.settled),
             insufficient_outputs=outputs_to_wire(binding.context.insufficient),
         )
@@ -151,34 +152,38 @@ def _bindings_from_wire(
     return bindings
 
 
-def _open_run_channel(
-    session: NativeSession, binding: SessionBinding, handle: int, limit: int
-) -> wire.RunChannel | None:
-    """Offer the client a run channel to the binding's devices; None if plan, devices or limit allow none.
+def _open_run_channels(
+    session: NativeSession, binding: SessionBinding, handle: int, limit: int, takes_turns: bool
+) -> Sequence[wire.RunChannel]:
+    """Offer the client a run channel to the binding's devices, for each turn of a state; none if plan, devices or limit
+    allow none.
 
     A session with a rate limit has none, since the framework learns of direct runs only afterwards. The devices close
     the channel when the binding is released, its model is unloaded, or the session ends.
     """
     context = binding.context
-    if session.is_rate_limited or sum(other.context.has_run_channel for other in session.all(SessionBinding)) >= limit:
-        return None
+    held = sum(other.context.run_channels for other in session.all(SessionBinding))
+    if session.is_rate_limited or held + (1 if context.state is None else 2) > limit:
+        return ()
     try:
-        end = context.open_run_channel()
-        if end is None:
-            return None
-        number = session.descriptors.offer(end.channel, owner=handle)
+        ends = context.open_run_channels(takes_turns)
+        numbers = [session.descriptors.offer(end.channel, owner=handle) for end in ends]
     except NnhalError:  # a device has no run channels or is gone, which runs will tell; or the session is full
         context.close_run_channel()
-        return None
+        return ()
     may_fall_back = binding.model.prepared.parts.may_fall_back
-    return wire.RunChannel(
-        channel_descriptor_id=number,
-        execution=end.execution,
-        may_fall_back=may_fall_back,
-        outputs=end.outputs,
-        numbers_answers=end.numbers_answers,
-        inputs=end.inputs,
-    )
+    hidden = frozenset() if context.state is None else context.state.output_names
+    return [
+        wire.RunChannel(
+            channel_descriptor_id=number,
+            execution=end.execution,
+            may_fall_back=may_fall_back,
+            outputs=["" if name in hidden else name for name in end.outputs],
+            numbers_answers=end.numbers_answers,
+            inputs=end.inputs,
+        )
+        for number, end in zip(numbers, ends, strict=True)
+    ]
 
 
 def _answer(context: ExecutionContext, session: NativeSession, names: Sequence[str], message: bytes) -> bytes:
@@ -195,6 +200,8 @@ def _answer(context: ExecutionContext, session: NativeSession, names: Sequence[s
         if call.lost_run_channel:
             context.close_run_channel()
         run = partial(context.run, lengths=_lengths_of(call, names)) if call.lengths else context.run
+        if call.HasField("state_turn"):
+            run = partial(run, turn=call.state_turn % 2)
         report = run_by_deadline(run, nanoseconds(call, "deadline_ns"))
         return wire.RunAnswer(report=report_to_wire(report)).SerializeToString()
     except OutputTooSmallError as error:

@@ -47,7 +47,7 @@ class Bound:
         self.framework, _ = channel_pair()
         self.device, _ = channel_pair()
         run_channel = RemoteRunChannel(self.device, 7, may_fall_back, ("y", "", "z"), SETTLED)
-        self.runs = BindingRuns("here", self.framework, run_channel, measures, outputs or Outputs())
+        self.runs = BindingRuns("here", self.framework, [run_channel], measures, outputs or Outputs())
 
     def sends_to_device(self, exchanges: Exchanges) -> None:
         """See that a run begins with one datagram to the device."""

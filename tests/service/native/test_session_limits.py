@@ -147,7 +147,7 @@ def test_descriptors_that_were_offered_are_withdrawn(rig: Rig, monkeypatch: pyte
     def fail(*_: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr("nnhal_service.native.bindings._open_run_channel", fail)
+    monkeypatch.setattr("nnhal_service.native.bindings._open_run_channels", fail)
     rig.leave_descriptors(4)
     with pytest.raises(HalError, match="the log of the process has the reason"):
         rig.model.bind()

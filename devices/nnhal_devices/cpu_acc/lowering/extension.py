@@ -17,6 +17,7 @@ from nnhal.types import OperandType, Operation
 from nnhal_devices.cpu_acc.elements import SIGN
 from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.messages import decode, function_of, message_of
+from nnhal_devices.cpu_acc.rectified import FIRST_OPSET, clamp_after_quantization
 
 
 def run(graph: LoweredGraph, operation: Operation, number: int) -> None:
@@ -39,7 +40,6 @@ def run_alone(graph: LoweredGraph) -> None:
     main = graph.model.model.main
     (operation,) = main.operations
     message = decode(message_of(graph.model, operation), graph.opsets.get("", 0)).graph
-    made = {name for node in message.node for name in node.output}
     graph.message = message
     graph.avoid(tensor_names(message))
     for operand, declared in zip(operation.inputs[1:], message.input, strict=True):
@@ -49,6 +49,9 @@ def run_alone(graph: LoweredGraph) -> None:
         else:
             _note_type(graph, operand, declared)
             _from_memory(graph, operand, declared)
+    if graph.opsets.get("", 0) >= FIRST_OPSET:
+        clamp_after_quantization(message, graph.constants, graph.name)
+    made = {name for node in message.node for name in node.output}
     results = dict(zip(operation.outputs, message.output, strict=True))
     for operand in main.output_indexes:
         _note_type(graph, operand, results[operand])

@@ -133,6 +133,11 @@ class ExecutionContext:
         self._occupancy.enter()
         try:
             state.forget()
+            if self.has_run_channel:
+                try:
+                    state.reset(both=True)  # the client's next run may be direct, of either turn
+                except NnhalError:
+                    self.close_run_channel()  # so that it comes here, and resets it then
         finally:
             self._occupancy.leave()
 
@@ -146,15 +151,16 @@ class ExecutionContext:
         deadline_ns: int = NO_DEADLINE,
         cancellation: Cancellation | None = None,
         lengths: Mapping[str, Dimensions] = NO_LENGTHS,
+        turn: int | None = None,
     ) -> RunReport:
-        """Run all steps, for ``lengths`` of inputs if the binding varies.
+        """Run all steps, for ``lengths`` of inputs if the binding varies, in a ``turn`` of the state if given.
 
         Raises HalError, or TransportError if a device is gone.
 
         After a cancellation no other step begins, and CancelledRunError is raised when those that have begun end.
         Operators see it unless its ``cancellation`` is that of a request, which they see instead.
         """
-        self._enter()
+        self._enter(turn)
         self._ends_by_ns = deadline_ns
         if cancellation is None or isinstance(cancellation, RunCancellation):
             self._since_ns, self._deadline_ns = time.perf_counter_ns(), deadline_ns
@@ -251,17 +257,27 @@ class ExecutionContext:
             self.close_run_channel()
 
     def open_run_channel(self) -> RunChannelEnd | None:
-        """Open a run channel to the steps; None if they cannot be wired, or a run is more than its steps.
+        """As ``open_run_channels``, for a client that knows of no turns."""
+        return next(iter(self.open_run_channels(takes_turns=False)), None)
 
-        It stays open until the context is closed, or bound again after its device came back or after re-planning.
+    def open_run_channels(self, takes_turns: bool = True) -> Sequence[RunChannelEnd]:
+        """Open a run channel to the steps; none if they cannot be wired, or a run is more than its steps.
+
+        For a model with a state there are two if the client ``takes_turns``, for runs of the first turn and the second.
+        They stay open until the context is closed, or bound again after its device came back or after re-planning.
         Raises as ``run`` does.
         """
         self._enter()
         try:
-            path = self._followed.direct_path()
-            return None if path is None else self._direct_runs.open(path)
+            paths = self._followed.direct_paths(takes_turns)
+            return self._direct_runs.open(paths) if paths else ()
         finally:
             self._occupancy.leave()
+
+    @property
+    def run_channels(self) -> int:
+        """How many run channels are open."""
+        return self._direct_runs.count
 
     @property
     def direct_plan(self) -> PreparedPlan:
@@ -310,11 +326,11 @@ class ExecutionContext:
         self._occupancy.unload()
         self.close(drain_seconds)
 
-    def _enter(self) -> None:
+    def _enter(self, turn: int | None = None) -> None:
         """Begin a run, by the plan in force. Raises GENERAL_FAILURE if another run has not ended."""
         self._occupancy.enter()
         try:
-            self._followed.take_turn()
+            self._followed.take_turn(turn)
             self._followed.follow()
         except BaseException:
             self._occupancy.leave()

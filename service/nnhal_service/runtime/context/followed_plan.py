@@ -142,9 +142,11 @@ class FollowedPlan:
         """Whether ``follow`` has nothing to bind."""
         return (self._way is None or not self._way.is_ready) and self.is_current
 
-    def take_turn(self) -> None:
-        """Go over to what is bound for the turn of the state, if there is one."""
+    def take_turn(self, turn: int | None = None) -> None:
+        """Go over to what is bound for the turn of the state, if there is one: for ``turn`` if a client says it."""
         if self.state is not None:
+            if turn is not None:
+                self.state.take_turn(turn)
             self.bindings, self.bound, self.used = self._turns[self.state.turn]
 
     def follow(self) -> None:
@@ -180,17 +182,23 @@ class FollowedPlan:
             _never.wait(_LOOK_SECONDS)
             plans.look(again=True)
 
-    def direct_path(self) -> DirectPath | None:
-        """The steps as a client may run them itself; None if a run is more than its steps. Raises as binding does.
+    def direct_paths(self, takes_turns: bool) -> Sequence[DirectPath]:
+        """The steps as a client may run them itself, for each turn of a state; none if a run is more than its steps.
 
         None too if outputs are of unknown sizes and a plan for the dimensions of the inputs may tell them: only runs
-        through the framework come to that.
+        through the framework come to that. Those of a state only if the client ``takes_turns``. Raises as binding does.
         """
-        waits = self._way is not None and not self.bound.has_known_outputs
-        path = self.bound.direct_path() if self.used.is_empty and not waits else None
-        if path is not None:
-            self._direct_plan = self.bound.prepared
-        return path
+        bounds = [self.bound] if self.used.is_empty else []
+        if self.state is not None and self.has_only_state and self.state.is_fixed and takes_turns:
+            self.state.require()
+            bounds = [turn.bound for turn in self._turns]
+        if self._way is not None and not self.bound.has_known_outputs:
+            bounds = []
+        paths = [path for path in (bound.direct_path() for bound in bounds) if path is not None]
+        if not paths or len(paths) < len(bounds):
+            return ()
+        self._direct_plan = self.bound.prepared
+        return paths
 
     def close(self) -> None:
         """Release the executions, and the holds of the plan and the state. No run may be in flight."""

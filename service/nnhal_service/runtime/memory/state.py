@@ -76,6 +76,12 @@ class CarriedState:
         return self._has_values and self._lost_devices() is None
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether its values always have the same dimensions."""
+        described = [value.buffers[0].description for value in self._values]
+        return all(description.is_fixed(description.dimensions) for description in described)
+
+    @property
     def output_names(self) -> frozenset[str]:
         """The names of the outputs that hold it."""
         return self._output_names
@@ -112,13 +118,24 @@ class CarriedState:
         """Note that a run has succeeded: the next one reads what it wrote."""
         self.turn = 1 - self.turn
 
-    def reset(self) -> None:
-        """Have the next run begin with the initial values. Raises HalError, TransportError if a device is gone."""
+    def take_turn(self, turn: int) -> None:
+        """Go over to the turn that its client has come to by direct runs: what the last of them wrote is read next."""
+        if turn != self.turn:
+            self.turn = turn
+            for value in self._values:
+                value.buffers[turn].written((), True)
+
+    def reset(self, both: bool = False) -> None:
+        """Have the next run begin with the initial values; if ``both``, one of either turn.
+
+        Raises HalError, TransportError if a device is gone.
+        """
         self._has_values = False
         if not self._initial:
             self._initial = [_initial_memory(self.prepared, value.state) for value in self._values]
         for value, initial in zip(self._values, self._initial, strict=True):
-            value.buffers[self.turn].copy_from(initial)
+            for memory in value.buffers if both else (value.buffers[self.turn],):
+                memory.copy_from(initial)
         self._has_values = True
 
     def forget(self) -> None:

@@ -107,24 +107,34 @@ class DirectChain:
 
 
 class DirectRuns:
-    """The run channel of one context, and how much was run over it. Safe to use from several threads."""
+    """The run channels of one context, and how much was run over them. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._path: DirectPath | None = None
+        self._paths: Sequence[DirectPath] = ()
         self._counted = RunUsage()
 
-    def open(self, path: DirectPath) -> RunChannelEnd:
-        """Open a run channel; it replaces an earlier one. Raises HalError or TransportError."""
-        end = path.open()
+    def open(self, paths: Sequence[DirectPath]) -> Sequence[RunChannelEnd]:
+        """Open a run channel to each path; they replace earlier ones. Raises HalError or TransportError."""
+        try:
+            ends = [path.open() for path in paths]
+        except NnhalError:
+            for path in paths:
+                _usage(path, close=True, seconds=None)
+            raise
         with self._lock:
-            self._path = path
-        return end
+            self._paths = tuple(paths)
+        return ends
 
     @property
     def is_open(self) -> bool:
         """Whether a run channel is open."""
-        return self._path is not None
+        return bool(self._paths)
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return len(self._paths)
 
     def take_usage(self, seconds: float) -> RunUsage | None:
         """What was run since the last call; None if the device does not answer within ``seconds``."""
@@ -132,18 +142,26 @@ class DirectRuns:
             return self._take(close=False, seconds=seconds)
 
     def close(self) -> RunUsage:
-        """Close the channel, before its executions are released; return what was run since ``take_usage``."""
+        """Close the channels, before their executions are released; return what was run since ``take_usage``."""
         with self._lock:
             usage = self._take(close=True)
-            self._path, self._counted = None, RunUsage()
+            self._paths, self._counted = (), RunUsage()
             return usage or RunUsage()
 
     def _take(self, close: bool, seconds: float | None = None) -> RunUsage | None:
-        if self._path is None:
-            return RunUsage()
-        try:
-            usage = self._path.usage(close, seconds)
-        except NnhalError:  # the device does not answer or is gone, and its count with it
+        usages = [_usage(path, close, seconds) for path in self._paths]
+        if None in usages and not close:
             return None
-        before, self._counted = self._counted, usage
-        return RunUsage(*(now - then for now, then in zip(usage, before, strict=True)))
+        found = [usage for usage in usages if usage is not None]
+        if not found:
+            return None if usages else RunUsage()
+        before, self._counted = self._counted, RunUsage(*map(sum, zip(*found, strict=True)))
+        return RunUsage(*(max(0, now - then) for now, then in zip(self._counted, before, strict=True)))
+
+
+def _usage(path: DirectPath, close: bool, seconds: float | None) -> RunUsage | None:
+    """The counts of a path's runs; None if a device does not answer or is gone, and its count with it."""
+    try:
+        return path.usage(close, seconds)
+    except NnhalError:
+        return None

@@ -18,12 +18,12 @@ from tests.support.onnx_models import by_onnxruntime, onnx_model, random, resolv
 def test_values_of_a_branch_may_have_the_names_that_the_graph_gives(inner: str, alone: bool) -> None:
     branches = {
         f"{word}_branch": helper.make_graph(
-            [helper.make_node(operator, ["r"], [f"{inner}_"]), helper.make_node("Neg", [f"{inner}_"], [inner])],
+            [helper.make_node("Shape", ["r"], [inner]), helper.make_node("Expand", [edge, inner], [word])],
             word,
             [],
-            [helper.make_tensor_value_info(inner, TensorProto.FLOAT, [2, 3])],
+            [helper.make_tensor_value_info(word, TensorProto.FLOAT, [2, 3])],
         )
-        for word, operator in (("then", "Abs"), ("else", "Sin"))
+        for word, edge in (("then", "zero"), ("else", "two"))
     }
     nodes = [
         helper.make_node("Mul", ["x", "two"], ["r"]),
