@@ -134,8 +134,8 @@ class NativeBinding:
         self._memory.fill(inputs)
 
     def put(self, name: str, value: Value) -> None:
-        """Copy a value into an input, in the form that ``Model.run`` takes: strings too, and other values that are no tensors
-        of numbers, of which the memory is bytes.
+        """Copy a value into an input, in the form that ``Model.run`` takes: strings too, and other values that are no
+        tensors of numbers, of which the memory is bytes.
 
         Raises ValueError if the value is not what the model takes, or needs more memory than the input has.
         """

@@ -31,7 +31,7 @@ either = pytest.mark.parametrize("native", [True, False], ids=["native", "v2"])
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Run a server with ``tanh`` of one size, ``open`` of any size, ``join`` of strings, and ``slow`` with long runs."""
+    """Serve ``tanh`` of one size, ``open`` of any size, ``join`` of strings, and ``slow`` with long runs."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "open", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
