@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from nnhal_hosting.access import AccessRole
 
@@ -24,6 +25,8 @@ _CALLS: Mapping[str, AccessRole] = {
 _OPEN_SERVICES = ("/grpc.health.v1.Health/",)
 _REFLECTION = "/grpc.reflection."
 _READING = ("GET", "HEAD")
+_KEPT = 128
+"""The paths whose roles are kept. A path may have tens of kilobytes."""
 _PATHS = (
     (re.compile(r"/v2/health/(live|ready)"), AccessRole.NOBODY, AccessRole.NOBODY),
     (re.compile(r"/v2/repository/models/.*"), AccessRole.ADMIN, AccessRole.ADMIN),
@@ -46,6 +49,7 @@ def role_for_call(method: str) -> AccessRole:
     return _CALLS.get(method, AccessRole.INFER)
 
 
+@lru_cache(_KEPT)
 def role_for_request(method: str, path: str) -> AccessRole:
     """Return the role that a request over HTTP needs; ADMIN if its path is none of the protocol's."""
     for pattern, reading, changing in _PATHS:

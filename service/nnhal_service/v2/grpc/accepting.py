@@ -3,11 +3,15 @@
 The loop of grpcio 1.84 and 1.85 decodes the path of each call as UTF-8, and ends with the server if a path is none. It
 does so only for calls of methods that it has not been told of, so all methods are registered here, and every other call
 is refused before the loop sees it. Older versions have no registered methods, and decode the path within the call.
+
+That loop also waits anew for the next call of every method after each call, which takes longer than many a request. So
+each method accepts its own calls here, and the loop only waits for the end of the server.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -21,16 +25,48 @@ from nnhal_service.v2.grpc.handlers import Handlers
 from nnhal_service.v2.grpc.statuses import note_answer
 
 _HAS_REGISTERED_METHODS = hasattr(cygrpc.AioServer, "_make_request_call_future")
+_HANDLE = ["method_name", "method_resolver", "interceptors", "rpc_state", "loop", "concurrency_exceeded"]
+_SCHEDULE = ["rpc_coro", "rpc_state", "loop", "method_name"]
+
+
+def _has_parameters(function: str, expected: Sequence[str]) -> bool:
+    found = getattr(cygrpc, function, None)
+    return found is not None and list(inspect.signature(found).parameters) == expected
+
+
+_SERVES_BY_METHOD = _has_parameters("_handle_rpc", _HANDLE) and _has_parameters("_schedule_rpc_coro", _SCHEDULE)
+"""Whether grpcio has what its loop calls for a call in the form that is known here."""
 
 
 class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]
+    untaken: UntakenAnswers
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        self._methods: Handlers = {}
+        self._calls: set[asyncio.Task[None]] = set()
+
+    def add_registered_method_handlers(self, handlers: Handlers) -> None:
+        super().add_registered_method_handlers(handlers)
+        self._methods = {**self._methods, **handlers}
+
     def _make_request_call_future(self, method: bytes | None) -> asyncio.Task[Any]:
         """What the loop awaits for each registered method, and once, with None, for all that are not registered."""
-        if method is not None:
+        if method is not None and not _SERVES_BY_METHOD:
             return super()._make_request_call_future(method)  # type: ignore[no-any-return]
-        return asyncio.get_running_loop().create_task(self._refuse_unknown())
+        accepting = self._refuse_unknown() if method is None else self._serve(method)
+        return asyncio.get_running_loop().create_task(accepting)
 
-    untaken: UntakenAnswers
+    async def _serve(self, method: bytes) -> None:
+        name, loop = method.decode(), asyncio.get_running_loop()
+        resolver = cygrpc._MethodResolver([], self._methods)
+        while True:
+            state = await self._request_registered_call(method)  # raises when the server stops, as the loop expects
+            served = cygrpc._handle_rpc(name, resolver, (), state, loop, False)
+            call = loop.create_task(cygrpc._schedule_rpc_coro(served, state, loop, name))
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+            del state, served, call
 
     async def _refuse_unknown(self) -> None:
         loop = asyncio.get_running_loop()

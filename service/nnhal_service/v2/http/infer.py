@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from starlette.types import Receive, Scope, Send
@@ -31,6 +32,7 @@ _TRACEPARENT = TRACEPARENT.encode()
 _REGION = SHM_REGION.encode()
 _ESCAPE = b"\\u"
 _PATH = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
+_KEPT_TARGETS = 128
 _SENT_AT_ONCE = 1 << 18
 _LEAST_COMPRESSED = 1024
 """The bytes from which on a response is compressed."""
@@ -52,6 +54,7 @@ class _Answer(NamedTuple):
     headers: list[tuple[bytes, bytes]]
 
 
+@lru_cache(_KEPT_TARGETS)
 def inference_target(path: str) -> InferenceTarget | None:
     """The model whose inference a path names; None for any other path."""
     found = _PATH.fullmatch(path)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
+from nnhal_service.v2.grpc import accepting
 from tests.support.raw_http2 import answer, connected, headers_of, opened
 from tests.support.v2 import FakeModel, infer, raw_request
 from tests.support.v2_front import Served, serving
@@ -67,3 +68,14 @@ def test_a_call_in_flight_outlives_such_a_path(short_path: Path) -> None:
             assert REFUSED in answer(connection, 1)
         go_on.set()
         assert pending.exception() is None
+
+
+@pytest.mark.parametrize("by_method", [True, False])
+def test_calls_are_served_whether_methods_accept_their_own_or_the_loop_of_grpcio_does(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, by_method: bool
+) -> None:
+    assert accepting._SERVES_BY_METHOD
+    monkeypatch.setattr(accepting, "_SERVES_BY_METHOD", by_method)
+    with serving(short_path, FakeModel()) as served:
+        for _ in range(3):
+            infer(served.channel, raw_request(x=np.zeros(3, np.float32)))
