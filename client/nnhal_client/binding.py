@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from nnhal.arrays import Array
 from nnhal.contexts import Closing
 from nnhal.errors import NnhalError
+from nnhal.extensions.values import Value
 from nnhal.remote import RemoteRunChannel
 from nnhal.remote.calls import Calls
+from nnhal.tensors import GUESS
 from nnhal.types import NO_DEADLINE
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
@@ -38,8 +40,10 @@ class NativeBinding:
         self._calls = calls
         self._stub = stub
 
+        guessed = {t.name: (GUESS,) for t in model.inputs if t.element_type is None and t.name not in memories}
+        dimensions = {**guessed, **dimensions}
         self._model, self._settings = model, (measure_timing, direct, prepares)
-        self._memories, self._given = memories, dict(dimensions)
+        self._memories, self._given = memories, dimensions
         self._lengths = {
             t.name: first_of(dimensions[t.name]) for t in model.inputs if t.is_open and t.name in dimensions
         }
@@ -128,6 +132,21 @@ class NativeBinding:
         if self._varies:
             self._show({name: inputs[name].shape for name in self._lengths})
         self._memory.fill(inputs)
+
+    def put(self, name: str, value: Value) -> None:
+        """Copy a value into an input, in the form that ``Model.run`` takes: strings too, and other values that are no
+        tensors of numbers, of which the memory is bytes.
+
+        Raises ValueError if the value is not what the model takes, or needs more memory than the input has.
+        """
+        self._memory.put(name, value)
+
+    def value(self, name: str) -> Value:
+        """A copy of an output after a run, in the form that ``Model.run`` returns.
+
+        Raises ValueError if it is none of ``outputs``.
+        """
+        return self._memory.value(name)
 
     def room(self, name: str) -> int:
         """The bytes of memory that an output has; 0 if it lies in memory of ``Framework.allocate``."""

@@ -54,6 +54,14 @@ def onnx_model(
     return onnx.shape_inference.infer_shapes(model)
 
 
+def joining(length: int) -> bytes:
+    """A model in which y holds the strings of a with those of b at their ends."""
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.STRING, [length]) for name in "aby"]
+    graph = helper.make_graph([helper.make_node("StringConcat", ["a", "b"], ["y"])], "g", values[:2], values[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    return model.SerializeToString()
+
+
 def random(*shape: int, seed: int = 0, low: float = -2.0, high: float = 2.0) -> Array:
     """Return reproducible random float32 values."""
     return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)

@@ -14,10 +14,11 @@ import pytest
 from nnhal.arrays import Array
 from nnhal.errors import HalError, NnhalError
 from nnhal.types import ErrorStatus
-from nnhal_client import Binding, DomainMemory, Model, V2Binding, V2Model, aio, connect
+from nnhal_client import Binding, DomainMemory, Model, RunReport, V2Binding, V2Model, aio, connect
 from nnhal_client.aio import AsyncBinding, AsyncModel, AsyncV2Binding, AsyncV2Model
 from nnhal_service.serving import TensorDescription
 from tests.support.model_server import Devices, Served, model_server
+from tests.support.onnx_models import joining
 from tests.support.repositories import onnx_file, write
 from tests.support.v2 import FakeModel
 from tests.support.v2_front import serving
@@ -30,10 +31,11 @@ either = pytest.mark.parametrize("native", [True, False], ids=["native", "v2"])
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Run a server with ``tanh`` of one size, ``open`` of any size, and ``slow``, whose runs take long."""
+    """Serve ``tanh`` of one size, ``open`` of any size, ``join`` of strings, and ``slow`` with long runs."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "open", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
+    write(repository, "join", {"1/model.onnx": joining(2)})
     write(repository, "slow", {"1/model.onnx": onnx_file(shape=(1, BIG))})
     with model_server(device_processes, repository) as process:
         yield process
@@ -58,6 +60,11 @@ async def opened_aio(served: Served, name: str, native: bool) -> AsyncIterator[A
 def row(value: float) -> Array:
     """Return a row of eight numbers."""
     return np.full((1, 8), value, np.float32)
+
+
+def texts_of(value: Array) -> list[str]:
+    """The strings of an array; they are bytes where they travel."""
+    return [text.decode() if isinstance(text, bytes) else text for text in value.tolist()]
 
 
 def hours_from_now() -> int:
@@ -100,6 +107,17 @@ class TestBlocking:
                 binding.fill({"x": np.zeros((2, 8), np.float32)})
             with pytest.raises(ValueError, match=r"got inputs \['z'\], expected \['x'\]"):
                 binding.fill({"z": row(0)})
+
+    def test_strings_are_put_into_inputs_and_taken_out_of_outputs(self, served: Served, native: bool) -> None:
+        with opened(served, "join", native) as model, model.bind() as binding:
+            for texts in (["nn", "ä"], ["", "a much longer one"]):
+                binding.put("a", np.array(texts, object))
+                binding.put("b", np.array(["hal", ""]))
+                assert isinstance(binding.run(), RunReport)
+                assert texts_of(binding.value("y")) == [f"{texts[0]}hal", texts[1]]
+            for call in (binding.value, lambda name: binding.put(name, np.array(["", ""]))):
+                with pytest.raises(ValueError, match="put 'z'"):
+                    call("z")
 
     def test_inputs_with_unknown_dimensions_need_them_when_bound(self, served: Served, native: bool) -> None:
         with opened(served, "open", native) as model:
@@ -156,6 +174,16 @@ class TestAsyncio:
                 await binding.close()
                 with pytest.raises(NnhalError):
                     await binding.run()
+
+        asyncio.run(scenario())
+
+    def test_strings_are_put_into_inputs_and_taken_out_of_outputs(self, served: Served, native: bool) -> None:
+        async def scenario() -> None:
+            async with opened_aio(served, "join", native) as model, await model.bind() as binding:
+                binding.put("a", np.array(["nn", "ä"], object))
+                binding.put("b", np.array(["hal", ""]))
+                await binding.run()
+                assert texts_of(binding.value("y")) == ["nnhal", "ä"]
 
         asyncio.run(scenario())
 

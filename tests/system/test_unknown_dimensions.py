@@ -14,7 +14,7 @@ from onnx.helper import make_node
 
 from nnhal.errors import HalError
 from nnhal_client import Framework, OutputTooSmallError
-from tests.support.onnx_models import by_onnxruntime, onnx_model, random
+from tests.support.onnx_models import by_onnxruntime, joining, onnx_model, random
 
 
 def saved(model: onnx.ModelProto, directory: Path) -> Path:
@@ -115,12 +115,30 @@ def test_values_of_the_extensions_types_pass_between_devices(framework: Framewor
 
 
 def test_strings_can_be_inputs_and_outputs(framework: Framework, tmp_path: Path) -> None:
-    value = [helper.make_tensor_value_info(name, TensorProto.STRING, [2]) for name in "aby"]
-    graph = helper.make_graph([helper.make_node("StringConcat", ["a", "b"], ["y"])], "g", value[:2], value[2:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    loaded = framework.load(saved(model, tmp_path))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(joining(2))
+    loaded = framework.load(path)
     outputs = loaded.run({"a": np.array(["nn", "ä"], object), "b": np.array(["hal", ""], object)})
     assert outputs["y"].tolist() == ["nnhal", "ä"]
+
+
+def test_strings_of_a_binding_are_as_long_as_their_memory_allows(framework: Framework, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(joining(1))
+    with framework.load(path) as loaded, loaded.bind(dimensions={"a": (9000,)}) as binding:
+        for length in (1, 2000, 0):
+            binding.put("a", np.array(["x" * length], object))
+            binding.put("b", np.array(["y"], object))
+            assert binding.run().direct
+            assert binding.value("y").tolist() == ["x" * length + "y"]
+        binding.put("a", np.array(["x" * 5000], object))
+        with pytest.raises(OutputTooSmallError, match=r"output 'y' .* has 4,096 bytes of 5,\d\d\d; bind\(dimensions="):
+            binding.run()
+        with pytest.raises(ValueError, match=r"'a' needs 9,\d\d\d bytes of memory, of 9,000: bind\(dimensions="):
+            binding.put("a", np.array(["x" * 9000], object))
+        binding.put("a", np.array(["z"], object))
+        assert binding.run().direct
+        assert binding.value("y").tolist() == ["zy"]
 
 
 def test_values_of_unknown_size_pass_between_devices(framework: Framework, tmp_path: Path) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from nnhal.arrays import Array
 from nnhal.codec import memory_to_wire
 from nnhal.codec.memory import location_to_wire
 from nnhal.descriptor import Descriptor
+from nnhal.extensions.values import PADDING_BYTES, Value, padded
 from nnhal.memory import MappedPool, create_ashmem, open_pool
 from nnhal.tensors import GUESS, Tensor, lay_out
 from nnhal.types import Memory
@@ -83,6 +86,30 @@ class BindingMemory:
     def fill(self, arrays: Mapping[str, Array]) -> None:
         """Copy arrays into the inputs. Raises ValueError if names, element types or dimensions differ."""
         fill(self.inputs, arrays)
+
+    def put(self, name: str, value: Value) -> None:
+        """Copy a value into an input, encoded if it is no tensor of numbers. Raises as ``Binding.put``."""
+        view = self.inputs.get(name)
+        if view is None:
+            raise ValueError(f"no input {name!r} in memory of the binding; there are {sorted(self.inputs)}")
+        (tensor,) = (tensor for tensor in self._bound_inputs if tensor.name == name)
+        stored = tensor.array(value)
+        if tensor.element_type is None and stored.size != view.size:
+            needed = stored.size + PADDING_BYTES
+            if needed > view.size:
+                raise ValueError(
+                    f"the value of input {name!r} needs {needed:,} bytes of memory, of {view.size:,}: "
+                    f"bind(dimensions={{{name!r}: ({needed},)}}) makes room"
+                )
+            stored = np.frombuffer(padded(stored.tobytes(), view.size), np.uint8)
+        fill({name: view}, {name: stored})
+
+    def value(self, name: str) -> Value:
+        """Copy an output's value. Raises as ``Binding.value``."""
+        if name not in self.outputs:
+            raise ValueError(f"no output {name!r} in memory of the binding; there are {sorted(self.outputs)}")
+        (tensor,) = (tensor for tensor in self._bound_outputs if tensor.name == name)
+        return tensor.value(self.outputs[name])
 
     def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
         """Show outputs in the dimensions that a run has reported."""

@@ -83,6 +83,20 @@ class BoundArrays:
         """Copy arrays into the inputs. Raises ValueError if names, element types or dimensions differ."""
         fill(self.inputs, inputs)
 
+    def put(self, name: str, value: Array) -> None:
+        """Copy an array into an input. Raises ValueError if there is none, or if it has another type or dimensions."""
+        found = [tensor for tensor in self._model.inputs if tensor.name == name]
+        if not found:
+            raise ValueError(f"no input {name!r}; there are {sorted(self.inputs)}")
+        view = self.inputs[name]
+        fill({name: view}, {name: found[0].array(value).astype(view.dtype, copy=False)})
+
+    def value(self, name: str) -> Array:
+        """A copy of an output after a run. Raises ValueError if there is none."""
+        if name not in self.outputs:
+            raise ValueError(f"no output {name!r}; there are {sorted(self.outputs)}")
+        return self.outputs[name].copy()
+
     def _request(self) -> wire.ModelInferRequest:
         if self._closed:
             raise DeadObjectError(f"the binding of model {self._model.name!r} has been closed")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nnhal.descriptor import Descriptor
+from nnhal.extensions.values import PADDING_BYTES, value_from_bytes, value_to_bytes
 from nnhal.tensors import ALIGNMENT, GUESS, Tensor
 from nnhal.types import OperandType
 from nnhal_client.core.binding_memory import BindingMemory
@@ -16,6 +17,7 @@ FLOAT = np.dtype(np.float32)
 FIXED = Tensor("x", OperandType.TENSOR_FLOAT32, (2, 3), 24, 0.0, 0, FLOAT, FLOAT)
 ANY = Tensor("z", OperandType.TENSOR_FLOAT32, (0, 3), 0, 0.0, 0, FLOAT, FLOAT)
 RESULT = Tensor("y", OperandType.TENSOR_FLOAT32, (4,), 16, 0.0, 0, FLOAT, FLOAT)
+TEXT = Tensor("t", 1, (0,), 0, 0.0, 0, None, np.dtype(np.uint8))
 UNKNOWN = Tensor("u", OperandType.TENSOR_FLOAT32, (0,), 0, 0.0, 0, FLOAT, FLOAT)
 
 
@@ -96,3 +98,38 @@ def test_memory_of_the_framework_is_named_and_has_no_view() -> None:
 
 def test_what_is_measured_is_not_direct() -> None:
     assert not BindingMemory([FIXED], [RESULT], {}, {}).bind_request("m-1", True, True, True, issue).wants_run_channel
+
+
+def test_a_value_fills_the_memory_of_an_input() -> None:
+    memory = BindingMemory([FIXED, TEXT], [RESULT], {"t": (64,)}, {})
+    for texts in (["once", "upon"], [""]):
+        memory.put("t", np.array(texts, object))
+        assert value_from_bytes(memory.inputs["t"]).tolist() == texts
+    memory.put("t", None)
+    assert value_from_bytes(memory.inputs["t"]) is None
+    memory.put("x", np.ones((2, 3), np.float32))
+    assert memory.inputs["x"].sum() == 6 and memory.value("y").tolist() == [0] * 4
+    with pytest.raises(ValueError, match=r"input 'x' is float32 \[3\], expected float32 \[2, 3\]"):
+        memory.put("x", np.ones(3, np.float32))
+
+
+def test_a_value_that_needs_more_memory_is_refused_with_what_makes_room() -> None:
+    value = np.array(["x" * 40], object)
+    size = len(value_to_bytes(value))
+    for room in (size, size + PADDING_BYTES, size + PADDING_BYTES + 1):
+        memory = BindingMemory([TEXT], [RESULT], {"t": (room,)}, {})
+        memory.put("t", value)
+        assert value_from_bytes(memory.inputs["t"]).tolist() == value.tolist()
+    memory = BindingMemory([TEXT], [RESULT], {"t": (size + PADDING_BYTES - 1,)}, {})
+    needed = size + PADDING_BYTES
+    words = rf"the value of input 't' needs {needed} bytes of memory, of {needed - 1}: .*'t': \({needed},\)"
+    with pytest.raises(ValueError, match=words):
+        memory.put("t", value)
+
+
+def test_values_are_of_inputs_and_outputs_in_memory_of_the_binding() -> None:
+    memory = BindingMemory([FIXED], [RESULT], {}, {"x": Allocated()})
+    with pytest.raises(ValueError, match=r"no input 'x' in memory of the binding; there are \[\]"):
+        memory.put("x", np.ones((2, 3), np.float32))
+    with pytest.raises(ValueError, match=r"no output 'z' in memory of the binding; there are \['y'\]"):
+        memory.value("z")
