@@ -29,7 +29,7 @@ class EndedError(HalError):
     """A device has died of a run, as the message says, and is started again; or the run took too long."""
 
 
-class Asked:
+class AskedDevice:
     """A device that models are run on, with a limit of time."""
 
     def __init__(self, name: str, device: RenewableDevice | RemoteDevice, seconds: float | None = None) -> None:
@@ -74,7 +74,7 @@ class Asked:
 class DeviceSide:
     """A device. Operations that it declines run on a helper, in segments between its own."""
 
-    def __init__(self, device: Asked, helper: Callable[[], RemoteDevice], subject: Subject) -> None:
+    def __init__(self, device: AskedDevice, helper: Callable[[], RemoteDevice], subject: Subject) -> None:
         """``helper`` is called if the device declines an operation, or dies of one."""
         self.name = device.name
         self._device, self._subject, self._helper = device, subject, helper
@@ -161,7 +161,7 @@ class DeviceSide:
         known = [dict(sample) for sample in piece.samples]
         before = len(self.ends)
 
-        def values_of(number: int, device: Asked) -> list[Mapping[int, Array]]:
+        def values_of(number: int, device: AskedDevice) -> list[Mapping[int, Array]]:
             outputs = self._subject.outputs_of((number,))
             return _Segment(self._subject, device, (number,), outputs, known).run(())
 
@@ -192,8 +192,8 @@ class DeviceSide:
                 continue
         return piece.operations[-1], f"{end}, after the operations before it and not by itself"
 
-    def _owner(self, own: bool) -> Asked:
-        return self._device if own else Asked(HELPER, self._helper())
+    def _owner(self, own: bool) -> AskedDevice:
+        return self._device if own else AskedDevice(HELPER, self._helper())
 
     def _segments(self, operations: Sequence[int]) -> list[tuple[bool, tuple[int, ...]]]:
         """Return operations in turn, those together that run on the same device."""
@@ -208,7 +208,7 @@ class _Segment:
     """Consecutive operations on one device, with their inputs for each sample."""
 
     subject: Subject
-    device: Asked
+    device: AskedDevice
     operations: tuple[int, ...]
     outputs: tuple[int, ...]
     samples: Sequence[Values] = field(repr=False)

@@ -19,7 +19,7 @@ from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_tools.diff.comparison import compare
-from nnhal_tools.diff.device_side import HELPER, Asked, DeviceSide
+from nnhal_tools.diff.device_side import HELPER, AskedDevice, DeviceSide
 from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.report import DiffReport
 from nnhal_tools.diff.shrinking import shrunk
@@ -124,15 +124,15 @@ def _sides(
 
         def reference() -> DeviceSide:
             remote = helper() if request.ref == HELPER else stack.enter_context(opened_device(request.ref, _CLIENT))
-            return DeviceSide(Asked(request.ref, remote), helper, subject)
+            return DeviceSide(AskedDevice(request.ref, remote), helper, subject)
 
         if request.ref in RUNTIMES:
             ref: ComparedSide = _runtime(request.ref, request.model, content, subject)
         else:
             ref = reference()
-        device = Asked(request.dut, stack.enter_context(RenewableDevice(request.dut, _CLIENT)), request.seconds)
+        device = AskedDevice(request.dut, stack.enter_context(RenewableDevice(request.dut, _CLIENT)), request.seconds)
         dut = DeviceSide(device, helper, subject)
-        yield ref, dut, lambda: DeviceSide(Asked(HELPER, helper()), helper, subject)
+        yield ref, dut, lambda: DeviceSide(AskedDevice(HELPER, helper()), helper, subject)
 
 
 def _runtime(name: str, path: Path, content: bytes, subject: Subject) -> ComparedSide:
