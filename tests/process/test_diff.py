@@ -15,6 +15,7 @@ from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import parse_vector
 from nnhal_tools.diff import DiffReport, DiffRequest, LayerDiff, Limits, diff_model
+from nnhal_tools.diff.text import verdict
 from nnhal_tools.up import single_device
 from tests.support.backends import EXTENSION_ID, build_extension
 from tests.support.faulty_drivers import write_faulty_driver
@@ -31,6 +32,8 @@ def backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_faulty_driver(folder, "Wrong", {"LOGISTIC": "RELU6"})
     write_faulty_driver(folder, "Fusing", {"LOGISTIC": "RELU6"}, only_inside=True)
     write_faulty_driver(folder, "Mortal", deadly="LOGISTIC")
+    write_faulty_driver(folder, "Crashing", crashing="LOGISTIC")
+    write_faulty_driver(folder, "Endless", endless="LOGISTIC")
     write_faulty_driver(folder, "Picky", declined=("LOGISTIC",))
     monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(folder))
 
@@ -103,10 +106,10 @@ def test_the_layer_that_makes_the_error_is_reduced_to_a_vector(network: Path, du
     assert report.reduced.dimensions == ((1, 1),)
     assert report.reduced.is_least
     vector = parse_vector(json.loads(report.reduced.vector))
-    for device, verdict in (("cpu_ref", Verdict.PASSED), (dut, Verdict.FAILED)):
+    for device, expected in (("cpu_ref", Verdict.PASSED), (dut, Verdict.FAILED)):
         with single_device(device, "test") as remote:
             (result,) = VectorRunner(remote, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)]).run(vector)
-            assert result.verdict is verdict
+            assert result.verdict is expected
 
 
 def test_a_layer_of_control_flow_is_reduced_to_what_its_branch_does_wrong(tmp_path: Path) -> None:
@@ -146,9 +149,52 @@ def test_a_device_that_declines_everything_is_not_said_to_agree(network: Path) -
         compared(network, "null")
 
 
-def test_a_device_that_ends_at_a_layer_is_an_error_that_names_it(network: Path) -> None:
-    with pytest.raises(DeadObjectError, match=r"^Mortal ended as it ran layer 1 by itself, LOGISTIC second$"):
-        compared(network, "Mortal")
+def test_a_device_that_dies_of_a_layer_by_itself_is_started_again(network: Path) -> None:
+    report = compared(network, "Mortal")
+    layers = by_node(report)
+    assert {name: layer.origin for name, layer in layers.items()} == {
+        "first": "",
+        "second": "made",
+        "third": "",
+        "last": "",
+    }
+    assert layers["second"].made_over == ("Mortal ended with status 9, by itself",)
+    assert layers["last"].made is not None
+    assert "part at layer 1, LOGISTIC second: Mortal ended with status 9, by itself; made there" in verdict(report)
+
+
+def test_a_device_that_dies_of_a_model_is_asked_layer_by_layer_and_the_helper_goes_on(network: Path) -> None:
+    report = diff_model(DiffRequest(network, "cpu_ref", "Crashing", [{"x": random(2, 8)}], shrink=True))
+    layers = by_node(report)
+    assert {name: layer.over for name, layer in layers.items() if layer.over} == {
+        "second": ("Crashing was killed by SIGSEGV",)
+    }
+    assert (layers["second"].origin, layers["third"].origin) == ("made", "")
+    assert layers["third"].error is not None
+    assert layers["third"].made is not None
+    assert report.reduced is not None
+    assert (report.reduced.operations, report.reduced.dimensions) == (("LOGISTIC",), ((1, 1),))
+
+
+def test_a_device_that_hangs_is_over_the_limits_at_the_deadline(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_STOP_SECONDS", "0.1")
+    report = diff_model(DiffRequest(network, "cpu_ref", "Endless", [{"x": random(2, 8)}], seconds=0.5))
+    layers = by_node(report)
+    assert [name for name, layer in layers.items() if layer.over] == ["second"]
+    assert layers["second"].problem.endswith("since it did not finish within 0.5 s")
+    assert layers["last"].made is not None
+
+
+def test_a_running_device_that_dies_and_does_not_return_ends_the_comparison(
+    network: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nnhal_tools.up.single._RETURN_SECONDS", 0.1)
+    with device_process("Crashing", short_path) as (_, endpoint):
+        words = (
+            "ended the session as it ran the model, and no other layer can be run: .* is gone, and did not serve again"
+        )
+        with pytest.raises(DeadObjectError, match=words):
+            compared(network, str(endpoint.directory))
 
 
 def test_samples_fix_dimensions_that_the_model_leaves_open(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 _SOURCE = """
 import os
+import signal
 import threading
 from dataclasses import replace
 
@@ -45,6 +46,8 @@ class Faulty:
         names = [operation.type.name for operation in main.operations]
         if names == [{deadly!r}]:
             os._exit(9)
+        if {crashing!r} in names:
+            signal.raise_signal(signal.SIGSEGV)
         if {endless!r} in names:
             return Endless()
         operations = []
@@ -92,12 +95,14 @@ def write_faulty_driver(
     deadly: str = "",
     refused: str = "",
     endless: str = "",
+    crashing: str = "",
 ) -> None:
     """Write the backend file of a driver that computes some operations as others, by their names.
 
     With ``only_inside`` it does so only if the operation reads what no client can see, as a compiler that fuses. It
     declines the operations ``declined``. Its process ends if it is to prepare the operation ``deadly`` alone. Preparing
     the operation ``refused`` fails, though it is supported. Executing the operation ``endless`` never ends.
+    Its process is killed by SIGSEGV if it is to prepare the operation ``crashing``, alone or with others.
     """
     directory.mkdir(exist_ok=True)
     source = _SOURCE.format(
@@ -108,5 +113,6 @@ def write_faulty_driver(
         deadly=deadly,
         refused=refused,
         endless=endless,
+        crashing=crashing,
     )
     (directory / f"Acme_{name}_backend.py").write_text(source)

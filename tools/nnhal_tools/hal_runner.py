@@ -8,12 +8,14 @@ from math import prod
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.clock import now_ns
+from nnhal.codec.nanoseconds import deadline_after
 from nnhal.errors import general_failure
 from nnhal.memory import create_ashmem, open_pool
 from nnhal.memory.arena import round_up
 from nnhal.remote import RemoteDevice, RemotePreparedModel
 from nnhal.tensors import ALIGNMENT, GUESS
-from nnhal.types import DataLocation, Memory, Model, Operand, Request, RequestArgument
+from nnhal.types import NO_DEADLINE, DataLocation, Memory, Model, Operand, Request, RequestArgument
 from nnhal.types.layout import Dimensions, combine, fully_specified, is_scalar
 from nnhal_tools.element_types import element_type_of
 
@@ -23,25 +25,32 @@ _TRIES = 3
 Arrays = Sequence[Array]
 
 
-def run_on(device: RemoteDevice, model: Model, samples: Sequence[Arrays]) -> list[list[Array]]:
+def deadline_in(seconds: float | None) -> int:
+    """Return the instant some seconds from now, by CLOCK_BOOTTIME; none without them."""
+    return NO_DEADLINE if seconds is None else deadline_after(now_ns(), round(seconds * 1e9))
+
+
+def run_on(
+    device: RemoteDevice, model: Model, samples: Sequence[Arrays], seconds: float | None = None
+) -> list[list[Array]]:
     """Prepare a model and execute it once for each sample; return the outputs of each.
 
-    Arrays are in the form that operands have in memory. Raises HalError if the device refuses or fails, DeadObjectError
-    if it is gone.
+    Arrays are in the form that operands have in memory. ``seconds`` limits the preparation and each execution. Raises
+    HalError if the device refuses or fails, DeadObjectError if it is gone.
     """
-    prepared = device.prepare_model(model)
+    prepared = device.prepare_model(model, deadline_ns=deadline_in(seconds))
     try:
-        return [_execute(prepared, model, inputs) for inputs in samples]
+        return [_execute(prepared, model, inputs, seconds) for inputs in samples]
     finally:
         prepared.release()
 
 
-def _execute(prepared: RemotePreparedModel, model: Model, inputs: Arrays) -> list[Array]:
+def _execute(prepared: RemotePreparedModel, model: Model, inputs: Arrays, seconds: float | None) -> list[Array]:
     operands = [model.main.operands[index] for index in model.main.output_indexes]
     shapes = [operand.dimensions for operand in operands]
     for _ in range(_TRIES):
         request, places, taken = _request(model, inputs, shapes)
-        result = prepared.execute(request)
+        result = prepared.execute(request, deadline_ns=deadline_in(seconds))
         found = [shape.dimensions for shape in result.output_shapes] or shapes
         if result.output_sufficient_size:
             pool = open_pool(taken, writable=False)

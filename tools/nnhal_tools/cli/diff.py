@@ -52,6 +52,14 @@ def diff(
     dim: Lengths = None,
     shape: Shapes = None,
     signature: SignatureName = "",
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            help="Give each preparation and each execution on the device N seconds: a layer that takes longer is over "
+            "the limits.",
+            min=0.001,
+        ),
+    ] = None,
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
     ] = False,
@@ -70,6 +78,8 @@ def diff(
     Each layer is compared as it is in the model, and once more by itself on the reference's inputs: an error that it
     has there too is made by it. Any other is inherited, or noise if no layer makes an error.
 
+    A device that dies of a layer, or takes longer than --deadline, is started again, and the other layers run.
+
     Exit status 1 if a layer is over the limits. Without any (--max-ulp, --min-sqnr, --max-error, --min-cosine), layers
     are judged as conformance tests are, integers must have no bias, and noise is allowed.
     """
@@ -79,7 +89,19 @@ def diff(
     arrays = read_samples(inputs or (), [tensor.name for tensor in given.inputs])
     limits = Limits(max_ulp, min_sqnr, max_error, min_cosine, signed_zeros)
     request = DiffRequest(
-        model, ref, dut, arrays, samples, seed, limits, dim or (), shape or (), signature, relaxed, shrink is not None
+        model,
+        ref,
+        dut,
+        arrays,
+        samples,
+        seed,
+        limits,
+        dim or (),
+        shape or (),
+        signature,
+        relaxed,
+        shrink is not None,
+        deadline,
     )
     with console.status(f"running {model.name} on {ref} and {dut}"):
         report = diff_model(request)

@@ -10,18 +10,17 @@ from math import prod
 from typing import NamedTuple
 
 from nnhal.arrays import Array, Bytes
-from nnhal.clock import now_ns
-from nnhal.codec.nanoseconds import deadline_after
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.operations import type_name
 from nnhal.remote import RemoteDevice, RemoteFencedExecution, RemotePreparedModel
-from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Model, Operand, OperationType, Request
+from nnhal.types import ErrorStatus, ExecutionResult, Model, Operand, OperationType, Request
 from nnhal.types.layout import Dimensions, describe, fully_specified
 from nnhal_tools.conformance.arguments import Arguments, InBuffers, InPools
 from nnhal_tools.conformance.compare import distribution_mismatch, mismatch
 from nnhal_tools.conformance.launched import awaited
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.vectors import Vector
+from nnhal_tools.hal_runner import deadline_in
 from nnhal_tools.paint import unwritten
 
 
@@ -146,11 +145,11 @@ class VectorRunner:
             request = arguments.request(vector, prepared)
             if mode == ExecutionMode.FENCED and _has_open_outputs(vector.model):
                 return _unless_refused(lambda: prepared.execute_fenced(request))
-            result = _run(prepared, request, mode, _deadline_after(self._seconds))
+            result = _run(prepared, request, mode, deadline_in(self._seconds))
             if self._paints and result.output_sufficient_size:
                 first = _written(vector, result, arguments)
                 if arguments.paint(1):
-                    result = _run(prepared, request, mode, _deadline_after(self._seconds))
+                    result = _run(prepared, request, mode, deadline_in(self._seconds))
                     left = _left(vector, first, _written(vector, result, arguments))
                     if left:
                         return _failed(UNWRITTEN, left)
@@ -183,17 +182,12 @@ class _ModelOnDevice:
     @cached_property
     def prepared(self) -> RemotePreparedModel:
         """The prepared model."""
-        return self._device.prepare_model(self._model, deadline_ns=_deadline_after(self._seconds))
+        return self._device.prepare_model(self._model, deadline_ns=deadline_in(self._seconds))
 
     def release(self) -> None:
         """Release the prepared model if it was prepared."""
         if "prepared" in self.__dict__:
             self.prepared.release()
-
-
-def _deadline_after(seconds: float | None) -> int:
-    """The instant after some seconds from now, by CLOCK_BOOTTIME; none without them."""
-    return NO_DEADLINE if seconds is None else deadline_after(now_ns(), round(seconds * 1e9))
 
 
 def _run(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode, deadline_ns: int) -> ExecutionResult:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nnhal.errors import DeadObjectError, HalError
+from nnhal.errors import HalError
 from nnhal.operations import type_name
 from nnhal.types import OperandType
 from nnhal.types.layout import describe
 from nnhal_tools.diff.bias import bias_of
-from nnhal_tools.diff.device_side import HELPER, DeviceSide
+from nnhal_tools.diff.device_side import HELPER, DeviceSide, EndedError
 from nnhal_tools.diff.figures import Distance, Figures, steps_between
 from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.report import INHERITED, MADE, DiffReport, LayerDiff
@@ -68,15 +68,23 @@ class Comparison:
         for layer in self.layers:
             sources = sorted({makers[operand] for operand in layer.inputs if operand in makers})
             found[layer.number] = self._layer(layer, [found[number] for number in sources])
-        declined = {self._place(number): reason for number, reason in self.dut.refusals().items()}
+        declined = {self.subject.place(number): reason for number, reason in self.dut.refusals().items()}
         notes = (*self._reference_notes(), *self.wanted.notes, *self._got.notes, *self._unseen())
         return DiffReport(
             name, self._ref.name, self.dut.name, len(self.wanted.samples), tuple(found.values()), declined, notes
         )
 
     def _layer(self, layer: ComparedLayer, sources: Sequence[LayerDiff]) -> LayerDiff:
-        errors, over, problem = self._figures(layer, self._got.samples, self.wanted.samples)
-        made, made_over, made_problem = self._made(layer)
+        ends = [self.dut.ends[number] for number in layer.operations if number in self.dut.ends]
+        if ends:
+            errors, made = dict[int, Figures](), dict[int, Figures]()
+            over = made_over = {value: [ends[0]] for value in layer.outputs}
+            problem = made_problem = ends[0]
+        else:
+            errors, over, problem = self._figures(layer, self._got.samples, self.wanted.samples)
+            made, made_over, made_problem = self._made(layer)
+            if made_problem:  # it dies of the layer by itself
+                over = {value: [*over.get(value, ()), *made_over.get(value, ())] for value in layer.outputs}
         # Of several results the one is told of that is over a limit, or has the most noise for its signal.
         worst = max(layer.outputs, key=lambda value: _badness(errors.get(value), over.get(value, ())))
         is_right = None if not any(over.values()) or any(made_over.values()) else self._is_right(layer)
@@ -142,11 +150,10 @@ class Comparison:
         samples = [{value: sample[value] for value in layer.inputs} for sample in self.wanted.samples]
         try:
             results = self.dut.run(layer.operations, layer.outputs, samples)
+        except EndedError as error:
+            return {}, {value: [f"{error.message}, by itself"] for value in layer.outputs}, error.message
         except HalError as error:
             return {}, {}, f"{self.dut.name} does not run it by itself: {error.message}"
-        except DeadObjectError as error:
-            names = " + ".join(map(self._place, layer.operations))
-            raise DeadObjectError(f"{self.dut.name} ended as it ran layer {layer.number} by itself, {names}") from error
         return self._figures(layer, results, self.wanted.samples)
 
     def _figures(
@@ -205,18 +212,14 @@ class Comparison:
     def _reference_notes(self) -> list[str]:
         """Say what the reference does not compute itself."""
         declined = self._ref.refusals() if isinstance(self._ref, DeviceSide) else {}
-        names = ", ".join(self._place(number) for number in declined)
+        names = ", ".join(self.subject.place(number) for number in declined)
         return [f"the reference {self._ref.name} declines {names}; {HELPER} computes it"] if declined else []
 
     def _unseen(self) -> list[str]:
         """Say what no layer tells of."""
         told = {number for layer in self.layers for number in layer.operations}
-        left = [self._place(number) for number in self.subject.everything if number not in told]
+        left = [self.subject.place(number) for number in self.subject.everything if number not in told]
         return [f"not compared, since no value of them is shown by both sides: {', '.join(left)}"] if left else []
-
-    def _place(self, number: int) -> str:
-        nodes = self.subject.nodes((number,))
-        return f"{self.subject.kind(number)} {' + '.join(nodes)}".strip()
 
 
 def _is_stackable(samples: Sequence[Values], value: int) -> bool:

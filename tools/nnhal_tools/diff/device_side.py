@@ -2,35 +2,85 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from nnhal.arrays import Array
-from nnhal.errors import DeadObjectError, NnhalError, general_failure
+from nnhal.errors import DeadObjectError, HalError, NnhalError, general_failure
 from nnhal.remote import RemoteDevice
-from nnhal.types import DeviceType, Model
-from nnhal_tools.diff.observing import observe
+from nnhal.types import DeviceType, ErrorStatus, Model
+from nnhal_tools.diff.observing import Observed, observe
 from nnhal_tools.diff.side import SideValues
 from nnhal_tools.diff.subject import Subject, Values
 from nnhal_tools.hal_runner import run_on
+from nnhal_tools.up import RenewableDevice
 
 HELPER = "cpu_ref"
 """The driver that computes what a device declines."""
 _FIRST_SHOWN = 8
 """Inner values that are asked of an accelerator first: its working memory may not hold all of them."""
 _SHOWN_REASONS = 3
+_MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
+
+
+class EndedError(HalError):
+    """A device has died of a run, as the message says, and is started again; or the run took too long."""
+
+
+class AskedDevice:
+    """A device that models are run on, with a limit of time."""
+
+    def __init__(self, name: str, device: RenewableDevice | RemoteDevice, seconds: float | None = None) -> None:
+        """A RenewableDevice is started again after it has died. ``seconds`` limits each preparation and execution."""
+        self.name = name
+        self._device, self._seconds = device, seconds
+        self.deaths: list[str] = []
+        """How the device has died so far, in words."""
+
+    @property
+    def remote(self) -> RemoteDevice:
+        """The session, which is another one after the device has died."""
+        return self._device.remote if isinstance(self._device, RenewableDevice) else self._device
+
+    def run(self, model: Model, samples: Sequence[Sequence[Array]], place: str) -> list[list[Array]]:
+        """Run a model of supported operations.
+
+        Raises HalError if the device fails, EndedError if it is renewable and has died or took too long,
+        DeadObjectError if it cannot be started again.
+        """
+        began = time.monotonic()
+        try:
+            return run_on(self.remote, model, samples, self._seconds)
+        except HalError as error:
+            if self._seconds is None or error.status not in _MISSED:
+                raise
+            raise EndedError(error.status, f"{self.name} did not finish within {self._seconds:g} s") from error
+        except DeadObjectError as error:
+            if not isinstance(self._device, RenewableDevice):
+                raise
+            words = self._device.end_in_words()
+            if self._seconds is not None and time.monotonic() - began >= self._seconds:
+                words += f", since it did not finish within {self._seconds:g} s"
+            self.deaths.append(words)
+            try:
+                self._device.renew()
+            except NnhalError as reason:
+                raise DeadObjectError(f"{words} as it ran {place}, and no other layer can be run: {reason}") from error
+            raise EndedError(ErrorStatus.DEVICE_UNAVAILABLE, words) from error
 
 
 class DeviceSide:
-    """A session with a device. Operations that it declines run on a helper, in segments between its own."""
+    """A device. Operations that it declines run on a helper, in segments between its own."""
 
-    def __init__(self, name: str, device: RemoteDevice, helper: Callable[[], RemoteDevice], subject: Subject) -> None:
-        """``helper`` is called if the device declines an operation."""
-        self.name = name
-        self._device, self._subject = device, subject
-        self.supported = device.supported_operations(subject.model)
-        self._helper = device if all(self.supported) else helper()
+    def __init__(self, device: AskedDevice, helper: Callable[[], RemoteDevice], subject: Subject) -> None:
+        """``helper`` is called if the device declines an operation, or dies of one."""
+        self.name = device.name
+        self._device, self._subject, self._helper = device, subject, helper
+        self.supported = device.remote.supported_operations(subject.model)
+        self.ends: dict[int, str] = {}
+        """How the device has died of operations in the model, or that they took too long: the helper computes them."""
 
     def require_any(self) -> None:
         """Raise ValueError if the device declines every operation: then nothing of it can be compared."""
@@ -49,7 +99,7 @@ class DeviceSide:
         if not declined:
             return {}
         try:
-            told = self._device.assess_model(self._subject.model).operations
+            told = self._device.remote.assess_model(self._subject.model).operations
         except DeadObjectError:
             raise
         except NnhalError:  # the HAL alone has no reasons
@@ -57,7 +107,10 @@ class DeviceSide:
         return {n: f"{told[n].code}: got {told[n].got}, allowed {told[n].allowed}" for n in declined}
 
     def observe(self, samples: Sequence[Values]) -> SideValues:
-        """Run the whole model on each sample of its inputs, with the values inside."""
+        """Run the whole model on each sample of its inputs, with the values inside.
+
+        Operations that the device dies of are in ``ends`` then. Raises DeadObjectError if it cannot be started again.
+        """
         known = [dict(sample) for sample in samples]
         fused: list[int] = []
         repeats = True
@@ -70,12 +123,18 @@ class DeviceSide:
                 for operand in self._subject.model.main.operations[number].outputs
                 if operand in self._subject.computed and operand not in outputs
             ]
-            found = observe(piece, inner, None if piece.device.device_type() == DeviceType.CPU else _FIRST_SHOWN)
+            is_cpu = piece.device.remote.device_type() == DeviceType.CPU
+            try:
+                found = observe(piece, inner, None if is_cpu else _FIRST_SHOWN)
+            except EndedError as error:
+                found = self._one_by_one(piece, error.message)
             fused += found.fused
             repeats &= found.repeats
             for values, more in zip(known, found.samples, strict=True):
                 values.update(more)
         notes = [] if repeats else [f"{self.name} gives other bits each time that it runs: its values are of one run"]
+        if self._device.deaths and not self.ends:
+            notes.append(f"{self._device.deaths[0]} as it was asked for values inside the model, and was started again")
         return SideValues(known, tuple(fused), tuple(notes))
 
     def run(self, operations: Sequence[int], outputs: Sequence[int], samples: Sequence[Values]) -> list[Values]:
@@ -91,18 +150,57 @@ class DeviceSide:
         return [{operand: values[operand] for operand in outputs} for values in known]
 
     def run_model(self, model: Model, inputs: Sequence[Array]) -> list[Array]:
-        """Run another model on the device, without the helper. Raises HalError if the device declines or fails."""
-        if not all(self._device.supported_operations(model)):
+        """Run another model on the device, without the helper. Raises HalError if it declines, fails or dies."""
+        if not all(self._device.remote.supported_operations(model)):
             general_failure(f"{self.name} declines operations")
-        (outputs,) = run_on(self._device, model, [inputs])
+        (outputs,) = self._device.run(model, [inputs], "a smaller model")
         return outputs
 
-    def _owner(self, own: bool) -> RemoteDevice:
-        return self._device if own else self._helper
+    def _one_by_one(self, piece: _Segment, end: str) -> Observed:
+        """Run each operation alone, since the device dies of all together, and find those that it dies of."""
+        known = [dict(sample) for sample in piece.samples]
+        before = len(self.ends)
+
+        def values_of(number: int, device: AskedDevice) -> list[Mapping[int, Array]]:
+            outputs = self._subject.outputs_of((number,))
+            return _Segment(self._subject, device, (number,), outputs, known).run(())
+
+        for number in piece.operations:
+            try:
+                found = values_of(number, piece.device)
+            except HalError as error:
+                if isinstance(error, EndedError):
+                    self.ends[number] = error.message
+                found = values_of(number, self._owner(False))
+            for values, more in zip(known, found, strict=True):
+                values.update(more)
+        if len(self.ends) == before:
+            number, words = self._together(piece, end)
+            self.ends[number] = words
+        return Observed(known)
+
+    def _together(self, piece: _Segment, end: str) -> tuple[int, str]:
+        """Return the operation of which the device dies after those before it, and how."""
+        for count in range(2, len(piece.operations)):
+            operations = piece.operations[:count]
+            outputs = self._subject.outputs_of(operations)
+            try:
+                _Segment(self._subject, piece.device, operations, outputs, piece.samples).run(())
+            except EndedError as error:
+                return operations[-1], f"{error.message}, after the operations before it and not by itself"
+            except HalError:
+                continue
+        return piece.operations[-1], f"{end}, after the operations before it and not by itself"
+
+    def _owner(self, own: bool) -> AskedDevice:
+        return self._device if own else AskedDevice(HELPER, self._helper())
 
     def _segments(self, operations: Sequence[int]) -> list[tuple[bool, tuple[int, ...]]]:
         """Return operations in turn, those together that run on the same device."""
-        return [(own, tuple(members)) for own, members in groupby(operations, key=lambda n: self.supported[n])]
+        return [
+            (own, tuple(members))
+            for own, members in groupby(operations, key=lambda n: self.supported[n] and n not in self.ends)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +208,7 @@ class _Segment:
     """Consecutive operations on one device, with their inputs for each sample."""
 
     subject: Subject
-    device: RemoteDevice
+    device: AskedDevice
     operations: tuple[int, ...]
     outputs: tuple[int, ...]
     samples: Sequence[Values] = field(repr=False)
@@ -139,5 +237,8 @@ class _Segment:
         model, inputs = self.subject.cut(operations, outputs)
         if not inputs or not outputs:
             general_failure(f"these operations have no {'outputs' if inputs else 'inputs'}: they cannot run alone")
-        results = run_on(self.device, model, [[sample[operand] for operand in inputs] for sample in samples])
+        given = [[sample[operand] for operand in inputs] for sample in samples]
+        is_whole = tuple(operations) == self.subject.everything
+        place = "the model" if is_whole else " + ".join(map(self.subject.place, operations))
+        results = self.device.run(model, given, place)
         return [dict(zip(outputs, arrays, strict=True)) for arrays in results]

@@ -19,7 +19,7 @@ from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_tools.diff.comparison import compare
-from nnhal_tools.diff.device_side import HELPER, DeviceSide
+from nnhal_tools.diff.device_side import HELPER, AskedDevice, DeviceSide
 from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.report import DiffReport
 from nnhal_tools.diff.shrinking import shrunk
@@ -27,7 +27,7 @@ from nnhal_tools.diff.side import ComparedSide
 from nnhal_tools.diff.subject import Subject
 from nnhal_tools.element_types import number_type_of
 from nnhal_tools.given_model import GivenModel, random_array, read_model
-from nnhal_tools.up import opened_device
+from nnhal_tools.up import RenewableDevice, opened_device
 
 _CLIENT = "nnhal-diff"
 _ENOUGH_ELEMENTS, _MOST_SAMPLES = 1024, 16
@@ -60,6 +60,8 @@ class DiffRequest:
     """Whether devices may compute float32 with the range and precision of float16."""
     shrink: bool = False
     """Whether the first layer that makes an error is reduced to the least that still has it."""
+    seconds: float | None = None
+    """How long each preparation and each execution on the device may take; without it, for ever."""
 
 
 def diff_model(request: DiffRequest) -> DiffReport:
@@ -69,7 +71,7 @@ def diff_model(request: DiffRequest) -> DiffReport:
         OSError: the file cannot be read.
         ValueError: the file cannot be imported, an input does not fit, a runtime does not run files of its format, or a
             device declines every operation.
-        NnhalError: a device cannot be started or is gone, or a side cannot run the model.
+        NnhalError: a device cannot be started, or started again after it has died, or a side cannot run the model.
     """
     given = read_model(request.model, request.lengths, request.shapes, request.signature)
     for sample in request.samples:
@@ -120,17 +122,17 @@ def _sides(
                 opened.append(stack.enter_context(opened_device(HELPER, _CLIENT)))
             return opened[0]
 
-        def side(device: str) -> DeviceSide:
-            remote = stack.enter_context(opened_device(device, _CLIENT))
-            if device == HELPER:
-                opened.append(remote)
-            return DeviceSide(device, remote, helper, subject)
+        def reference() -> DeviceSide:
+            remote = helper() if request.ref == HELPER else stack.enter_context(opened_device(request.ref, _CLIENT))
+            return DeviceSide(AskedDevice(request.ref, remote), helper, subject)
 
         if request.ref in RUNTIMES:
             ref: ComparedSide = _runtime(request.ref, request.model, content, subject)
         else:
-            ref = side(request.ref)
-        yield ref, side(request.dut), lambda: DeviceSide(HELPER, helper(), helper, subject)
+            ref = reference()
+        device = AskedDevice(request.dut, stack.enter_context(RenewableDevice(request.dut, _CLIENT)), request.seconds)
+        dut = DeviceSide(device, helper, subject)
+        yield ref, dut, lambda: DeviceSide(AskedDevice(HELPER, helper()), helper, subject)
 
 
 def _runtime(name: str, path: Path, content: bytes, subject: Subject) -> ComparedSide:

@@ -142,7 +142,7 @@ def _panel(layer: LayerDiff) -> Folded:
 def _details(layer: LayerDiff) -> Iterator[PagePart]:
     found = [(name, figures) for name, figures in (("in the model", layer.error), ("alone", layer.made)) if figures]
     yield f"{layer.value}: {layer.type} {list(layer.dimensions)}"
-    yield from filter(None, (layer.fused, layer.problem, layer.made_problem, *layer.over))
+    yield from dict.fromkeys(filter(None, (layer.fused, layer.problem, layer.made_problem, *layer.over)))
     yield from (f"alone: {words}" for words in layer.made_over)
     for name, figures in found:
         yield Markup(f"<p>{escaped(_facts(name, figures))}</p>")

@@ -84,6 +84,10 @@ class Subject:
         named = {entry.prefix: entry.name for entry in self.model.extension_name_to_prefix}
         return f"{named.get(code >> 16, 'extension')}: RUN"
 
+    def place(self, number: int) -> str:
+        """Return the word of an operation, with the user's nodes."""
+        return f"{self.kind(number)} {' + '.join(self.nodes((number,)))}".strip()
+
     def nodes(self, operations: Sequence[int]) -> tuple[str, ...]:
         """Return the user's nodes that operations stand for."""
         return tuple(dict.fromkeys(node for number in operations for node in self.imported.operation_nodes[number]))

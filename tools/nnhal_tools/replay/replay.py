@@ -25,7 +25,7 @@ from nnhal.types.layout import ELEMENT_TYPES, fully_specified, is_scalar
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_frontends.imported import ImportedModel
 from nnhal_tools.diff.comparison import compare
-from nnhal_tools.diff.device_side import DeviceSide
+from nnhal_tools.diff.device_side import AskedDevice, DeviceSide
 from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.subject import Subject, Values
 from nnhal_tools.record.report import lacks, place
@@ -219,8 +219,8 @@ def origin_of(
         return "an unknown operation, since the inputs of the execution are not all in the recording"
     try:
         subject = Subject(_imported(model))
-        ref = DeviceSide(reference[0], reference[1](), reference[1], subject)
-        dut = DeviceSide(device[0], device[1], reference[1], subject)
+        ref = DeviceSide(AskedDevice(reference[0], reference[1]()), reference[1], subject)
+        dut = DeviceSide(AskedDevice(device[0], device[1]), reference[1], subject)
         comparison = compare(subject, ref, dut, [inputs], Limits(), lambda: ref)
         report = comparison.report("")
     except (NnhalError, ValueError) as error:
