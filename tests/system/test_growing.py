@@ -15,10 +15,13 @@ from onnx import helper
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.types.layout import Dimensions
-from nnhal_client import Framework, Model
+from nnhal_client import Framework, Model, connect
 from nnhal_client.binding import Binding
-from nnhal_tools.up import DeviceEntry
+from nnhal_tools.replay import ReplayRequest, replay_recording
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.onnx_models import onnx_model
+from tests.support.processes import WARM
+from tests.support.recordings import recording
 from tests.support.testbeds import framework_over
 
 HEADS, WIDTH = 2, 8
@@ -164,3 +167,28 @@ def test_an_empty_input_is_for_steps_in_the_words_of_the_file(framework: Framewo
         binding.run()
         _, present = expected({"x": token(2), "past": past_of(2)})
         np.testing.assert_allclose(binding.outputs["present"], present, rtol=1e-5, atol=1e-6)
+
+
+def test_runs_of_many_lengths_are_recorded_and_replayed_with_them(tmp_path: Path) -> None:
+    path = tmp_path / "decoder.onnx"
+    path.write_bytes(decoder().SerializeToString())
+    topology = Topology(device=(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")))
+    with Testbed(topology, tmp_path, allow_recording=True, zygote=WARM) as testbed:
+        device = testbed.endpoint("cpu_acc")
+        with (
+            recording(device, tmp_path / "a.nnrec") as recorded,
+            connect(testbed.framework) as framework,
+            framework.load(path) as model,
+        ):
+            for direct in (True, False):
+                with model.bind(dimensions={"past": (1, HEADS, (0, 4), WIDTH)}, direct=direct) as binding:
+                    for length in (0, 3, 1):
+                        binding.resize({"past": (1, HEADS, length, WIDTH)})
+                        binding.inputs["x"][...], binding.inputs["past"][...] = token(length), past_of(length)
+                        binding.run()
+        runs = [call.event.execution for call in recorded.calls() if call.event.HasField("execution")]
+        for length, run in zip((0, 3, 1) * 2, runs, strict=True):
+            assert [1, HEADS, length, WIDTH] in [list(one.dimensions) for one in run.lengths]
+        assert {len(run.outputs) for run in runs} == {2}
+        report = replay_recording(ReplayRequest(recorded.path, str(device.directory)))
+    assert (report.differences, report.left_out, report.compared_outputs) == ([], {}, 12)

@@ -22,67 +22,68 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from nnhal.v1 import burst_pb2 as nnhal_dot_v1_dot_burst__pb2
 from nnhal.v1 import device_pb2 as nnhal_dot_v1_dot_device__pb2
 from nnhal.v1 import model_pb2 as nnhal_dot_v1_dot_model__pb2
 from nnhal.v1 import request_pb2 as nnhal_dot_v1_dot_request__pb2
 from nnhal.v1 import types_pb2 as nnhal_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18nnhal/v1/recording.proto\x12\x08nnhal.v1\x1a\x15nnhal/v1/device.proto\x1a\x14nnhal/v1/model.proto\x1a\x16nnhal/v1/request.proto\x1a\x14nnhal/v1/types.proto\"x\n\x1bStartDeviceRecordingRequest\x12\x15\n\rdescriptor_id\x18\x01 \x01(\x05\x12/\n\tomissions\x18\x02 \x01(\x0b\x32\x1c.nnhal.v1.RecordingOmissions\x12\x11\n\tmax_bytes\x18\x03 \x01(\x03\"F\n\x12RecordingOmissions\x12\x10\n\x08\x63ontents\x18\x01 \x01(\x08\x12\x0f\n\x07weights\x18\x02 \x01(\x08\x12\r\n\x05names\x18\x03 \x01(\x08\"\x1e\n\x1cStartDeviceRecordingResponse\"\x1b\n\x19GetDeviceRecordingRequest\"I\n\x1aGetDeviceRecordingResponse\x12+\n\x07\x66igures\x18\x01 \x01(\x0b\x32\x1a.nnhal.v1.RecordingFigures\"\x1c\n\x1aStopDeviceRecordingRequest\"J\n\x1bStopDeviceRecordingResponse\x12+\n\x07\x66igures\x18\x01 \x01(\x0b\x32\x1a.nnhal.v1.RecordingFigures\"\x84\x01\n\x10RecordingFigures\x12\r\n\x05\x63\x61lls\x18\x01 \x01(\x03\x12\x15\n\rdropped_calls\x18\x02 \x01(\x03\x12\x10\n\x08\x63ontents\x18\x03 \x01(\x03\x12\x18\n\x10\x64ropped_contents\x18\x04 \x01(\x03\x12\r\n\x05\x62ytes\x18\x05 \x01(\x03\x12\x0f\n\x07\x66\x61ilure\x18\x06 \x01(\t\"\xab\x01\n\x0fRecordingHeader\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x15\n\rnnhal_version\x18\x02 \x01(\t\x12\x0e\n\x06\x64river\x18\x03 \x01(\t\x12\x16\n\x0e\x64river_version\x18\x04 \x01(\t\x12\x17\n\x0fstarted_unix_ms\x18\x05 \x01(\x03\x12/\n\tomissions\x18\x06 \x01(\x0b\x32\x1c.nnhal.v1.RecordingOmissions\"D\n\x0fRecordedContent\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\x12\x0c\n\x04size\x18\x02 \x01(\x03\x12\x13\n\x0bis_left_out\x18\x03 \x01(\x08\"9\n\x0eRecordedEvents\x12\'\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x17.nnhal.v1.RecordedEvent\"\xe5\x04\n\rRecordedEvent\x12\x12\n\nstarted_ns\x18\x01 \x01(\x03\x12\x10\n\x08\x65nded_ns\x18\x02 \x01(\x03\x12\x0f\n\x07session\x18\x03 \x01(\x05\x12\x0e\n\x06method\x18\x04 \x01(\t\x12%\n\x06status\x18\x05 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\x12\x0f\n\x07message\x18\x06 \x01(\t\x12\x10\n\x08\x61gain_ns\x18\x07 \x03(\x12\x12\x33\n\x0esession_opened\x18\x08 \x01(\x0b\x32\x19.nnhal.v1.RecordedSessionH\x00\x12\x35\n\rsession_ended\x18\t \x01(\x0b\x32\x1c.nnhal.v1.RecordedSessionEndH\x00\x12\x34\n\x0bpreparation\x18\n \x01(\x0b\x32\x1d.nnhal.v1.RecordedPreparationH\x00\x12,\n\x07request\x18\x0b \x01(\x0b\x32\x19.nnhal.v1.RecordedRequestH\x00\x12\x30\n\texecution\x18\x0c \x01(\x0b\x32\x1b.nnhal.v1.RecordedExecutionH\x00\x12\x32\n\nallocation\x18\r \x01(\x0b\x32\x1c.nnhal.v1.RecordedAllocationH\x00\x12&\n\x04\x63opy\x18\x0e \x01(\x0b\x32\x16.nnhal.v1.RecordedCopyH\x00\x12,\n\x07release\x18\x0f \x01(\x0b\x32\x19.nnhal.v1.RecordedReleaseH\x00\x12.\n\x08question\x18\x10 \x01(\x0b\x32\x1a.nnhal.v1.RecordedQuestionH\x00\x42\x07\n\x05\x61\x62out\"&\n\x0fRecordedSession\x12\x13\n\x0b\x63lient_name\x18\x01 \x01(\t\"\x14\n\x12RecordedSessionEnd\"^\n\rRecordedModel\x12\x1e\n\x05model\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.Model\x12-\n\tconstants\x18\x02 \x03(\x0b\x32\x1a.nnhal.v1.RecordedConstant\"_\n\x10RecordedConstant\x12\x10\n\x08subgraph\x18\x01 \x01(\x05\x12\x0f\n\x07operand\x18\x02 \x01(\x05\x12(\n\x05value\x18\x03 \x01(\x0b\x32\x19.nnhal.v1.RecordedContent\"\x95\x03\n\x13RecordedPreparation\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12&\n\x05model\x18\x02 \x01(\x0b\x32\x17.nnhal.v1.RecordedModel\x12\x31\n\npreference\x18\x03 \x01(\x0e\x32\x1d.nnhal.v1.ExecutionPreference\x12$\n\x08priority\x18\x04 \x01(\x0e\x32\x12.nnhal.v1.Priority\x12\x1b\n\x0e\x64\x65\x61\x64line_in_ns\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x15\n\ris_from_cache\x18\x06 \x01(\x08\x12\x12\n\nis_earlier\x18\x07 \x01(\x08\x12\x33\n\x11\x63ompilation_hints\x18\x08 \x03(\x0b\x32\x18.nnhal.v1.TokenValuePair\x12\x42\n\x18\x65xtension_name_to_prefix\x18\t \x03(\x0b\x32 .nnhal.v1.ExtensionNameAndPrefix\x12\x11\n\thas_cache\x18\n \x01(\x08\x42\x11\n\x0f_deadline_in_ns\"M\n\x10RecordedQuestion\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.nnhal.v1.RecordedModel\x12\x11\n\tsupported\x18\x02 \x03(\x08\"\xb3\x01\n\x0fRecordedRequest\x12\x0f\n\x07request\x18\x01 \x01(\x03\x12\x16\n\x0eprepared_model\x18\x02 \x01(\x03\x12$\n\targuments\x18\x03 \x01(\x0b\x32\x11.nnhal.v1.Request\x12\x12\n\npool_kinds\x18\x04 \x03(\t\x12\x12\n\npool_bytes\x18\x05 \x03(\x03\x12)\n\x06\x63onfig\x18\x06 \x01(\x0b\x32\x19.nnhal.v1.ExecutionConfig\"\xd6\x01\n\x11RecordedExecution\x12\x0f\n\x07request\x18\x01 \x01(\x03\x12\x1b\n\x0e\x64\x65\x61\x64line_in_ns\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12)\n\x06inputs\x18\x03 \x03(\x0b\x32\x19.nnhal.v1.RecordedContent\x12*\n\x07outputs\x18\x04 \x03(\x0b\x32\x19.nnhal.v1.RecordedContent\x12)\n\x06result\x18\x05 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResultB\x11\n\x0f_deadline_in_ns\"\x8a\x02\n\x12RecordedAllocation\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\x03\x12\"\n\x04\x64\x65sc\x18\x02 \x01(\x0b\x32\x14.nnhal.v1.BufferDesc\x12\x17\n\x0fprepared_models\x18\x03 \x03(\x03\x12)\n\x0binput_roles\x18\x04 \x03(\x0b\x32\x14.nnhal.v1.BufferRole\x12*\n\x0coutput_roles\x18\x05 \x03(\x0b\x32\x14.nnhal.v1.BufferRole\x12(\n\x05value\x18\x06 \x01(\x0b\x32\x19.nnhal.v1.RecordedContent\x12\x12\n\ndimensions\x18\x07 \x03(\x05\x12\x12\n\nis_earlier\x18\x08 \x01(\x08\"t\n\x0cRecordedCopy\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\x03\x12\x16\n\x0eis_into_buffer\x18\x02 \x01(\x08\x12\x12\n\ndimensions\x18\x03 \x03(\x05\x12(\n\x05value\x18\x04 \x01(\x0b\x32\x19.nnhal.v1.RecordedContent\"X\n\x0fRecordedRelease\x12\x18\n\x0eprepared_model\x18\x01 \x01(\x03H\x00\x12\x10\n\x06\x62uffer\x18\x02 \x01(\x03H\x00\x12\x11\n\x07request\x18\x03 \x01(\x03H\x00\x42\x06\n\x04kind\";\n\x0cRecordingEnd\x12+\n\x07\x66igures\x18\x01 \x01(\x0b\x32\x1a.nnhal.v1.RecordingFigures2\xc4\x02\n\x16\x44\x65viceRecordingService\x12\x65\n\x14StartDeviceRecording\x12%.nnhal.v1.StartDeviceRecordingRequest\x1a&.nnhal.v1.StartDeviceRecordingResponse\x12_\n\x12GetDeviceRecording\x12#.nnhal.v1.GetDeviceRecordingRequest\x1a$.nnhal.v1.GetDeviceRecordingResponse\x12\x62\n\x13StopDeviceRecording\x12$.nnhal.v1.StopDeviceRecordingRequest\x1a%.nnhal.v1.StopDeviceRecordingResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18nnhal/v1/recording.proto\x12\x08nnhal.v1\x1a\x14nnhal/v1/burst.proto\x1a\x15nnhal/v1/device.proto\x1a\x14nnhal/v1/model.proto\x1a\x16nnhal/v1/request.proto\x1a\x14nnhal/v1/types.proto\"x\n\x1bStartDeviceRecordingRequest\x12\x15\n\rdescriptor_id\x18\x01 \x01(\x05\x12/\n\tomissions\x18\x02 \x01(\x0b\x32\x1c.nnhal.v1.RecordingOmissions\x12\x11\n\tmax_bytes\x18\x03 \x01(\x03\"F\n\x12RecordingOmissions\x12\x10\n\x08\x63ontents\x18\x01 \x01(\x08\x12\x0f\n\x07weights\x18\x02 \x01(\x08\x12\r\n\x05names\x18\x03 \x01(\x08\"\x1e\n\x1cStartDeviceRecordingResponse\"\x1b\n\x19GetDeviceRecordingRequest\"I\n\x1aGetDeviceRecordingResponse\x12+\n\x07\x66igures\x18\x01 \x01(\x0b\x32\x1a.nnhal.v1.RecordingFigures\"\x1c\n\x1aStopDeviceRecordingRequest\"J\n\x1bStopDeviceRecordingResponse\x12+\n\x07\x66igures\x18\x01 \x01(\x0b\x32\x1a.nnhal.v1.RecordingFigures\"\x84\x01\n\x10RecordingFigures\x12\r\n\x05\x63\x61lls\x18\x01 \x01(\x03\x12\x15\n\rdropped_calls\x18\x02 \x01(\x03\x12\x10\n\x08\x63ontents\x18\x03 \x01(\x03\x12\x18\n\x10\x64ropped_contents\x18\x04 \x01(\x03\x12\r\n\x05\x62ytes\x18\x05 \x01(\x03\x12\x0f\n\x07\x66\x61ilure\x18\x06 \x01(\t\"\xab\x01\n\x0fRecordingHeader\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x15\n\rnnhal_version\x18\x02 \x01(\t\x12\x0e\n\x06\x64river\x18\x03 \x01(\t\x12\x16\n\x0e\x64river_version\x18\x04 \x01(\t\x12\x17\n\x0fstarted_unix_ms\x18\x05 \x01(\x03\x12/\n\tomissions\x18\x06 \x01(\x0b\x32\x1c.nnhal.v1.RecordingOmissions\"D\n\x0fRecordedContent\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\x12\x0c\n\x04size\x18\x02 \x01(\x03\x12\x13\n\x0bis_left_out\x18\x03 \x01(\x08\"9\n\x0eRecordedEvents\x12\'\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x17.nnhal.v1.RecordedEvent\"\xe5\x04\n\rRecordedEvent\x12\x12\n\nstarted_ns\x18\x01 \x01(\x03\x12\x10\n\x08\x65nded_ns\x18\x02 \x01(\x03\x12\x0f\n\x07session\x18\x03 \x01(\x05\x12\x0e\n\x06method\x18\x04 \x01(\t\x12%\n\x06status\x18\x05 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\x12\x0f\n\x07message\x18\x06 \x01(\t\x12\x10\n\x08\x61gain_ns\x18\x07 \x03(\x12\x12\x33\n\x0esession_opened\x18\x08 \x01(\x0b\x32\x19.nnhal.v1.RecordedSessionH\x00\x12\x35\n\rsession_ended\x18\t \x01(\x0b\x32\x1c.nnhal.v1.RecordedSessionEndH\x00\x12\x34\n\x0bpreparation\x18\n \x01(\x0b\x32\x1d.nnhal.v1.RecordedPreparationH\x00\x12,\n\x07request\x18\x0b \x01(\x0b\x32\x19.nnhal.v1.RecordedRequestH\x00\x12\x30\n\texecution\x18\x0c \x01(\x0b\x32\x1b.nnhal.v1.RecordedExecutionH\x00\x12\x32\n\nallocation\x18\r \x01(\x0b\x32\x1c.nnhal.v1.RecordedAllocationH\x00\x12&\n\x04\x63opy\x18\x0e \x01(\x0b\x32\x16.nnhal.v1.RecordedCopyH\x00\x12,\n\x07release\x18\x0f \x01(\x0b\x32\x19.nnhal.v1.RecordedReleaseH\x00\x12.\n\x08question\x18\x10 \x01(\x0b\x32\x1a.nnhal.v1.RecordedQuestionH\x00\x42\x07\n\x05\x61\x62out\"&\n\x0fRecordedSession\x12\x13\n\x0b\x63lient_name\x18\x01 \x01(\t\"\x14\n\x12RecordedSessionEnd\"^\n\rRecordedModel\x12\x1e\n\x05model\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.Model\x12-\n\tconstants\x18\x02 \x03(\x0b\x32\x1a.nnhal.v1.RecordedConstant\"_\n\x10RecordedConstant\x12\x10\n\x08subgraph\x18\x01 \x01(\x05\x12\x0f\n\x07operand\x18\x02 \x01(\x05\x12(\n\x05value\x18\x03 \x01(\x0b\x32\x19.nnhal.v1.RecordedContent\"\x95\x03\n\x13RecordedPreparation\x12\x16\n\x0eprepared_model\x18\x01 \x01(\x03\x12&\n\x05model\x18\x02 \x01(\x0b\x32\x17.nnhal.v1.RecordedModel\x12\x31\n\npreference\x18\x03 \x01(\x0e\x32\x1d.nnhal.v1.ExecutionPreference\x12$\n\x08priority\x18\x04 \x01(\x0e\x32\x12.nnhal.v1.Priority\x12\x1b\n\x0e\x64\x65\x61\x64line_in_ns\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x15\n\ris_from_cache\x18\x06 \x01(\x08\x12\x12\n\nis_earlier\x18\x07 \x01(\x08\x12\x33\n\x11\x63ompilation_hints\x18\x08 \x03(\x0b\x32\x18.nnhal.v1.TokenValuePair\x12\x42\n\x18\x65xtension_name_to_prefix\x18\t \x03(\x0b\x32 .nnhal.v1.ExtensionNameAndPrefix\x12\x11\n\thas_cache\x18\n \x01(\x08\x42\x11\n\x0f_deadline_in_ns\"M\n\x10RecordedQuestion\x12&\n\x05model\x18\x01 \x01(\x0b\x32\x17.nnhal.v1.RecordedModel\x12\x11\n\tsupported\x18\x02 \x03(\x08\"\xb3\x01\n\x0fRecordedRequest\x12\x0f\n\x07request\x18\x01 \x01(\x03\x12\x16\n\x0eprepared_model\x18\x02 \x01(\x03\x12$\n\targuments\x18\x03 \x01(\x0b\x32\x11.nnhal.v1.Request\x12\x12\n\npool_kinds\x18\x04 \x03(\t\x12\x12\n\npool_bytes\x18\x05 \x03(\x03\x12)\n\x06\x63onfig\x18\x06 \x01(\x0b\x32\x19.nnhal.v1.ExecutionConfig\"\xff\x01\n\x11RecordedExecution\x12\x0f\n\x07request\x18\x01 \x01(\x03\x12\x1b\n\x0e\x64\x65\x61\x64line_in_ns\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12)\n\x06inputs\x18\x03 \x03(\x0b\x32\x19.nnhal.v1.RecordedContent\x12*\n\x07outputs\x18\x04 \x03(\x0b\x32\x19.nnhal.v1.RecordedContent\x12)\n\x06result\x18\x05 \x01(\x0b\x32\x19.nnhal.v1.ExecutionResult\x12\'\n\x07lengths\x18\x06 \x03(\x0b\x32\x16.nnhal.v1.InputLengthsB\x11\n\x0f_deadline_in_ns\"\x8a\x02\n\x12RecordedAllocation\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\x03\x12\"\n\x04\x64\x65sc\x18\x02 \x01(\x0b\x32\x14.nnhal.v1.BufferDesc\x12\x17\n\x0fprepared_models\x18\x03 \x03(\x03\x12)\n\x0binput_roles\x18\x04 \x03(\x0b\x32\x14.nnhal.v1.BufferRole\x12*\n\x0coutput_roles\x18\x05 \x03(\x0b\x32\x14.nnhal.v1.BufferRole\x12(\n\x05value\x18\x06 \x01(\x0b\x32\x19.nnhal.v1.RecordedContent\x12\x12\n\ndimensions\x18\x07 \x03(\x05\x12\x12\n\nis_earlier\x18\x08 \x01(\x08\"t\n\x0cRecordedCopy\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\x03\x12\x16\n\x0eis_into_buffer\x18\x02 \x01(\x08\x12\x12\n\ndimensions\x18\x03 \x03(\x05\x12(\n\x05value\x18\x04 \x01(\x0b\x32\x19.nnhal.v1.RecordedContent\"X\n\x0fRecordedRelease\x12\x18\n\x0eprepared_model\x18\x01 \x01(\x03H\x00\x12\x10\n\x06\x62uffer\x18\x02 \x01(\x03H\x00\x12\x11\n\x07request\x18\x03 \x01(\x03H\x00\x42\x06\n\x04kind\";\n\x0cRecordingEnd\x12+\n\x07\x66igures\x18\x01 \x01(\x0b\x32\x1a.nnhal.v1.RecordingFigures2\xc4\x02\n\x16\x44\x65viceRecordingService\x12\x65\n\x14StartDeviceRecording\x12%.nnhal.v1.StartDeviceRecordingRequest\x1a&.nnhal.v1.StartDeviceRecordingResponse\x12_\n\x12GetDeviceRecording\x12#.nnhal.v1.GetDeviceRecordingRequest\x1a$.nnhal.v1.GetDeviceRecordingResponse\x12\x62\n\x13StopDeviceRecording\x12$.nnhal.v1.StopDeviceRecordingRequest\x1a%.nnhal.v1.StopDeviceRecordingResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nnhal.v1.recording_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STARTDEVICERECORDINGREQUEST']._serialized_start=129
-  _globals['_STARTDEVICERECORDINGREQUEST']._serialized_end=249
-  _globals['_RECORDINGOMISSIONS']._serialized_start=251
-  _globals['_RECORDINGOMISSIONS']._serialized_end=321
-  _globals['_STARTDEVICERECORDINGRESPONSE']._serialized_start=323
-  _globals['_STARTDEVICERECORDINGRESPONSE']._serialized_end=353
-  _globals['_GETDEVICERECORDINGREQUEST']._serialized_start=355
-  _globals['_GETDEVICERECORDINGREQUEST']._serialized_end=382
-  _globals['_GETDEVICERECORDINGRESPONSE']._serialized_start=384
-  _globals['_GETDEVICERECORDINGRESPONSE']._serialized_end=457
-  _globals['_STOPDEVICERECORDINGREQUEST']._serialized_start=459
-  _globals['_STOPDEVICERECORDINGREQUEST']._serialized_end=487
-  _globals['_STOPDEVICERECORDINGRESPONSE']._serialized_start=489
-  _globals['_STOPDEVICERECORDINGRESPONSE']._serialized_end=563
-  _globals['_RECORDINGFIGURES']._serialized_start=566
-  _globals['_RECORDINGFIGURES']._serialized_end=698
-  _globals['_RECORDINGHEADER']._serialized_start=701
-  _globals['_RECORDINGHEADER']._serialized_end=872
-  _globals['_RECORDEDCONTENT']._serialized_start=874
-  _globals['_RECORDEDCONTENT']._serialized_end=942
-  _globals['_RECORDEDEVENTS']._serialized_start=944
-  _globals['_RECORDEDEVENTS']._serialized_end=1001
-  _globals['_RECORDEDEVENT']._serialized_start=1004
-  _globals['_RECORDEDEVENT']._serialized_end=1617
-  _globals['_RECORDEDSESSION']._serialized_start=1619
-  _globals['_RECORDEDSESSION']._serialized_end=1657
-  _globals['_RECORDEDSESSIONEND']._serialized_start=1659
-  _globals['_RECORDEDSESSIONEND']._serialized_end=1679
-  _globals['_RECORDEDMODEL']._serialized_start=1681
-  _globals['_RECORDEDMODEL']._serialized_end=1775
-  _globals['_RECORDEDCONSTANT']._serialized_start=1777
-  _globals['_RECORDEDCONSTANT']._serialized_end=1872
-  _globals['_RECORDEDPREPARATION']._serialized_start=1875
-  _globals['_RECORDEDPREPARATION']._serialized_end=2280
-  _globals['_RECORDEDQUESTION']._serialized_start=2282
-  _globals['_RECORDEDQUESTION']._serialized_end=2359
-  _globals['_RECORDEDREQUEST']._serialized_start=2362
-  _globals['_RECORDEDREQUEST']._serialized_end=2541
-  _globals['_RECORDEDEXECUTION']._serialized_start=2544
-  _globals['_RECORDEDEXECUTION']._serialized_end=2758
-  _globals['_RECORDEDALLOCATION']._serialized_start=2761
-  _globals['_RECORDEDALLOCATION']._serialized_end=3027
-  _globals['_RECORDEDCOPY']._serialized_start=3029
-  _globals['_RECORDEDCOPY']._serialized_end=3145
-  _globals['_RECORDEDRELEASE']._serialized_start=3147
-  _globals['_RECORDEDRELEASE']._serialized_end=3235
-  _globals['_RECORDINGEND']._serialized_start=3237
-  _globals['_RECORDINGEND']._serialized_end=3296
-  _globals['_DEVICERECORDINGSERVICE']._serialized_start=3299
-  _globals['_DEVICERECORDINGSERVICE']._serialized_end=3623
+  _globals['_STARTDEVICERECORDINGREQUEST']._serialized_start=151
+  _globals['_STARTDEVICERECORDINGREQUEST']._serialized_end=271
+  _globals['_RECORDINGOMISSIONS']._serialized_start=273
+  _globals['_RECORDINGOMISSIONS']._serialized_end=343
+  _globals['_STARTDEVICERECORDINGRESPONSE']._serialized_start=345
+  _globals['_STARTDEVICERECORDINGRESPONSE']._serialized_end=375
+  _globals['_GETDEVICERECORDINGREQUEST']._serialized_start=377
+  _globals['_GETDEVICERECORDINGREQUEST']._serialized_end=404
+  _globals['_GETDEVICERECORDINGRESPONSE']._serialized_start=406
+  _globals['_GETDEVICERECORDINGRESPONSE']._serialized_end=479
+  _globals['_STOPDEVICERECORDINGREQUEST']._serialized_start=481
+  _globals['_STOPDEVICERECORDINGREQUEST']._serialized_end=509
+  _globals['_STOPDEVICERECORDINGRESPONSE']._serialized_start=511
+  _globals['_STOPDEVICERECORDINGRESPONSE']._serialized_end=585
+  _globals['_RECORDINGFIGURES']._serialized_start=588
+  _globals['_RECORDINGFIGURES']._serialized_end=720
+  _globals['_RECORDINGHEADER']._serialized_start=723
+  _globals['_RECORDINGHEADER']._serialized_end=894
+  _globals['_RECORDEDCONTENT']._serialized_start=896
+  _globals['_RECORDEDCONTENT']._serialized_end=964
+  _globals['_RECORDEDEVENTS']._serialized_start=966
+  _globals['_RECORDEDEVENTS']._serialized_end=1023
+  _globals['_RECORDEDEVENT']._serialized_start=1026
+  _globals['_RECORDEDEVENT']._serialized_end=1639
+  _globals['_RECORDEDSESSION']._serialized_start=1641
+  _globals['_RECORDEDSESSION']._serialized_end=1679
+  _globals['_RECORDEDSESSIONEND']._serialized_start=1681
+  _globals['_RECORDEDSESSIONEND']._serialized_end=1701
+  _globals['_RECORDEDMODEL']._serialized_start=1703
+  _globals['_RECORDEDMODEL']._serialized_end=1797
+  _globals['_RECORDEDCONSTANT']._serialized_start=1799
+  _globals['_RECORDEDCONSTANT']._serialized_end=1894
+  _globals['_RECORDEDPREPARATION']._serialized_start=1897
+  _globals['_RECORDEDPREPARATION']._serialized_end=2302
+  _globals['_RECORDEDQUESTION']._serialized_start=2304
+  _globals['_RECORDEDQUESTION']._serialized_end=2381
+  _globals['_RECORDEDREQUEST']._serialized_start=2384
+  _globals['_RECORDEDREQUEST']._serialized_end=2563
+  _globals['_RECORDEDEXECUTION']._serialized_start=2566
+  _globals['_RECORDEDEXECUTION']._serialized_end=2821
+  _globals['_RECORDEDALLOCATION']._serialized_start=2824
+  _globals['_RECORDEDALLOCATION']._serialized_end=3090
+  _globals['_RECORDEDCOPY']._serialized_start=3092
+  _globals['_RECORDEDCOPY']._serialized_end=3208
+  _globals['_RECORDEDRELEASE']._serialized_start=3210
+  _globals['_RECORDEDRELEASE']._serialized_end=3298
+  _globals['_RECORDINGEND']._serialized_start=3300
+  _globals['_RECORDINGEND']._serialized_end=3359
+  _globals['_DEVICERECORDINGSERVICE']._serialized_start=3362
+  _globals['_DEVICERECORDINGSERVICE']._serialized_end=3686
 # @@protoc_insertion_point(module_scope)

@@ -12,6 +12,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from nnhal.v1 import burst_pb2 as _burst_pb2
 from nnhal.v1 import device_pb2 as _device_pb2
 from nnhal.v1 import model_pb2 as _model_pb2
 from nnhal.v1 import request_pb2 as _request_pb2
@@ -690,6 +691,7 @@ class RecordedExecution(_message.Message):
     INPUTS_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
+    LENGTHS_FIELD_NUMBER: _builtins.int
     request: _builtins.int
     """The request, by its number."""
     deadline_in_ns: _builtins.int
@@ -706,6 +708,10 @@ class RecordedExecution(_message.Message):
     def result(self) -> _request_pb2.ExecutionResult:
         """What the device has answered, if it has not failed."""
 
+    @_builtins.property
+    def lengths(self) -> _containers.RepeatedCompositeFieldContainer[_burst_pb2.InputLengths]:
+        """The dimensions that some inputs had in this run, if its client gave any: those of the request are the largest then."""
+
     def __init__(
         self,
         *,
@@ -714,10 +720,11 @@ class RecordedExecution(_message.Message):
         inputs: _abc.Iterable[Global___RecordedContent] | None = ...,
         outputs: _abc.Iterable[Global___RecordedContent] | None = ...,
         result: _request_pb2.ExecutionResult | None = ...,
+        lengths: _abc.Iterable[_burst_pb2.InputLengths] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_in_ns", b"_deadline_in_ns", "deadline_in_ns", b"deadline_in_ns", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_in_ns", b"_deadline_in_ns", "deadline_in_ns", b"deadline_in_ns", "inputs", b"inputs", "outputs", b"outputs", "request", b"request", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_in_ns", b"_deadline_in_ns", "deadline_in_ns", b"deadline_in_ns", "inputs", b"inputs", "lengths", b"lengths", "outputs", b"outputs", "request", b"request", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_in_ns: _TypeAlias = _typing.Literal["deadline_in_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_in_ns: _TypeAlias = _typing.Literal["_deadline_in_ns", b"_deadline_in_ns"]  # noqa: Y015

@@ -153,8 +153,11 @@ def _execution(about: wire.RecordedExecution, request: wire.RecordedRequest | No
         f"request {about.request}" if request is None else f"request {about.request} of model {request.prepared_model}"
     )
     values = [f"{_contents(about.inputs)} → {_contents(about.outputs)}"] if about.inputs or about.outputs else []
+    lengths = ", ".join(f"{list(one.dimensions)} for input {one.input}" for one in about.lengths)
     shapes = [describe(tuple(shape.dimensions)) for shape in about.result.output_shapes]
-    return "; ".join([name, *values, *([f"outputs {' '.join(shapes)}"] if shapes else [])])
+    return "; ".join(
+        [name, *([lengths] if lengths else []), *values, *([f"outputs {' '.join(shapes)}"] if shapes else [])]
+    )
 
 
 def _contents(contents: object) -> str:

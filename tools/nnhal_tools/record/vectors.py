@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.codec.lengths import lengths_from_wire
 from nnhal.errors import HalError
 from nnhal.recording import DeviceRecording, DeviceRecordingError, restored_model
 from nnhal.types import ErrorStatus, Model, Operand
@@ -54,6 +55,7 @@ def vectors_of(recording: DeviceRecording, group: str) -> tuple[list[str], Count
             key = (
                 hashlib.sha256(recorded.SerializeToString()).digest(),
                 *(content.digest for content in (*about.inputs, *about.outputs)),
+                *(lengths.SerializeToString() for lengths in about.lengths),
             )
             if key in lines:
                 continue
@@ -93,7 +95,7 @@ def _line(
         raise _UnwritableError("executions of models with extensions")
     if not about.inputs or not about.outputs:
         raise _UnwritableError("executions whose values were left out")
-    inputs = [tuple(argument.dimensions) for argument in request.arguments.inputs]
+    inputs = input_dimensions(request, about)
     told: Sequence[Dimensions] = [tuple(shape.dimensions) for shape in about.result.output_shapes]
     outputs = told or [tuple(argument.dimensions) for argument in request.arguments.outputs]
     known = with_dimensions(
@@ -125,6 +127,15 @@ def _arrays(
         element = ELEMENT_TYPES[operand.type]
         count = int(np.prod(operand.dimensions))
         yield np.frombuffer(recording.content(content), element, count).reshape(operand.dimensions)
+
+
+def input_dimensions(request: wire.RecordedRequest, about: wire.RecordedExecution) -> list[Dimensions]:
+    """The dimensions of the inputs of an execution, in which 0 is unknown if its request has it, else an empty axis."""
+    found = [tuple(argument.dimensions) for argument in request.arguments.inputs]
+    for position, dimensions in lengths_from_wire(about.lengths):
+        if position < len(found):
+            found[position] = dimensions
+    return found
 
 
 def with_dimensions(model: Model, dimensions: Mapping[int, Dimensions]) -> Model:

@@ -29,7 +29,7 @@ from nnhal_tools.diff.device_side import AskedDevice, DeviceSide
 from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.subject import Subject, Values
 from nnhal_tools.record.report import lacks, place
-from nnhal_tools.record.vectors import with_dimensions
+from nnhal_tools.record.vectors import input_dimensions, with_dimensions
 from nnhal_tools.replay.outcomes import Found, ReplayReport
 from nnhal_tools.replay.session import PLAYED, PlayedSession
 from nnhal_tools.up import opened_device
@@ -212,7 +212,9 @@ def origin_of(
 
     Device and reference have names. Raises DeadObjectError if one of them ends.
     """
-    given = (tuple(argument.dimensions) for argument in request.arguments.inputs)
+    if any(0 in lengths.dimensions for lengths in execution.lengths):
+        return "an unknown operation, since an input of the execution is empty"
+    given = input_dimensions(request, execution)
     model = with_dimensions(model, dict(zip(model.main.input_indexes, given, strict=True)))
     inputs = _values(model, model.main.input_indexes, execution.inputs, recording)
     if inputs is None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from nnhal.arrays import Bytes
 from nnhal.clock import now_ns
+from nnhal.codec.lengths import lengths_from_wire
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError
@@ -191,6 +192,8 @@ class PlayedSession:
             raise UnplayableError("executions of requests that could not be bound again")
         _, played = self._requests[about.request]
         model, execution = self._model_of(played.model), self._executions.get(about.request)
+        if about.lengths and not model.prepared.calls.has_lengths_by_run:
+            raise UnplayableError("runs with lengths of inputs, which the device does not take")
         is_known = self._fill(about, played)
         deadline_ns = _deadline(about.deadline_in_ns if about.HasField("deadline_in_ns") else None)
         result = self._attempt(
@@ -235,7 +238,9 @@ class PlayedSession:
             return awaited(model.prepared.execute_fenced(request, (), config, deadline_ns))
         if method.startswith(_OVER_BURSTS):
             if execution is not None:
-                return model.bursting().run(execution, deadline_ns).result
+                burst = model.bursting()
+                burst.start(execution, deadline_ns, lengths_from_wire(recorded.event.execution.lengths))
+                return burst.finish(execution).result
             no_tokens = [-1] * len(request.pools)
             return model.bursting().execute(request, no_tokens, config, deadline_ns).result
         if execution is not None:

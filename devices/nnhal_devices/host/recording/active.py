@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from nnhal.arrays import Bytes
 from nnhal.clock import now_ns
 from nnhal.codec import config_to_wire, result_to_wire
+from nnhal.codec.lengths import lengths_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
 from nnhal.recording import INVALID_DEADLINE, VERSION, WEIGHT_BYTES, RecordingWriter, recorded_model
@@ -321,6 +322,7 @@ class ActiveRecording:
             event.execution.deadline_in_ns = deadline_in_ns(note.deadline_ns, note.started_ns)
         event.execution.inputs.extend(map(self.content, note.inputs))
         event.execution.outputs.extend(map(self.content, note.outputs))
+        event.execution.lengths.extend(lengths_to_wire(note.lengths))
         if isinstance(note.answer, ExecutionResult):
             event.execution.result.CopyFrom(result_to_wire(note.answer))
         else:

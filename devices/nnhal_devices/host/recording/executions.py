@@ -118,13 +118,13 @@ class RecordingExecution(Execution):
             done = Execution.run(self, deadline_ns, is_wanted, asked_over, lengths)
         except HalError as error:
             failure = HalError(error.status, error.message)
-            self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, failure)
+            self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, failure, lengths)
             raise
         # The common case is a run on a channel, without its values. Every tenth of a microsecond counts here.
-        if done[0] is SUCCESS and asked_over and deadline_ns == NO_DEADLINE and not self._values:
+        if done[0] is SUCCESS and asked_over and deadline_ns == NO_DEADLINE and not (self._values or lengths):
             active.notes.add_plain((self, asked_over, started_ns, clock_gettime_ns(CLOCK_BOOTTIME)))
         else:
-            self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, done[0])
+            self._note(active, asked_over or _method(BURST), started_ns, deadline_ns, done[0], lengths)
         return done
 
     def run_held(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
@@ -178,25 +178,29 @@ class RecordingExecution(Execution):
         started_ns: int,
         deadline_ns: int,
         answer: ExecutionResult | HalError,
+        lengths: Lengths = (),
     ) -> None:
         inputs, outputs = self._values.pop(threading.get_ident(), (_NOTHING, _NOTHING)) if self._values else _NO_VALUES
-        active.notes.add(RunNote(self, method, started_ns, now_ns(), deadline_ns, answer, inputs, outputs))
+        active.notes.add(RunNote(self, method, started_ns, now_ns(), deadline_ns, answer, inputs, outputs, lengths))
 
     def _input_values(self, active: ActiveRecording) -> Values:
         if not active.wants_contents:
             return _NOTHING
-        return [self._value(active, argument, argument.location.length) for argument in self.form.inputs]
+        sizes = [argument.location.length for argument in self.form.inputs]
+        indexes = self.prepared_model.model.model.main.input_indexes
+        for position, dimensions in self._bound.lengths:
+            sizes[position] = self._size(indexes[position], dimensions, sizes[position])
+        return [self._value(active, argument, size) for argument, size in zip(self.form.inputs, sizes, strict=True)]
 
     def _output_values(self, active: ActiveRecording, result: ExecutionResult) -> Values:
         if not active.wants_contents or not result.output_sufficient_size:
             return _NOTHING
-        if result.output_shapes:  # whose zeros are lengths
-            sizes = [self._size(number, shape.dimensions) for number, shape in enumerate(result.output_shapes)]
-        else:
-            sizes = [self._size(number, dimensions) for number, dimensions in enumerate(self._dimensions)]
+        # The zeros of shapes are lengths.
+        known = [shape.dimensions for shape in result.output_shapes] or self._dimensions
+        indexes = self.prepared_model.model.model.main.output_indexes
         return [
-            self._value(active, argument, min(size, argument.location.length))
-            for argument, size in zip(self.form.outputs, sizes, strict=True)
+            self._value(active, argument, self._size(index, dimensions, argument.location.length))
+            for argument, index, dimensions in zip(self.form.outputs, indexes, known, strict=True)
         ]
 
     def _value(self, active: ActiveRecording, argument: RequestArgument, size: int) -> Bytes | int | None:
@@ -211,14 +215,13 @@ class RecordingExecution(Execution):
             active.notes.give_back(size)
             return size
 
-    def _size(self, number: int, dimensions: Dimensions) -> int:
-        """The bytes of an output that are written, as far as its type says."""
-        main = self.prepared_model.model.model.main
-        code = main.operands[main.output_indexes[number]].type
+    def _size(self, index: int, dimensions: Dimensions, most: int) -> int:
+        """The bytes of an operand of these dimensions, ``most`` of them, as far as its type says."""
+        code = self.prepared_model.model.model.main.operands[index].type
         if is_extension(code):
             element = self.prepared_model.element_sizes.get(code)
-            return self.form.outputs[number].location.length if element is None else element * prod(dimensions)
-        return ELEMENT_TYPES[code].itemsize * prod(dimensions)
+            return most if element is None else min(element * prod(dimensions), most)
+        return min(ELEMENT_TYPES[code].itemsize * prod(dimensions), most)
 
 
 _NO_VALUES = (_NOTHING, _NOTHING)

@@ -8,6 +8,7 @@ from threading import Lock
 from typing import NamedTuple, Protocol, TypeVar
 
 from nnhal.arrays import Bytes
+from nnhal.codec.lengths import Lengths
 from nnhal.errors import HalError
 from nnhal.types import ExecutionConfig, ExecutionResult
 from nnhal.v1 import recording_pb2 as wire
@@ -51,6 +52,7 @@ class RunNote(NamedTuple):
     answer: ExecutionResult | HalError
     inputs: Values
     outputs: Values
+    lengths: Lengths = ()
 
 
 Note = RunNote | Callable[[], Sequence[wire.RecordedEvent]]

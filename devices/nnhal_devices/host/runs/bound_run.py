@@ -88,6 +88,11 @@ class BoundRun:
         if self._uses is None:
             self._workload = prepared.workload.bind(arguments.inputs, arguments.outputs)
 
+    @property
+    def lengths(self) -> Lengths:
+        """The dimensions of inputs that the next run is for."""
+        return self._lengths or ()
+
     def resize(self, lengths: Lengths) -> None:
         """Have the next run be for these dimensions of inputs. Raises HalError; the next run binds again then."""
         if lengths is self._lengths:
