@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import write
 
-SCALAR, VECTOR, FLAT, OPEN, BATCH_ONLY, CLASSIFIER, SEQUENCE = (
+SCALAR, VECTOR, FLAT, OPEN, BATCH_ONLY, CLASSIFIER, SEQUENCE, JOINED = (
     "scalar",
     "vector",
     "flat",
@@ -19,6 +19,7 @@ SCALAR, VECTOR, FLAT, OPEN, BATCH_ONLY, CLASSIFIER, SEQUENCE = (
     "batch_only",
     "classifier",
     "sequence",
+    "joined",
 )
 
 
@@ -31,6 +32,15 @@ def scaled() -> bytes:
 def negated(shape: tuple[str | int, ...]) -> bytes:
     """``y`` is ``-x``."""
     return onnx_model([helper.make_node("Neg", ["x"], ["y"])], {"x": shape}, ["y"]).SerializeToString()
+
+
+def joined() -> bytes:
+    """``y`` is ``past`` and then ``x``, of shape [1, n, 3] each; ``same`` is ``-past``, empty if that is."""
+    nodes = [
+        helper.make_node("Concat", ["past", "x"], ["y"], axis=1),
+        helper.make_node("Neg", ["past"], ["same"]),
+    ]
+    return onnx_model(nodes, {"past": (1, "p", 3), "x": (1, "n", 3)}, ["y", "same"]).SerializeToString()
 
 
 def classifier(zips: bool = True) -> onnx.ModelProto:
@@ -90,5 +100,12 @@ def write_shaped_models(repository: Path) -> Path:
     batch = "max_batch_size: 4 " + 'input { name: "x" dims: [1] reshape { shape: [] } }'
     write(repository, BATCH_ONLY, {"1/model.onnx": negated(("n",)), "config.pbtxt": batch})
     write(repository, CLASSIFIER, {"1/model.onnx": classifier().SerializeToString()})
+    write_joined(repository)
     write(repository, SEQUENCE, {"1/model.onnx": pieces()})
+    return repository
+
+
+def write_joined(repository: Path) -> Path:
+    """Write JOINED alone."""
+    write(repository, JOINED, {"1/model.onnx": joined()})
     return repository

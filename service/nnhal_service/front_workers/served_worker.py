@@ -59,9 +59,11 @@ class HeldBinding:
         return context.prepared is not self._asked and not context.has_run_channel
 
     def open_run_channel(self) -> BoundRunChannel | None:
-        """A new run channel; None if runs are more than one step, or the device has none or is gone."""
+        """A new run channel; None if runs are several steps or have empty inputs, or the device has none or is gone."""
         context = self.bound.context
         self._asked = context.prepared
+        if self.bound.lengths:
+            return None
         try:
             end = context.open_run_channel()
         except NnhalError:  # runs through the framework will tell why

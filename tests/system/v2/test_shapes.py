@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException
 
 from nnhal_client import connect
@@ -17,14 +21,16 @@ from tests.support.shaped_models import (
     BATCH_ONLY,
     CLASSIFIER,
     FLAT,
+    JOINED,
     OPEN,
     SCALAR,
     SEQUENCE,
     VECTOR,
     classifier,
+    write_joined,
     write_shaped_models,
 )
-from tests.support.tritonclients import Triton
+from tests.support.tritonclients import Triton, status_of
 
 _APIS = {"grpc": tritonclient.grpc, "http": tritonclient.http}
 X = np.arange(4, dtype=np.float32)
@@ -34,7 +40,7 @@ X = np.arange(4, dtype=np.float32)
 def shaped(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A framework with the models of this module."""
     repository = write_shaped_models(tmp_path_factory.mktemp("repository"))
-    with model_server(device_processes, repository, "--exit-on-error", "false") as process:
+    with model_server(device_processes, repository, "--exit-on-error", "false", "--allow-client-shm") as process:
         yield process
 
 
@@ -84,6 +90,60 @@ def test_unknown_dimensions_stay_unknown(client: Triton, length: int) -> None:
     x = np.arange(3 * length, dtype=np.float32).reshape(length, 3)
     assert shapes(client, OPEN) == {"x": [-1, 3], "y": [-1, 3]}
     np.testing.assert_array_equal(client.infer(OPEN, {"x": x}).as_numpy("y"), -x)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_an_axis_may_have_no_elements(client: Triton, binary: bool) -> None:
+    how = {} if client.name == "grpc" else {"binary_data": binary}
+    x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    past = np.zeros((1, 0, 3), np.float32)
+    for _ in range(3):
+        outputs = [client.api.InferRequestedOutput(name, **how) for name in ("y", "same")]
+        inputs = client.inputs({"past": past, "x": x}, **how)
+        found = client.client.infer(JOINED, inputs, outputs=outputs)
+        np.testing.assert_array_equal(found.as_numpy("y"), np.concatenate([past, x], 1))
+        np.testing.assert_array_equal(found.as_numpy("same"), -past)
+        past = found.as_numpy("y")
+
+
+def test_an_input_without_elements_and_an_empty_output_may_be_in_shared_memory(client: Triton) -> None:
+    name = f"nnhal_empty_{client.name}_{os.getpid()}"
+    x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    region = shm.create_shared_memory_region(name, name, 256, create_only=True)
+    try:
+        client.client.register_system_shared_memory(name, name, 256)
+        inputs = client.inputs({"past": np.zeros((1, 0, 3), np.float32), "x": x})
+        inputs[0].set_shared_memory(name, 0)
+        outputs = [client.api.InferRequestedOutput(output) for output in ("y", "same")]
+        outputs[0].set_shared_memory(name, x.nbytes, 64)
+        outputs[1].set_shared_memory(name, 0, 128)
+        found = client.client.infer(JOINED, inputs, outputs=outputs)
+        np.testing.assert_array_equal(shm.get_contents_as_numpy(region, np.float32, [1, 2, 3], 64), x)
+        assert shape_of(found.get_output("y")) == [1, 2, 3]
+        assert shape_of(found.get_output("same")) == [1, 0, 3]
+    finally:
+        client.client.unregister_system_shared_memory(name)
+        shm.destroy_shared_memory_region(region)
+
+
+def shape_of(output: Any) -> list[int]:
+    """The shape that an answer of either protocol gives."""
+    return [int(length) for length in (output["shape"] if isinstance(output, dict) else output.shape)]
+
+
+def test_a_device_that_takes_no_empty_input_says_so(device_processes: Devices, tmp_path: Path) -> None:
+    alone = Devices({"cpu_ref": device_processes.endpoints["cpu_ref"]}, device_processes.pids)
+    given = {"past": np.zeros((1, 0, 3), np.float32), "x": np.ones((1, 2, 3), np.float32)}
+    with model_server(alone, write_joined(tmp_path)) as server:
+        for name, api in _APIS.items():
+            with Triton(name, api, getattr(server, name)) as client:
+                with pytest.raises(
+                    InferenceServerException, match=r"input 0 is empty, \[1, 0, 3\], which is for"
+                ) as error:
+                    client.infer(JOINED, given)
+                assert status_of(error.value) == {"grpc": "INVALID_ARGUMENT", "http": "400"}[name]
+                given_two = {**given, "past": np.ones((1, 1, 3), np.float32)}
+                assert client.infer(JOINED, given_two).as_numpy("y").shape == (1, 3, 3)
 
 
 def test_an_input_of_batches_alone(client: Triton) -> None:

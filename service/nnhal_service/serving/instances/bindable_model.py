@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from nnhal.extensions.execution import priority_hints
 from nnhal.memory.arena import round_up
 from nnhal.tensors import ALIGNMENT
 from nnhal.types import NO_DEADLINE, NO_HINTS, MappableFile, Memory, Priority
+from nnhal.types.layout import Dimensions
 from nnhal_service.fallback import Side
 from nnhal_service.fallback.edges import ALLOCATED, UNSEALED_FILE
 from nnhal_service.runtime import CarriedState, ExecutionContext, LoadedModel, PreparedPlan, RunReport, TensorBinding
@@ -98,11 +101,21 @@ class BoundLoadedModel:
     """The BoundModel of a model that this process has loaded."""
 
     def __init__(
-        self, loaded: LoadedModel, context: ExecutionContext, kinds: Mapping[str, str], sizes: Mapping[str, int]
+        self,
+        loaded: LoadedModel,
+        context: ExecutionContext,
+        kinds: Mapping[str, str],
+        sizes: Mapping[str, int],
+        lengths: Mapping[str, Dimensions],
     ) -> None:
-        """``kinds`` and ``sizes`` are those of the memory of inputs, by name, and of outputs, by OUTPUT and name."""
+        """``kinds`` and ``sizes`` are those of the memory of inputs, by name, and of outputs, by OUTPUT and name.
+
+        ``lengths`` are the dimensions of empty inputs, in each run.
+        """
         self.context = context
-        self.run, self.start = context.run, context.start
+        self.lengths = lengths
+        self.run: Callable[..., RunReport] = partial(context.run, lengths=lengths) if lengths else context.run
+        self.start: Callable[..., InstanceRun | None] = _no_start if lengths else context.start
         self._loaded = loaded
         self._kinds, self._sizes = kinds, sizes
         self._prepared = context.prepared
@@ -152,7 +165,12 @@ class BindableLoadedModel:
         state: CarriedState | None = None,
     ) -> BoundLoadedModel:
         hints = NO_HINTS if priority is None else priority_hints(priority)
-        context = self._loaded.bind(inputs, outputs, pools, measure, hints=hints, prepares=False, state=state)
+        lengths = {binding.name: binding.dimensions for binding in inputs if 0 in binding.dimensions}
+        if lengths:  # for the HAL a 0 is unknown: each run gives the lengths then
+            inputs = [replace(b, dimensions=without_empty_axes(b.dimensions)) for b in inputs]
+        context = self._loaded.bind(
+            inputs, outputs, pools, measure, hints=hints, prepares=False, state=state, varies=bool(lengths)
+        )
         places = {
             **{binding.name: binding.location for binding in inputs},
             **{OUTPUT + binding.name: binding.location for binding in outputs},
@@ -163,11 +181,21 @@ class BindableLoadedModel:
             context,
             {name: kinds[place.pool_index] for name, place in places.items()},
             {name: place.length for name, place in places.items()},
+            lengths,
         )
 
     def new_state(self) -> CarriedState:
         """A state for what is to be bound; see ``LoadedModel.new_state``."""
         return self._loaded.new_state()
+
+
+def without_empty_axes(dimensions: Dimensions) -> Dimensions:
+    """Dimensions with 1 in the place of 0, as they are bound for runs of other lengths."""
+    return tuple([max(1, length) for length in dimensions])
+
+
+def _no_start(deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> None:
+    """Start no run: each has lengths of its own."""
 
 
 def _memory_for(sides: Iterable[Side]) -> tuple[str, int]:

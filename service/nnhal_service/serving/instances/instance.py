@@ -20,7 +20,13 @@ from nnhal_service.runtime import (
 )
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.deadlines import run_by_deadline
-from nnhal_service.serving.instances.bindable_model import OUTPUT, AwaitedAnswer, BindableModel, InstanceRun
+from nnhal_service.serving.instances.bindable_model import (
+    OUTPUT,
+    AwaitedAnswer,
+    BindableModel,
+    InstanceRun,
+    without_empty_axes,
+)
 from nnhal_service.serving.instances.in_place import NO_PLACES, Places
 from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.serving.loop import ServingLoop
@@ -249,6 +255,6 @@ def _sizes(
 ) -> dict[str, int]:
     """The bytes of inputs by name, and of outputs by OUTPUT and name."""
     return {
-        **{t.name: max(1, t.bytes_of(shape)) for t, shape in zip(inputs, shapes, strict=True)},
+        **{t.name: t.bytes_of(without_empty_axes(shape)) for t, shape in zip(inputs, shapes, strict=True)},
         **{OUTPUT + t.name: t.byte_size or room[t.name] for t in outputs},
     }

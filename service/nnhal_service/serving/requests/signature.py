@@ -167,9 +167,10 @@ class ModelSignature:
         if served.is_value:
             self._require_text(name, to_array(given))
             return given
-        if not given.size:
+        if self._max_batch_size and given.shape[:1] == (0,):
             _refuse(
                 f"input '{name}' for model '{self._name}' has shape {_list(given.shape)}, expected no axis of length 0"
+                " for the batch"
             )
         if isinstance(given, PlacedTensor):
             return given
