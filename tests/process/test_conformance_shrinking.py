@@ -95,6 +95,7 @@ def test_a_test_that_fails_is_reduced_to_the_operation_that_is_wrong(
         assert words in told
         assert told.endswith(f" ({found.tries} tries)")
         least = parse_vector(json.loads(vector_line(found.vector)))
+        assert (least.mode, least.memory) == way
         for tested, verdict in ((reference, Verdict.PASSED), (device, Verdict.FAILED)):
             (again,) = SurvivingRunner(tested, [way]).run(least)
             assert again.verdict is verdict

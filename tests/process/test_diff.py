@@ -105,6 +105,8 @@ def test_the_layer_that_makes_the_error_is_reduced_to_a_vector(network: Path, du
     assert list(report.reduced.operations) == operations
     assert report.reduced.dimensions == ((1, 1),)
     assert report.reduced.is_least
+    named = [operand.get("name") for operand in json.loads(report.reduced.vector)["main"]["operands"]]
+    assert named == (["a", "b"] if dut == "Wrong" else ["x", "a", "b"])
     vector = parse_vector(json.loads(report.reduced.vector))
     for device, expected in (("cpu_ref", Verdict.PASSED), (dut, Verdict.FAILED)):
         with single_device(device, "test") as remote:

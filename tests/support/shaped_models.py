@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import write
 
-SCALAR, VECTOR, FLAT, OPEN, BATCH_ONLY, CLASSIFIER, SEQUENCE, JOINED = (
+SCALAR, VECTOR, FLAT, OPEN, BATCH_ONLY, CLASSIFIER, SEQUENCE, JOINED, UNTYPED = (
     "scalar",
     "vector",
     "flat",
@@ -20,6 +20,7 @@ SCALAR, VECTOR, FLAT, OPEN, BATCH_ONLY, CLASSIFIER, SEQUENCE, JOINED = (
     "classifier",
     "sequence",
     "joined",
+    "untyped",
 )
 
 
@@ -85,8 +86,17 @@ def pieces() -> bytes:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
+def untyped() -> bytes:
+    """``y`` has no declared type, and none that onnx can infer: the operator is one of ONNX Runtime's own."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    node = helper.make_node("BiasGelu", ["x", "x"], ["y"], domain="com.microsoft")
+    graph = helper.make_graph([node], "g", [x], [onnx.ValueInfoProto(name="y")])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+
+
 def write_shaped_models(repository: Path) -> Path:
-    """Write a repository of such models; SEQUENCE cannot be served."""
+    """Write a repository of such models; SEQUENCE and UNTYPED cannot be served."""
     write(repository, SCALAR, {"1/model.onnx": scaled()})
     scalars = 'input { name: "s" dims: [1] reshape { shape: [] } } output { name: "total" dims: [1] }'
     write(repository, VECTOR, {"1/model.onnx": scaled(), "config.pbtxt": scalars})
@@ -102,6 +112,7 @@ def write_shaped_models(repository: Path) -> Path:
     write(repository, CLASSIFIER, {"1/model.onnx": classifier().SerializeToString()})
     write_joined(repository)
     write(repository, SEQUENCE, {"1/model.onnx": pieces()})
+    write(repository, UNTYPED, {"1/model.onnx": untyped()})
     return repository
 
 

@@ -15,6 +15,7 @@ from onnx.helper import make_node
 from nnhal.errors import HalError
 from nnhal_client import Framework, OutputTooSmallError
 from tests.support.onnx_models import by_onnxruntime, joining, onnx_model, random
+from tests.support.shaped_models import untyped
 
 
 def saved(model: onnx.ModelProto, directory: Path) -> Path:
@@ -139,6 +140,18 @@ def test_strings_of_a_binding_are_as_long_as_their_memory_allows(framework: Fram
         binding.put("a", np.array(["z"], object))
         assert binding.run().direct
         assert binding.value("y").tolist() == ["zy"]
+
+
+def test_an_output_of_unknown_type_is_what_it_turns_out_to_be(framework: Framework, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(untyped())
+    x = np.array([1, -1], np.float32)
+    (expected,) = by_onnxruntime(onnx.load(path), {"x": x})
+    with framework.load(path) as loaded, loaded.bind() as binding:
+        np.testing.assert_array_equal(loaded.run({"x": x})["y"], expected)
+        binding.put("x", x)
+        binding.run()
+        np.testing.assert_array_equal(binding.value("y"), expected)
 
 
 def test_values_of_unknown_size_pass_between_devices(framework: Framework, tmp_path: Path) -> None:

@@ -52,8 +52,10 @@ def _probabilities(name: str, zipmap: onnx.NodeProto) -> onnx.ValueInfoProto:
 def kind_of(proto: onnx.TypeProto | None) -> str:
     """What a value is that is no tensor, such as "a sequence of maps"; empty for a tensor."""
     kind = None if proto is None else proto.WhichOneof("value")
-    if proto is None or kind in (None, "tensor_type"):
+    if proto is None or kind == "tensor_type":
         return ""
+    if kind is None:
+        return "a value of unknown type"
     if kind == "sequence_type":
         return f"a sequence of {(kind_of(proto.sequence_type.elem_type) or 'a tensor').partition(' ')[2]}s"
     if kind == "optional_type":

@@ -122,6 +122,16 @@ def test_one_row_of_what_nobody_can_infer_is_open_if_the_rows_of_an_input_are() 
         assert len(imported.warnings) == (expected[0] == 0)
 
 
+def test_an_output_whose_type_nobody_can_infer_is_a_value_of_unknown_type() -> None:
+    mystery = helper.make_node("Mystery", ["x"], ["between"], domain="of.somebody")
+    untyped = model([mystery, helper.make_node("Relu", ["between"], ["y"])], [3], [])
+    untyped.opset_import.append(helper.make_opsetid("of.somebody", 1))
+    untyped.graph.output[0].ClearField("type")
+    (output,) = import_onnx(untyped).outputs
+    assert output.element_type.hasobject
+    assert output.kind == "a value of unknown type"
+
+
 @pytest.mark.parametrize("kept", ["type", "nothing"])
 def test_an_output_needs_no_declared_shape_or_type(kept: str) -> None:
     bare = model(RELU, [3, 4], [])

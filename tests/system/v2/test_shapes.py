@@ -25,6 +25,7 @@ from tests.support.shaped_models import (
     OPEN,
     SCALAR,
     SEQUENCE,
+    UNTYPED,
     VECTOR,
     classifier,
     write_joined,
@@ -170,6 +171,7 @@ def test_a_native_client_gets_the_same_tensors(shaped: Served) -> None:
         assert np.asarray(found["probabilities"]).shape == (1, 3)
 
 
-def test_what_is_no_tensor_is_refused_by_name(client: Triton) -> None:
-    with pytest.raises(InferenceServerException, match="'y' is a sequence of tensors, for which the protocol has no"):
-        client.client.load_model(SEQUENCE)
+@pytest.mark.parametrize(("name", "kind"), [(SEQUENCE, "a sequence of tensors"), (UNTYPED, "a value of unknown type")])
+def test_what_is_no_tensor_is_refused_by_name(client: Triton, name: str, kind: str) -> None:
+    with pytest.raises(InferenceServerException, match=f"'y' is {kind}, for which the protocol has no"):
+        client.client.load_model(name)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,6 +38,18 @@ def test_a_vector_that_is_written_is_read_as_it_was() -> None:
     assert (found.name, found.group, found.operations) == ("name", "group", ("ADD",))
     np.testing.assert_array_equal(found.inputs[0], given)
     np.testing.assert_array_equal(found.outputs[0].values, wanted)
+
+
+def test_names_and_the_way_in_which_a_test_fails_are_written() -> None:
+    kind = OperandType.TENSOR_FLOAT32
+    operands = (
+        Operand(kind, (1,), lifetime=OperandLifeTime.SUBGRAPH_INPUT),
+        Operand(kind, (1,), lifetime=OperandLifeTime.SUBGRAPH_OUTPUT),
+    )
+    graph = Subgraph(operands, (Operation(OperationType.TANH, (0,), (1,)),), (0,), (1,))
+    vector = vector_of("n", "g", Model(graph), [np.zeros(1, "f4")], [np.zeros(1, "f4")])
+    found = parse_vector(json.loads(vector_line(replace(vector, names=("", "y"), mode="burst", memory="token"))))
+    assert (found.names, found.mode, found.memory) == (("", "y"), "burst", "token")
 
 
 def test_scales_of_channels_are_written() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -19,7 +19,7 @@ from rich.table import Table
 from nnhal_pages.explanation.marks import counted
 from nnhal_pages.terminal import output_console, show_table
 from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import ExecutionMode, TestResult, Verdict
+from nnhal_tools.conformance.runner import ExecutionMode, TestResult, Verdict, Way
 from nnhal_tools.conformance.shrinking import REFERENCE, Reducer, reduction_words
 from nnhal_tools.conformance.surviving import SurvivingRunner
 from nnhal_tools.conformance.vectors import Vector, read_vectors
@@ -37,10 +37,12 @@ def conformance(
     paths: Annotated[list[Path], typer.Argument(help="Files of vectors (.jsonl, .jsonl.gz), or folders of them.")],
     device: Annotated[str, typer.Option(help="A driver, which gets a process of its own, or a running device's DIR.")],
     mode: Annotated[
-        list[ExecutionMode] | None, typer.Option(help="How each test is executed: 'sync' unless given.")
+        list[ExecutionMode] | None,
+        typer.Option(help="How each test is executed: as it says itself unless given, or 'sync'."),
     ] = None,
     memory: Annotated[
-        list[MemoryChoice] | None, typer.Option(help="The kind of the pools: 'ashmem' unless given.")
+        list[MemoryChoice] | None,
+        typer.Option(help="The kind of the pools: as the test says unless given, or 'ashmem'."),
     ] = None,
     filter_: Annotated[str, typer.Option("--filter", help="Only tests whose name matches this expression.")] = "",
     deadline: Annotated[
@@ -77,11 +79,12 @@ def conformance(
         vectors = [vector for path in _files(paths) for vector in read_vectors(path) if pattern.search(vector.name)]
     if not vectors:
         raise ValueError(f"no test in {', '.join(map(str, paths))} matches {filter_!r}")
-    ways = list(product(dict.fromkeys(mode or [ExecutionMode.SYNC]), dict.fromkeys(memory or [MemoryChoice.ASHMEM])))
+    ways = {number: _ways(vector, mode, memory) for number, vector in enumerate(vectors)}
     results: list[TestResult] = []
     with RenewableDevice(device, _CLIENT) as opened:
         try:
-            _run(SurvivingRunner(opened, ways, deadline, paint_outputs), vectors, results, console)
+            every = tuple(dict.fromkeys(way for found in ways.values() for way in found))
+            _run(SurvivingRunner(opened, every, deadline, paint_outputs), vectors, ways, results, console)
         finally:  # a device that cannot be started again ends the run, and not what is known by then
             if json_file:
                 json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
@@ -101,11 +104,27 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             yield path
 
 
-def _run(runner: SurvivingRunner, vectors: Sequence[Vector], results: list[TestResult], console: Console) -> None:
+def _ways(vector: Vector, modes: Sequence[ExecutionMode] | None, memories: Sequence[MemoryChoice] | None) -> list[Way]:
+    """Return the ways in which a test is executed, as many for each test: those asked for, or its own."""
+    return list(
+        product(
+            dict.fromkeys(modes or [ExecutionMode(vector.mode or ExecutionMode.SYNC)]),
+            dict.fromkeys(memories or [MemoryChoice(vector.memory or MemoryChoice.ASHMEM)]),
+        )
+    )
+
+
+def _run(
+    runner: SurvivingRunner,
+    vectors: Sequence[Vector],
+    ways: Mapping[int, Sequence[Way]],
+    results: list[TestResult],
+    console: Console,
+) -> None:
     with Progress(console=console) as progress:
         task = progress.add_task("tests", total=len(vectors))
-        for vector in vectors:
-            results.extend(runner.run(vector))
+        for number, vector in enumerate(vectors):
+            results.extend(runner.run(vector, ways[number]))
             progress.advance(task)
 
 

@@ -153,7 +153,7 @@ class _Judge:
         if outputs is None:
             described = [case.operands[operand] for operand in case.outputs]
             outputs = [np.zeros(operand.dimensions, ELEMENT_TYPES[operand.type]) for operand in described]
-        return vector_of(
+        vector = vector_of(
             f"{_LEAST}{self.test.name}",
             self.test.group,
             model,
@@ -163,6 +163,7 @@ class _Judge:
             self.test.half,
             self.test.expect_failure,
         )
+        return replace(vector, names=case.names, mode=self.result.mode, memory=self.result.memory)
 
     def _expected(self, model: Model, inputs: Sequence[Array]) -> list[Array] | None:
         """Return what the reference computes; None if it refuses."""
@@ -203,4 +204,5 @@ def _case(vector: Vector) -> Case:
         vector.model.relax_computation_float32_to_float16,
         frozenset(number for number, expected in outputs if not expected.compared),
         tuple(Branch(graph, values) for graph, values in zip(vector.model.referenced, constants, strict=True)),
+        vector.names,
     )

@@ -66,6 +66,12 @@ class Vector:
     """Allowed deviation of frequencies from probabilities; 0 if outputs are no samples."""
     operations: tuple[str, ...]
     """Names of the model's operations."""
+    names: tuple[str, ...] = ()
+    """The user's names of the first operands of main; empty words for one without."""
+    mode: str = ""
+    """How it is executed unless something else is asked for; empty words if it does not say."""
+    memory: str = ""
+    """The kind of its pools, in the same way."""
 
     @property
     def half(self) -> bool:
@@ -133,6 +139,9 @@ def parse_vector(test: dict[str, Any]) -> Vector:
         test["expect_failure"],
         test["multinomial_tolerance"],
         tuple(operation["type"] for operation in test["main"]["operations"]),
+        tuple(operand.get("name", "") for operand in operands),
+        test.get("mode", ""),
+        test.get("memory", ""),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ def vector_line(vector: Vector) -> str:
             **{number: expected.values for number, expected in outputs.items()},
         },
         frozenset(number for number, expected in outputs.items() if not expected.compared),
+        vector.names,
     )
     test = {
         "name": vector.name,
@@ -40,6 +41,7 @@ def vector_line(vector: Vector) -> str:
         "relaxed": model.relax_computation_float32_to_float16,
         "expect_failure": vector.expect_failure,
         "multinomial_tolerance": vector.multinomial_tolerance,
+        **{key: said for key, said in (("mode", vector.mode), ("memory", vector.memory)) if said},
         "main": graphs[0].written(),
     }
     if model.referenced:
@@ -52,11 +54,15 @@ class _Graph:
     graph: Subgraph
     values: Mapping[int, Array]
     ignored: Collection[int] = ()
+    names: Sequence[str] = ()
 
     def written(self) -> dict[str, Any]:
         operands = [_operand(operand, self.values.get(number)) for number, operand in enumerate(self.graph.operands)]
         for number in self.ignored:
             operands[number]["ignored"] = True
+        for number, name in enumerate(self.names):
+            if name:
+                operands[number]["name"] = name
         return {
             "operands": operands,
             "operations": [

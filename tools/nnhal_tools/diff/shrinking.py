@@ -130,6 +130,7 @@ def _case(subject: Subject, layer: ComparedLayer, sample: Values) -> Case:
         {**constants, **{operand: sample[operand] for operand in layer.inputs}},
         subject.model.relax_computation_float32_to_float16,
         branches=tuple(Branch(graph, values) for graph, values in zip(subject.model.referenced, branches, strict=True)),
+        names=tuple(subject.imported.operand_names),
     ).ending_at(layer.outputs)
 
 
@@ -137,6 +138,7 @@ def _with(report: DiffReport, layer: ComparedLayer, found: Shrunk, judge: _Judge
     case, model = found.case, found.case.model()
     wanted = judge.reference.run_model(model, case.given)
     vector = vector_of(f"{report.model}: layer {layer.number}", _GROUP, model, case.given, wanted)
+    vector = replace(vector, names=case.names)
     reduced = Reduced(
         layer.number,
         tuple(OperationType(operation.type).name for operation in case.operations),

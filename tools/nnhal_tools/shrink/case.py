@@ -39,6 +39,8 @@ class Case:
     """Outputs whose values are not compared, but only their dimensions."""
     branches: tuple[Branch, ...] = ()
     """The subgraphs that operations refer to, by their index."""
+    names: tuple[str, ...] = ()
+    """The user's names of the first operands, as many as have any; empty words for one without."""
 
     @property
     def computed(self) -> tuple[int, ...]:
@@ -153,6 +155,7 @@ class Case:
             operations=nodes,
             inputs=moved(self.inputs),
             outputs=moved(self.outputs),
+            names=tuple(self.names[number] if number < len(self.names) else "" for number in used),
             values={index[number]: np.asarray(array) for number, array in self.values.items() if number in index},
             uncompared=frozenset(moved(sorted(self.uncompared))),
             branches=self.branches if any(self.operands[n].lifetime == OperandLifeTime.SUBGRAPH for n in used) else (),
