@@ -16,6 +16,7 @@ from nnhal_client import Framework, connect
 from tests.support.model_server import Devices, Served, addresses, devices, model_server
 from tests.support.repositories import onnx_file, write
 from tests.support.scrape import Scrape
+from tests.support.tflite_variables import running_sum
 from tests.support.waiting import wait_until
 
 TANH = {"model": "tanh", "version": "1"}
@@ -25,10 +26,11 @@ LIVES = ("direct", "through the framework", "measured")
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Run a server with a model of one step, and one with batches."""
+    """Run a server with a model of one step, one with batches, and one with a state."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "batches", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
+    write(repository, "sum", {"1/model.tflite": running_sum()})
     with model_server(device_processes, repository, "--metrics-config", "histogram_latencies=true") as process:
         yield process
 
@@ -75,6 +77,17 @@ def test_every_run_of_a_model_of_the_repository_counts(
     assert grown("nnhal_client_model_runs_total") == 0
     # For direct runs the device reports only their total duration.
     assert grown("nv_inference_request_duration_histogram_us_count", **TANH) == (0 if direct else 7)
+
+
+def test_runs_of_a_model_with_a_state_count_in_either_turn(framework: Framework, grown: Callable[..., float]) -> None:
+    with framework.open("sum").bind() as binding:
+        for number in range(1, 6):
+            assert binding.run().direct
+            assert grown("nnhal_partition_runs_total", model="sum", version="1") == number
+        binding.reset_state()
+        binding.run()
+    assert grown("nv_inference_request_success", model="sum", version="1") == 6
+    assert grown("nnhal_partition_runs_total", model="sum", version="1", device="cpu_acc") == 6
 
 
 def test_runs_count_once_in_every_scrape_and_after_the_binding_has_ended(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from nnhal.errors import invalid_argument
+from nnhal.extensions import size_in_bytes
 from nnhal.memory import GuardedRegion
 from nnhal.types import Operand
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
+from nnhal.types.layout import Dimensions, describe
 from nnhal_devices.driver import Argument
 from nnhal_devices.host.memory.device_memory import ArgumentRole, DeviceBuffer, within
 from nnhal_devices.host.memory.staging import Staged, UsedPool
@@ -119,14 +119,19 @@ def empty_argument(dimensions: Dimensions) -> Argument:
     return Argument(np.empty(0, np.uint8), dimensions)
 
 
-def sized_argument(argument: Argument, dimensions: Dimensions, operand: Operand, position: int) -> Argument:
-    """An input with the dimensions of one run, in the memory that it is bound to. Raises INVALID_ARGUMENT."""
+def sized_argument(
+    argument: Argument, dimensions: Dimensions, operand: Operand, sizes: Mapping[int, int], position: int
+) -> Argument:
+    """An input with the dimensions of one run, in the memory that it is bound to. Raises INVALID_ARGUMENT.
+
+    ``sizes`` are the bytes of an element of the types of extensions.
+    """
     data, stated = argument.data, operand.dimensions
-    if data is None or operand.type not in ELEMENT_TYPES:
-        invalid_argument(f"lengths of input {position}, which has no value of a type of the HAL")
+    if data is None:
+        invalid_argument(f"lengths of input {position}, which has no value")
     if not within(stated, dimensions):
         invalid_argument(f"input {position} has lengths {list(dimensions)}, the model says {describe(stated)}")
-    size = ELEMENT_TYPES[operand.type].itemsize * prod(dimensions)
+    size = size_in_bytes(operand.type, dimensions, sizes)
     if size > len(data):
         invalid_argument(f"input {position} has lengths {list(dimensions)}, {size} bytes, and its memory {len(data)}")
     return Argument(data[:size], dimensions)

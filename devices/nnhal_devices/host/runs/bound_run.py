@@ -75,6 +75,7 @@ class BoundRun:
         self._guard = prepared.guard if arguments.guarded else None
         self._is_direct = self._memory_manager is None and self._uses is None and self._guard is None
         self._plain = not (measures or arguments.staged_inputs or arguments.staged_outputs)
+        self._element_sizes = prepared.element_sizes
         self._results = RunResults(prepared.model, prepared.element_sizes)
         self._bound_versions: tuple[int, ...] | None = None
         self._lengths: Lengths | None = ()
@@ -110,7 +111,8 @@ class BoundRun:
         for position, dimensions in lengths:
             if position >= len(found):
                 invalid_argument(f"lengths of input {position} of {len(found)}")
-            found[position] = sized_argument(found[position], dimensions, self._inputs[position], position)
+            operand = self._inputs[position]
+            found[position] = sized_argument(found[position], dimensions, operand, self._element_sizes, position)
             if 0 in dimensions and not takes_empty(self._model_workload):
                 invalid_argument(
                     f"input {position} is empty, {list(dimensions)}, which is for steps of nnhal.onnx only"
