@@ -173,7 +173,10 @@ COMMANDS = {
         "nnhal_tools.cli.replay:replay",
         "Send every call of a recording to another device, and say what differs: in which call, from which layer on.",
     ),
-    "bench": LazyCommand("nnhal_tools.cli.bench:app", "Measure, against a named floor, in one run."),
+    "bench": LazyCommand(
+        "nnhal_tools.cli.bench:app",
+        "Measure, against a named floor, in one run: nnhal bench MODEL for a file, or one of the commands.",
+    ),
 }
 """In the order in which help lists them."""
 
