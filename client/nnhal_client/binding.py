@@ -128,9 +128,17 @@ class NativeBinding:
         return self._runs.lost_run_channel
 
     def fill(self, inputs: Mapping[str, Array]) -> None:
-        """Copy arrays into the inputs. Raises ValueError if names, element types or dimensions differ."""
+        """Copy arrays into the inputs, which become of the arrays' lengths if they were bound with a range.
+
+        Raises ValueError if names, element types or dimensions differ, or an input has no memory for so much.
+        """
         if self._varies:
-            self._show({name: inputs[name].shape for name in self._lengths})
+            lengths = {**self._lengths, **{n: inputs[n].shape for n in self._lengths if n in inputs}}
+            if not self._memory.has_room(lengths):
+                rooms = {name: self.dimensions[name] for name in lengths}
+                raise ValueError(f"got inputs of {lengths}, but their memory is for {rooms}: ``resize`` may make room")
+            if lengths != self._lengths:
+                self._show(lengths)
         self._memory.fill(inputs)
 
     def put(self, name: str, value: Value) -> None:

@@ -110,6 +110,10 @@ def test_more_than_the_maximum_is_refused_and_the_binding_still_runs(model: Mode
             binding.resize({"past": (1, HEADS, 5, WIDTH)})
         with pytest.raises(ValueError, match=r"got dimensions of \['x'\], expected inputs that"):
             binding.resize({"x": (1, HEADS, 1, WIDTH)})
+        with pytest.raises(ValueError, match=r"\(1, 2, 5, 8\)}, but their memory is for .*\(1, 2, 4, 8\)"):
+            binding.fill({"x": token(1), "past": past_of(5)})
+        with pytest.raises(ValueError, match=r"got inputs \['x'\], expected \['past', 'x'\]"):
+            binding.fill({"x": token(1)})
         binding.run()
         assert binding.outputs["present"].shape == (1, HEADS, 1, WIDTH)
 

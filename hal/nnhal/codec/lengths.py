@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from nnhal.codec.bounds import MAX_ARGUMENTS, at_most
 from nnhal.errors import invalid_argument
@@ -19,10 +19,10 @@ def lengths_to_wire(lengths: Lengths) -> list[wire.InputLengths]:
     return [wire.InputLengths(input=position, dimensions=dimensions) for position, dimensions in lengths]
 
 
-def lengths_from_wire(messages: Iterable[wire.InputLengths]) -> Lengths:
+def lengths_from_wire(messages: Sequence[wire.InputLengths]) -> Lengths:
     """Decode the dimensions of inputs. Raises INVALID_ARGUMENT if one is named twice, or a length is too large."""
-    found = {m.input: tuple(m.dimensions) for m in at_most(MAX_ARGUMENTS, list(messages), "lengths of inputs")}
-    if len(found) != len(list(messages)):
+    found = {m.input: tuple(m.dimensions) for m in at_most(MAX_ARGUMENTS, messages, "lengths of inputs")}
+    if len(found) != len(messages):
         invalid_argument("lengths of one input twice, expected once")
     for position, dimensions in found.items():
         if max(dimensions, default=0) > _MOST:
