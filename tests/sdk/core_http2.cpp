@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <random>
 #include <thread>
 
@@ -481,15 +482,18 @@ TEST(a_refusal_of_grpc_says_whether_it_is_the_process_s_own) {
 TEST(a_call_that_was_not_looked_at_is_sent_again_once) {
   Listener listener;
   Rpc rpc(listener.path, "");
+  std::promise<void> left;  // the connection of the answer: a call sent before would be the one that is sent again
   std::thread thread([&] {
     for (int connection = 0; connection < 4; ++connection) {
       Server server = listener.accept();
       server.request();
       if (connection == 1) server.answer(framed("answer"));
       server.send(kGoAway, 0, 0, big_endian(connection == 1 ? server.stream : 0, 4) + big_endian(0, 4));
+      if (connection == 1) left.set_value();
     }
   });
   CHECK_SAME(*rpc.call("S/M", Message()), "answer");
+  left.get_future().wait();
   CHECK_SAME(rpc.call("S/M", Message()).status().text(),
              "S/M: " + listener.path + " takes no further calls on the connection");
   thread.join();
