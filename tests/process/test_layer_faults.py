@@ -148,7 +148,7 @@ def test_a_node_of_a_branch_is_wrong_if_the_branch_is_taken(faulty: FaultyDevice
     given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
     taken = helper.make_tensor_value_info("taken", TensorProto.BOOL, [1])
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
-    branches = {
+    branches: dict[str, Any] = {
         f"{word}_branch": helper.make_graph(
             [helper.make_node(kind, ["x"], [f"{word}_y"], name=word)],
             word,
