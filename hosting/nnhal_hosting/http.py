@@ -1,14 +1,15 @@
 """How many HTTP connections there may be, how long the server waits for a client, and how long heads may be.
 
 uvicorn itself closes connections that are idle after a response, and waits for ever in all other cases. A connection
-here stands between the transport and uvicorn's protocol, and calls only the methods of asyncio.Protocol.
+here stands between the transport and uvicorn's protocol, and calls only the methods of asyncio.Protocol. Some
+requests are served here as a whole (``nnhal_hosting.whole_requests``): uvicorn sees nothing of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ from typing import Any, cast
 
 import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from nnhal_hosting.shared_numbers import LocalNumber, SharedNumber
+from nnhal_hosting.whole_requests import Held, KeptHeads, KnownHead, WholeRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +45,30 @@ class ConnectionLimits:
 class ConnectionLimiter:
     """The limits and the open connections of one server. Only the server's loop uses it."""
 
-    def __init__(self, limits: ConnectionLimits, connections: SharedNumber | None = None) -> None:
-        """``connections`` are those that are open, if other processes share the limit."""
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        connections: SharedNumber | None = None,
+        whole_requests: WholeRequests | None = None,
+    ) -> None:
+        """``connections`` are those that are open, if other processes share the limit. ``whole_requests`` serves those
+        requests that it knows how to.
+        """
         self.limits = limits
         self.open = LocalNumber() if connections is None else connections
+        self.whole_requests = whole_requests
 
     def protocol(self) -> type[asyncio.Protocol]:
         """The class of the server's connections, for uvicorn to make."""
-        limiter = self
+        limiter, whole = self, self.whole_requests
+        heads = None if whole is None else KeptHeads(whole, self.limits.headers, self.limits.head_bytes)
 
         class Connection(LimitedConnection):
             def __init__(self, *arguments: Any, **named: Any) -> None:
-                super().__init__(limiter, HttpToolsProtocol(*arguments, **named))
+                uvicorns = _UvicornConnection(*arguments, **named)
+                super().__init__(limiter, uvicorns)
+                if whole is not None and heads is not None:
+                    self._direct = uvicorns.direct = _DirectWay(self, uvicorns, whole, heads)
 
         return Connection
 
@@ -78,6 +93,8 @@ _BESIDE_HEADER = 4
 """The bytes of a header beside its name and its value: a colon, a space and the end of the line."""
 _LINGER_SECONDS = 1.0
 _MOST_DISCARDED = 1 << 18
+_MOST_GATHERED = HIGH_WATER_LIMIT
+"""The longest body that is gathered from several pieces before it is served: as much as uvicorn reads ahead."""
 
 
 class _TooLargeError(Exception):
@@ -118,6 +135,9 @@ class LimitedConnection(asyncio.Protocol):
         self._headers = 0
         self._beside = 0
         self._on_lost: list[Callable[[], None]] = []
+        self._begun = 0
+        """The requests that the protocol has been given and not served."""
+        self._direct: _DirectWay | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # a stream's; uvloop's is no subclass
@@ -134,6 +154,8 @@ class LimitedConnection(asyncio.Protocol):
             return
         if self._awaited is _Awaited.BODY:
             self._since = self._loop.time()
+        if self._direct is not None and self._direct.takes(data, self._is_at_rest):
+            return
         if self._parser is not None:
             try:
                 self._feed(self._parser, data)
@@ -147,9 +169,13 @@ class LimitedConnection(asyncio.Protocol):
         return self._protocol.eof_received()
 
     def pause_writing(self) -> None:
+        if self._direct is not None:
+            self._direct.pause_writing()
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
+        if self._direct is not None:
+            self._direct.resume_writing()
         self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -158,10 +184,13 @@ class LimitedConnection(asyncio.Protocol):
         self._is_lost = True
         for callback in self._on_lost:
             callback()
+        if self._direct is not None:
+            self._direct.connection_lost()
         self._protocol.connection_lost(exc)
 
     def on_message_begin(self) -> None:
         """The parser has read the first byte of a request."""
+        self._begun += 1
         self._expect(_Awaited.HEAD)
         self._head_bytes = self._headers = 0
         # Where in the piece the request begins is unknown, unless the piece begins with it.
@@ -196,7 +225,23 @@ class LimitedConnection(asyncio.Protocol):
     def end_serving(self) -> None:
         """The application has written its response, which may not have been sent yet."""
         self._served -= 1
+        self._begun -= 1
         self._since = self._loop.time()
+
+    def begin_whole(self) -> None:
+        """A request that uvicorn does not see has begun, with its head."""
+        self._begun += 1
+        self.begin_serving()
+        self._expect(_Awaited.BODY)
+
+    def end_whole(self) -> None:
+        """Its body has come."""
+        self._awaited = _Awaited.REQUEST
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """Whether the last request has been served, and the next one has not begun."""
+        return not self._begun and self._parser is not None and self._awaited is _Awaited.REQUEST
 
     @contextmanager
     def watched(self, lost: Callable[[], None]) -> Iterator[None]:
@@ -296,6 +341,153 @@ class LimitedConnection(asyncio.Protocol):
             "connection: close\r\n\r\n"
         )
         self._transport.write((head + body).encode())
+
+
+class _UvicornConnection(HttpToolsProtocol):
+    """A connection that does not end with the server while a request is served directly."""
+
+    direct: _DirectWay | None = None
+
+    def shutdown(self) -> None:
+        if self.direct is not None and self.direct.is_serving:
+            self.direct.closes = True
+        else:
+            super().shutdown()
+
+
+class _DirectWay:
+    """Serves the whole requests of one connection, each after the one before it, and answers them: a Responder."""
+
+    def __init__(
+        self,
+        connection: LimitedConnection,
+        uvicorns: HttpToolsProtocol,
+        requests: WholeRequests,
+        heads: KeptHeads,
+    ) -> None:
+        self.user_is_admitted = False
+        self.is_serving = False
+        self.closes = False
+        """Whether the connection is closed after the request that is served."""
+        self._connection = connection
+        self._uvicorns = uvicorns
+        self._requests = requests
+        self._heads = heads
+        self._head: KnownHead | None = None
+        """The head of a request whose body is not whole."""
+        self._body = b""
+        """What has come of that."""
+        self._admitted: Held | None = None
+        self._held = b""
+        """What came while a request was served."""
+        self._lost: Callable[[], None] | None = None
+        self._is_lost = False
+        self._writable: asyncio.Future[None] | None = None
+        """Has a result when the client has taken enough of an answer; None if it has."""
+
+    @property
+    def peer(self) -> tuple[str, int] | None:
+        return self._uvicorns.client
+
+    def takes(self, data: bytes, is_at_rest: bool) -> bool:
+        """Take a piece if it is a request, or begins one, that is served so; it may if the connection ``is_at_rest``.
+        What comes while one is served is held until it has been answered. Return whether the piece has been taken.
+        """
+        if self._head is not None:
+            self._add(self._head, data)
+            return True
+        if self.is_serving:
+            self._uvicorns.transport.pause_reading()
+            self._held += data
+            return True
+        if not is_at_rest or self._writable is not None:
+            return False
+        head = self._heads.of(data)
+        if head is None:
+            return False
+        left = head.length - (len(data) - head.end)
+        if left < 0 or (left and head.length > _MOST_GATHERED):
+            return False
+        self._admitted = self._requests.admit(head.known, head.length, self)
+        if self._admitted is None:
+            return False
+        self.is_serving = True
+        self._connection.begin_whole()
+        self._add(head, data[head.end :])
+        return True
+
+    def _add(self, head: KnownHead, data: bytes) -> None:
+        """Add bytes to the body of a request, and serve it if that is whole now."""
+        body = self._body + data if self._body else data
+        if len(body) < head.length:
+            self._head, self._body = head, body
+            return
+        self._head, self._body, self._held = None, b"", body[head.length :]
+        self._connection.end_whole()
+        task = self._uvicorns.loop.create_task(self._serve(head, body[: head.length]))
+        self._uvicorns.tasks.add(task)
+        task.add_done_callback(self._uvicorns.tasks.discard)
+
+    def on_lost(self, lost: Callable[[], None]) -> None:
+        self._lost = lost
+        if self._is_lost:
+            lost()
+
+    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes) -> None:
+        if not self._is_lost:
+            self._uvicorns.transport.write(self._start_of(status, headers, len(content)) + content)
+
+    async def respond_in_pieces(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes, size: int
+    ) -> None:
+        head = self._start_of(status, headers, len(content))
+        for start in range(0, len(content), size):
+            if self._writable is not None:
+                await self._writable
+            if self._is_lost:
+                return
+            self._uvicorns.transport.write(head + content[start : start + size])
+            head = b""
+
+    def pause_writing(self) -> None:
+        """The client does not take what it is sent."""
+        self._writable = self._writable or self._uvicorns.loop.create_future()
+
+    def resume_writing(self) -> None:
+        """The client has taken most of it."""
+        if self._writable is not None and not self._writable.done():  # its task may have been cancelled
+            self._writable.set_result(None)
+        self._writable = None
+
+    def connection_lost(self) -> None:
+        """Tell the request that is served."""
+        self._is_lost = True
+        self.resume_writing()
+        if self._head is not None and self._admitted is not None:
+            self._admitted.release()
+        if self._lost is not None:
+            self._lost()
+
+    async def _serve(self, head: KnownHead, body: bytes) -> None:
+        is_answered = False
+        try:
+            await self._requests.serve(head.known, self._admitted, body, self)
+            is_answered = True
+        finally:
+            self._lost = None
+            self.is_serving = False
+            self._connection.end_serving()
+            if self.closes or not is_answered:
+                self._uvicorns.transport.close()
+            elif self._held and not self._is_lost:
+                held, self._held = self._held, b""
+                self._uvicorns.transport.resume_reading()
+                self._connection.data_received(held)
+
+    def _start_of(self, status: int, headers: Sequence[tuple[bytes, bytes]], length: int) -> bytes:
+        close = ((b"connection", b"close"),) if self.closes else ()
+        lines = [b"%s: %s\r\n" % line for line in (*self._uvicorns.server_state.default_headers, *headers, *close)]
+        return b"%scontent-length: %d\r\n%s\r\n" % (STATUS_LINE[status], length, b"".join(lines))
 
 
 _current: ContextVar[LimitedConnection] = ContextVar("nnhal_http_connection")
