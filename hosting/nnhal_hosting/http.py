@@ -375,7 +375,7 @@ class _DirectWay:
         self._heads = heads
         self._head: KnownHead | None = None
         """The head of a request whose body is not whole."""
-        self._body = b""
+        self._body = bytearray()
         """What has come of that."""
         self._admitted: Held | None = None
         self._held = b""
@@ -418,13 +418,18 @@ class _DirectWay:
 
     def _add(self, head: KnownHead, data: bytes) -> None:
         """Add bytes to the body of a request, and serve it if that is whole now."""
-        body = self._body + data if self._body else data
-        if len(body) < head.length:
-            self._head, self._body = head, body
+        if self._head is None and len(data) < head.length:
+            self._head, self._body = head, bytearray(data)
             return
-        self._head, self._body, self._held = None, b"", body[head.length :]
+        body: bytes | bytearray = data
+        if self._head is not None:
+            self._body += data
+            if len(self._body) < head.length:
+                return
+            body, self._head, self._body = self._body, None, bytearray()
+        self._held = bytes(body[head.length :])
         self._connection.end_whole()
-        task = self._uvicorns.loop.create_task(self._serve(head, body[: head.length]))
+        task = self._uvicorns.loop.create_task(self._serve(head, bytes(body[: head.length])))
         self._uvicorns.tasks.add(task)
         task.add_done_callback(self._uvicorns.tasks.discard)
 

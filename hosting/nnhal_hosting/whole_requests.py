@@ -1,8 +1,7 @@
 """HTTP requests that are served as a whole, head and body, without an ASGI application.
 
-Most clients send the same head again and again, so heads are kept by their bytes with what the server made of them. What
-is served so is what both ways would understand alike: a POST of HTTP/1.1 with a Content-Length, on a connection that is
-kept alive. Everything else is left to uvicorn.
+Most clients send the same head again and again, so heads are kept by their bytes, with what the server made of them. So
+are served requests of HTTP/1.1 with a Content-Length that keep their connection. All others are left to uvicorn.
 """
 
 from __future__ import annotations

@@ -30,9 +30,7 @@ class Guard:
         """Whether it ever refuses a call."""
         return self._tokens is not None or self._rates is not None or self._users is not None
 
-    def admit(
-        self, needed: AccessRole, authorization: str, peer: str, user_is_admitted: bool = False
-    ) -> Identity:
+    def admit(self, needed: AccessRole, authorization: str, peer: str, user_is_admitted: bool = False) -> Identity:
         """Return the identity of the caller. ``authorization`` is the header or empty, ``peer`` the caller's address.
         ``user_is_admitted`` says that it has been admitted on the same connection: the kernel would say the same again.
 
