@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,11 +19,9 @@ from typing import Any, cast
 
 import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from nnhal_hosting.shared_numbers import LocalNumber, SharedNumber
-from nnhal_hosting.whole_requests import Held, KeptHeads, KnownHead, WholeRequests
+from nnhal_hosting.whole_requests import DirectWay, KeptHeads, UvicornConnection, WholeRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +63,10 @@ class ConnectionLimiter:
 
         class Connection(LimitedConnection):
             def __init__(self, *arguments: Any, **named: Any) -> None:
-                uvicorns = _UvicornConnection(*arguments, **named)
+                uvicorns = UvicornConnection(*arguments, **named)
                 super().__init__(limiter, uvicorns)
                 if whole is not None and heads is not None:
-                    self._direct = uvicorns.direct = _DirectWay(self, uvicorns, whole, heads)
+                    self._direct = uvicorns.direct = DirectWay(self, uvicorns, whole, heads)
 
         return Connection
 
@@ -93,8 +91,6 @@ _BESIDE_HEADER = 4
 """The bytes of a header beside its name and its value: a colon, a space and the end of the line."""
 _LINGER_SECONDS = 1.0
 _MOST_DISCARDED = 1 << 18
-_MOST_GATHERED = HIGH_WATER_LIMIT
-"""The longest body that is gathered from several pieces before it is served: as much as uvicorn reads ahead."""
 
 
 class _TooLargeError(Exception):
@@ -137,7 +133,7 @@ class LimitedConnection(asyncio.Protocol):
         self._on_lost: list[Callable[[], None]] = []
         self._begun = 0
         """The requests that the protocol has been given and not served."""
-        self._direct: _DirectWay | None = None
+        self._direct: DirectWay | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # a stream's; uvloop's is no subclass
@@ -341,158 +337,6 @@ class LimitedConnection(asyncio.Protocol):
             "connection: close\r\n\r\n"
         )
         self._transport.write((head + body).encode())
-
-
-class _UvicornConnection(HttpToolsProtocol):
-    """A connection that does not end with the server while a request is served directly."""
-
-    direct: _DirectWay | None = None
-
-    def shutdown(self) -> None:
-        if self.direct is not None and self.direct.is_serving:
-            self.direct.closes = True
-        else:
-            super().shutdown()
-
-
-class _DirectWay:
-    """Serves the whole requests of one connection, each after the one before it, and answers them: a Responder."""
-
-    def __init__(
-        self,
-        connection: LimitedConnection,
-        uvicorns: HttpToolsProtocol,
-        requests: WholeRequests,
-        heads: KeptHeads,
-    ) -> None:
-        self.user_is_admitted = False
-        self.is_serving = False
-        self.closes = False
-        """Whether the connection is closed after the request that is served."""
-        self._connection = connection
-        self._uvicorns = uvicorns
-        self._requests = requests
-        self._heads = heads
-        self._head: KnownHead | None = None
-        """The head of a request whose body is not whole."""
-        self._body = bytearray()
-        """What has come of that."""
-        self._admitted: Held | None = None
-        self._held = b""
-        """What came while a request was served."""
-        self._lost: Callable[[], None] | None = None
-        self._is_lost = False
-        self._writable: asyncio.Future[None] | None = None
-        """Has a result when the client has taken enough of an answer; None if it has."""
-
-    @property
-    def peer(self) -> tuple[str, int] | None:
-        return self._uvicorns.client
-
-    def takes(self, data: bytes, is_at_rest: bool) -> bool:
-        """Take a piece if it is a request, or begins one, that is served so; it may if the connection ``is_at_rest``.
-        What comes while one is served is held until it has been answered. Return whether the piece has been taken.
-        """
-        if self._head is not None:
-            self._add(self._head, data)
-            return True
-        if self.is_serving:
-            self._uvicorns.transport.pause_reading()
-            self._held += data
-            return True
-        if not is_at_rest or self._writable is not None:
-            return False
-        head = self._heads.of(data)
-        if head is None:
-            return False
-        left = head.length - (len(data) - head.end)
-        if left < 0 or (left and head.length > _MOST_GATHERED):
-            return False
-        self._admitted = self._requests.admit(head.known, head.length, self)
-        if self._admitted is None:
-            return False
-        self.is_serving = True
-        self._connection.begin_whole()
-        self._add(head, data[head.end :])
-        return True
-
-    def _add(self, head: KnownHead, data: bytes) -> None:
-        """Add bytes to the body of a request, and serve it if that is whole now."""
-        if self._head is None and len(data) < head.length:
-            self._head, self._body = head, bytearray(data)
-            return
-        body: bytes | bytearray = data
-        if self._head is not None:
-            self._body += data
-            if len(self._body) < head.length:
-                return
-            body, self._head, self._body = self._body, None, bytearray()
-        self._held = bytes(body[head.length :])
-        self._connection.end_whole()
-        task = self._uvicorns.loop.create_task(self._serve(head, bytes(body[: head.length])))
-        self._uvicorns.tasks.add(task)
-        task.add_done_callback(self._uvicorns.tasks.discard)
-
-    def on_lost(self, lost: Callable[[], None]) -> None:
-        self._lost = lost
-        if self._is_lost:
-            lost()
-
-    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes) -> None:
-        if not self._is_lost:
-            self._uvicorns.transport.write(self._start_of(status, headers, len(content)) + content)
-
-    async def respond_in_pieces(
-        self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes, size: int
-    ) -> None:
-        head = self._start_of(status, headers, len(content))
-        for start in range(0, len(content), size):
-            if self._writable is not None:
-                await self._writable
-            if self._is_lost:
-                return
-            self._uvicorns.transport.write(head + content[start : start + size])
-            head = b""
-
-    def pause_writing(self) -> None:
-        """The client does not take what it is sent."""
-        self._writable = self._writable or self._uvicorns.loop.create_future()
-
-    def resume_writing(self) -> None:
-        """The client has taken most of it."""
-        if self._writable is not None and not self._writable.done():  # its task may have been cancelled
-            self._writable.set_result(None)
-        self._writable = None
-
-    def connection_lost(self) -> None:
-        """Tell the request that is served."""
-        self._is_lost = True
-        self.resume_writing()
-        if self._head is not None and self._admitted is not None:
-            self._admitted.release()
-        if self._lost is not None:
-            self._lost()
-
-    async def _serve(self, head: KnownHead, body: bytes) -> None:
-        is_answered = False
-        try:
-            await self._requests.serve(head.known, self._admitted, body, self)
-            is_answered = True
-        finally:
-            self._lost = None
-            self.is_serving = False
-            self._connection.end_serving()
-            if self.closes or not is_answered:
-                self._uvicorns.transport.close()
-            elif self._held and not self._is_lost:
-                held, self._held = self._held, b""
-                self._uvicorns.transport.resume_reading()
-                self._connection.data_received(held)
-
-    def _start_of(self, status: int, headers: Sequence[tuple[bytes, bytes]], length: int) -> bytes:
-        close = ((b"connection", b"close"),) if self.closes else ()
-        lines = [b"%s: %s\r\n" % line for line in (*self._uvicorns.server_state.default_headers, *headers, *close)]
-        return b"%scontent-length: %d\r\n%s\r\n" % (STATUS_LINE[status], length, b"".join(lines))
 
 
 _current: ContextVar[LimitedConnection] = ContextVar("nnhal_http_connection")

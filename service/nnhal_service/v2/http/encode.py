@@ -81,7 +81,7 @@ def _head(
     """
     start = orjson.dumps({"model_name": model_name, "model_version": model_version})[:-1]
     rest = b',"parameters":' + orjson.dumps(dict(parameters)) if parameters else b""
-    entries = []
+    entries: list[bytes] = []
     for name, datatype, shape, size in outputs:
         entry: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
         if size is not None:

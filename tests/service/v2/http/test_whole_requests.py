@@ -54,7 +54,8 @@ class Connection:
         """Those of the next response."""
         status, headers, body = self.answer()
         assert status == b"HTTP/1.1 200 OK\r\n"
-        return np.frombuffer(body[int(headers[b"inference-header-content-length"]) :], np.float32).tolist()
+        array = np.frombuffer(body[int(headers[b"inference-header-content-length"]) :], np.float32)
+        return [float(number) for number in array]
 
     @property
     def has_ended(self) -> bool:
