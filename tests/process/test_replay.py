@@ -167,13 +167,15 @@ def test_the_runs_that_make_a_later_one_wrong_are_found(
 
 def test_a_recorded_device_that_was_wrong_is_named(wrong: None, tmp_path: Path) -> None:
     path = tmp_path / "a.nnrec"
-    with recordable_device(tmp_path / "device", driver="Wrong") as endpoint, recording(endpoint, path):
-        with RemoteDevice(endpoint, "a client") as remote:
-            run_on(remote, network(OperationType.LOGISTIC), [[INPUT]])
-    words = (
-        "no operation: cpu_acc and cpu_ref agree, and differ from the recording, so it is the recorded device, Wrong, "
-    )
-    assert replay_recording(ReplayRequest(path, "cpu_acc")).origins[1].startswith(words)
+    with (
+        recordable_device(tmp_path / "device", driver="Wrong") as endpoint,
+        recording(endpoint, path),
+        RemoteDevice(endpoint, "a client") as remote,
+    ):
+        run_on(remote, network(OperationType.LOGISTIC), [[INPUT]])
+    told = replay_recording(ReplayRequest(path, "cpu_acc")).origins[1]
+    assert told.startswith("no operation: cpu_acc and cpu_ref agree, and differ from the recording, so it is the ")
+    assert "recorded device, Wrong, that was wrong" in told
 
 
 def test_a_device_that_dies_is_said_with_its_call(wrong: None, device: Endpoint, tmp_path: Path) -> None:
