@@ -17,9 +17,20 @@ from nnhal.codec.request import hints_to_wire
 from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.external_data import opened_external_data
 from nnhal.given_files import open_given_file
 from nnhal.remote.calls import Calls
-from nnhal.types import NO_DEADLINE, NO_HINTS, DeviceType, ExecutionPreference, Hints, Priority
+from nnhal.types import (
+    NO_DEADLINE,
+    NO_HINTS,
+    Ashmem,
+    DeviceType,
+    ErrorStatus,
+    ExecutionPreference,
+    Hints,
+    Priority,
+)
 from nnhal.types import Model as HalModel
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
@@ -82,8 +93,9 @@ class Framework(Closing):
         dimensions: Mapping[str, ReservedDimensions] | None = None,
         states: Mapping[str, str] | None = None,
         signature: str = "",
+        weights: Mapping[str, Ashmem] | None = None,
     ) -> Model:
-        """Load a model file.
+        """Load a model file, with the files beside it in which a file in ONNX says that it has values.
 
         ``devices`` are those that may be used, all by default; ``pins`` maps ``name:GLOB``, ``op:TYPE`` or ``index:N``
         to the device that must take it. The ``partitioner`` yields the plan of least modelled time, that of NNAPI's
@@ -97,6 +109,8 @@ class Framework(Closing):
         range for an axis of such an input, as in ``(1, 4, (0, 512), 32)``, the state begins with the first length, 0 an
         empty one, and may grow to the second, without a limit if that is None. ``signature`` is the entry point of a
         TFLite file that names some (``Model.signatures``): inputs and outputs then have the names that it gives them.
+        ``weights`` is memory with values, by the names of files that the model has for it; devices use it in place if
+        it is sealed against writing (``nnhal.memory.create_read_only``).
 
         Raises OSError if the file cannot be opened, TypeError or ValueError if ``path`` is none, HalError if the model
         cannot be loaded.
@@ -108,6 +122,17 @@ class Framework(Closing):
         with open_given_file(path, "a model") as file:
             descriptor = Descriptor(os.dup(file.fileno()))
         request.descriptor_id = self._calls.issue(descriptor)
+        for location, memory in (weights or {}).items():
+            request.weights.add(location=location, descriptor_id=self._calls.issue(memory.descriptor))
+        try:
+            return self._load(Path(path).stem, request)
+        except HalError as refusal:
+            # A model that needs no other files is not searched for their names.
+            others = _external_data(path, weights or {}) if refusal.status == ErrorStatus.INVALID_ARGUMENT else {}
+            if not others:
+                raise
+        for location, other in others.items():
+            request.weights.add(location=location, descriptor_id=self._calls.issue(other))
         return self._load(Path(path).stem, request)
 
     def open(
@@ -198,6 +223,12 @@ def _require_path(path: object) -> None:
         raise TypeError(f"got an object of {type(path).__name__}, expected the path of a model file")
     if "\0" in str(path):
         raise ValueError(f"got a path with a NUL among {len(str(path))} characters, expected the path of a model file")
+
+
+def _external_data(path: str | os.PathLike[str], given: Mapping[str, Ashmem]) -> dict[str, Descriptor]:
+    """The files beside a model in which it has values, by its names for them, without those that were given."""
+    with opened_external_data(path) as files:
+        return {name: Descriptor(os.dup(file.fileno())) for name, file in files.items() if name not in given}
 
 
 def _load_request(

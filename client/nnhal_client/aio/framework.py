@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from nnhal.contexts import AsyncClosing
 from nnhal.remote.calls import Calls
-from nnhal.types import NO_DEADLINE, NO_HINTS, ExecutionPreference, Hints, Priority
+from nnhal.types import NO_DEADLINE, NO_HINTS, Ashmem, ExecutionPreference, Hints, Priority
 from nnhal.types import Model as HalModel
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2_grpc
@@ -48,6 +48,7 @@ class AsyncFramework(AsyncClosing):
         dimensions: Mapping[str, ReservedDimensions] | None = None,
         states: Mapping[str, str] | None = None,
         signature: str = "",
+        weights: Mapping[str, Ashmem] | None = None,
     ) -> AsyncModel:
         """Load a model file, as ``Framework.load``."""
         return self._model(
@@ -64,6 +65,7 @@ class AsyncFramework(AsyncClosing):
                 dimensions,
                 states,
                 signature,
+                weights,
             )
         )
 
