@@ -59,13 +59,15 @@ class Shown:
 
     def prepare(self, model, options):
         workload = self._reference.prepare(model, options)
-        return Workload(workload) if len(model.model.main.operations) == 1 else workload
+        return Workload(workload) if len(model.model.main.operations) == 1 else Unshown(workload)
 
 
-class Workload:
+class Unshown:
     def __init__(self, reference):
         self.bind = reference.bind
 
+
+class Workload(Unshown):
     def figures(self):
         return f.WorkloadFigures(
             (f.MemoryFigure("SRAM", 1024, "cycles", (f.MemorySpan("sum", 64, 32, 1.5, 7.5, "feature map"),)),),

@@ -106,6 +106,7 @@ def test_a_model_of_the_users_is_measured_beside_its_runtime(tmp_path: Path) -> 
         "beside",
         "steps",
         "operations",
+        "on_devices",
         "prepared_again",
         "bound_again",
         "pointed_at",
@@ -129,10 +130,22 @@ def test_a_model_of_the_users_is_measured_beside_its_runtime(tmp_path: Path) -> 
         ("ort", "Relu", "low"),
         ("ort", "Softmax", "top"),
     }
+    told = report["on_devices"]
+    assert [(each["device"], each["step"], each["is_modelled"]) for each in told] == [
+        ("cpu_acc", 0, False),
+        ("cpu_ref", 1, False),
+    ]
+    assert [report["operations"][each["operation"]]["nodes"] for each in told] == [["low"], ["top"]]
+    assert all(each["duration_ns"] > 0 for each in told)
+    assert report["notes"] == []
     assert report["prepared_again"] == report["bound_again"] == {"cpu_acc": 0, "cpu_ref": 0}
     assert "Operations, those that take longest" in page.read_text()
+    assert "Inside the steps, by their devices" in page.read_text()
     assert "<script" not in page.read_text()
-    assert any(event["ph"] == "X" for event in json.loads(trace.read_text())["traceEvents"])
+    spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    inside = [span for span in spans if "share_of_step" in span["args"]]
+    assert {span["name"] for span in inside} == {each["name"] for each in told}
+    assert all(span["args"] == {"share_of_step": 1.0, "measured_in_this_run": False} for span in inside)
 
 
 def test_what_is_neither_a_file_nor_a_command_is_refused() -> None:

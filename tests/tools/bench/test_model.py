@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nnhal_tools.bench.model import OperationTime, StepTime, slow_nodes, slow_steps
+from nnhal_tools.bench.model import OperationTime, StepTime, slow_nodes, slow_on_devices, slow_steps
+from nnhal_tools.bench.on_devices import ToldTime
 
 
 def _step(number: int, operation: str, taken: float, due: float) -> StepTime:
@@ -42,3 +43,18 @@ def test_a_node_of_the_runtime_is_found_by_its_name_in_the_file() -> None:
     ]
     (found,) = slow_nodes(plan, nodes)
     assert found.startswith("SOFTMAX top takes 83% of the time in ONNX Runtime, and by the cost models 1.0%: ")
+
+
+def test_an_operation_that_a_device_has_measured_is_named() -> None:
+    plan = [_operation(("conv",), "CONV_2D", 1000), _operation(("top",), "SOFTMAX", 10)]
+    told = [
+        ToldTime("conv", 0, 0, "cpu_acc", False, 100),
+        ToldTime("top", 1, 0, "cpu_acc", False, 400),
+        ToldTime("top again", 1, 0, "cpu_acc", False, 100),
+        ToldTime("ReorderOutput", -1, 0, "cpu_acc", False, 9000),
+    ]
+    (found,) = slow_on_devices(plan, told)
+    assert found == (
+        "SOFTMAX top takes 83% of the time of the operations on cpu_acc, and by its cost model 1.0%: 84 times its share"
+    )
+    assert slow_on_devices(plan, [ToldTime("top", 1, 0, "npu", True, 400), ToldTime("a", 0, 0, "npu", True, 1)]) == []

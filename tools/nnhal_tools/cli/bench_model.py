@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from nnhal.endpoint import Endpoint
 from nnhal_client.model import Model
 from nnhal_hosting.trace import Trace
 from nnhal_pages.document import Figure
@@ -20,14 +22,16 @@ from nnhal_pages.terminal import output_console, show_parts
 from nnhal_pages.units import duration, modelled
 from nnhal_tools.bench.model import VERSION, BenchedModel, BesideReport, ModelReport, OperationTime, StepTime, Times
 from nnhal_tools.bench.model import measure_model as measured
+from nnhal_tools.bench.on_devices import Operated, ToldTime
 from nnhal_tools.cli.chosen_devices import DevicesOption, TopologyOption, chosen_topology
 from nnhal_tools.cli.ephemeral import ephemeral_testbed
 from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.cli.run import random_words
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.runtimes import opened_runtime
-from nnhal_tools.trace import add_run
+from nnhal_tools.trace import add_operations, add_run
 
+AnyTime = TypeVar("AnyTime", OperationTime, ToldTime)
 _MOST_OPERATIONS = 20
 """Operations that a terminal shows."""
 
@@ -65,7 +69,8 @@ def bench_model(
     with ephemeral_testbed(chosen, console) as (testbed, framework), Progress(console=console) as progress:
         task = progress.add_task(model.name, total=rounds)
         endpoints = {entry.title: testbed.endpoint(entry.title) for entry in chosen.device}
-        report, loaded = measured(framework, endpoints, given, rounds, lambda: progress.advance(task))
+        operated = Operated(Endpoint(testbed.framework, "framework"), endpoints, testbed.admin_key)
+        report, loaded = measured(framework, operated, given, rounds, lambda: progress.advance(task))
     if trace:
         _write_trace(report, loaded, trace)
     if html:
@@ -73,8 +78,7 @@ def bench_model(
     if as_json:
         print(json.dumps(as_dict(report), allow_nan=False))
         return
-    most = replace(report, operations=_longest(report.operations))
-    show_parts([*_tables(most), *_notes(report), *_found(report)], output_console())
+    show_parts([*_tables(report), *_notes(report), *_found(report)], output_console())
 
 
 def as_dict(report: ModelReport) -> dict[str, object]:
@@ -91,7 +95,7 @@ def _sections(report: ModelReport) -> Iterator[tuple[str, Sequence[PagePart]]]:
     yield "Notes", _notes(report)
 
 
-def _longest(operations: Sequence[OperationTime]) -> tuple[OperationTime, ...]:
+def _longest(operations: Sequence[AnyTime]) -> tuple[AnyTime, ...]:
     return tuple(sorted(operations, key=lambda each: -each.duration_ns)[:_MOST_OPERATIONS])
 
 
@@ -128,6 +132,18 @@ def _tables(report: ModelReport) -> Iterator[ReportTable[Any]]:
         Column("time", lambda each: modelled(each.duration_ns), number=True),
     ]
     yield ReportTable("Operations, those that take longest", operations, _longest(report.operations))
+    told: list[Column[ToldTime]] = [
+        Column("operation", lambda each: Name(each.name), wraps=True),
+        Column("nodes", lambda each: Name(_nodes(report, each) or "-"), wraps=True),
+        Column("step", lambda each: str(each.step)),
+        Column("whose time", lambda each: f"{each.device}, {'modelled' if each.is_modelled else 'measured'}"),
+        Column("time", lambda each: duration(each.duration_ns), number=True),
+    ]
+    yield ReportTable("Inside the steps, by their devices, those that take longest", told, _longest(report.on_devices))
+
+
+def _nodes(report: ModelReport, told: ToldTime) -> str:
+    return ", ".join(node for number in told.operations for node in report.operations[number].nodes)
 
 
 def _difference(beside: BesideReport | None) -> str:
@@ -160,6 +176,11 @@ def _found(report: ModelReport) -> list[str]:
 
 def _write_trace(report: ModelReport, model: Model, path: Path) -> None:
     timeline = Trace()
+    times = {
+        step: [(each.name, each.duration_ns) for each in told]
+        for step, told in groupby(report.on_devices, lambda each: each.step)
+    }
     for number, run in enumerate(report.reports):
         add_run(timeline, run, model.placements, f"{path.stem} {number}")
+        add_operations(timeline, run, times)
     timeline.write(path)

@@ -1,0 +1,79 @@
+"""How long each operation of a model takes in the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nnhal.arrays import Array
+from nnhal.clock import now_ns
+from nnhal.errors import HalError
+from nnhal.resolved import ResolvedModel, describe_operation
+from nnhal_devices.cpu_ref.extension import element_type
+from nnhal_devices.cpu_ref.interpreter import Interpreter
+from nnhal_devices.driver import Control
+from nnhal_devices.figures import OperationTime, OperationTimes
+from nnhal_devices.measured import MEASURED_RUNS, NO_ZEROS, measured_times, zeros_for
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+
+def operation_times(model: ResolvedModel, control: Control) -> OperationTimes:
+    """Return the median of each operation of main over runs on zeros, and of each node of those that are graphs."""
+    main = model.model.main
+    inputs = zeros_for(model, lambda index: element_type(model.model, main.operands[index].type))
+    if inputs is None:
+        return NO_ZEROS
+    watch = _Stopwatch()
+    interpreter = Interpreter(model, watch)
+    runs: list[list[_Lap]] = []
+    try:
+        for _ in range(MEASURED_RUNS):
+            watch.start()
+            interpreter.run(0, list(inputs.values()), control)
+            runs.append(watch.laps)
+    except HalError:  # such as a division by zero, or the deadline: what was measured before it counts
+        pass
+    counted = runs[1:] or runs
+    return measured_times(
+        OperationTime(
+            laps[0].node or describe_operation(model.model, laps[0].operation),
+            (laps[0].operation,),
+            median(lap.duration_ns for lap in laps),
+        )
+        for laps in zip(*counted, strict=False)
+    )
+
+
+class _Lap(NamedTuple):
+    operation: int
+    node: str
+    """The name of a node of the operation, or of its first result; empty for the operation as a whole."""
+    duration_ns: int
+
+
+class _Stopwatch:
+    """Notes when operations of main and their nodes end, and alters nothing."""
+
+    def start(self) -> None:
+        """Begin a run."""
+        self.laps: list[_Lap] = []
+        self._began_ns = now_ns()
+
+    def results(self, subgraph: int, operation: int, results: Sequence[Array]) -> tuple[Array, ...]:
+        # what an operation does after its last node goes to the next one
+        if not subgraph and not (self.laps and self.laps[-1].operation == operation):
+            self._end(operation, "")
+        return tuple(results)
+
+    def node_results(self, subgraph: int, operation: int, node: NodeProto, results: Sequence[Any]) -> tuple[Any, ...]:
+        if not subgraph:
+            self._end(operation, node.name or next(filter(None, node.output), ""))
+        return tuple(results)
+
+    def _end(self, operation: int, node: str) -> None:
+        now = now_ns()
+        self.laps.append(_Lap(operation, node, now - self._began_ns))
+        self._began_ns = now
