@@ -1,20 +1,23 @@
-"""What operations take on the CPU devices, as their figures measure it."""
+"""How long operations take on the CPU devices, by a clock."""
 
 from __future__ import annotations
 
-import pytest
+from threading import Timer
 
+import pytest
+from onnx import helper
+
+from nnhal.clock import now_ns
 from nnhal.operations._types import F32
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
-from nnhal_devices.cpu_acc import profile
 from nnhal_devices.cpu_acc.driver import CpuAcc
-from nnhal_devices.cpu_ref import measured
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import Driver, DriverOptions, PrepareOptions, ShownWorkload
-from nnhal_devices.figures import WorkloadFigures
-from nnhal_devices.measured import measured_figures
+from nnhal_devices.driver import Control, Driver, DriverOptions, PrepareOptions, TimedWorkload
+from nnhal_devices.figures import OperationTimes
+from nnhal_devices.measured import NO_ZEROS, NOTHING_ENDED
+from tests.devices.cpu_acc.test_runs import chain
 from tests.support.agreement import like
 from tests.support.endless import endless_model
 from tests.support.models import Recipe
@@ -23,10 +26,10 @@ from tests.support.onnx_models import resolved
 DRIVERS = [pytest.param(CpuRef(), id="cpu_ref"), pytest.param(CpuAcc(DriverOptions()), id="cpu_acc")]
 
 
-def _figures(driver: Driver, model: ResolvedModel) -> WorkloadFigures:
+def _times(driver: Driver, model: ResolvedModel, control: Control | None = None) -> OperationTimes:
     workload = driver.prepare(model, PrepareOptions())
-    assert isinstance(workload, ShownWorkload)
-    return workload.figures()
+    assert isinstance(workload, TimedWorkload)
+    return workload.operation_times(control or Control())
 
 
 def _sum_and_tanh(dimensions: Dimensions) -> ResolvedModel:
@@ -37,26 +40,35 @@ def _sum_and_tanh(dimensions: Dimensions) -> ResolvedModel:
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_each_operation_has_its_time_after_the_one_before(driver: Driver) -> None:
-    (figure,) = _figures(driver, _sum_and_tanh((4, 256))).times
-    assert (figure.unit, figure.lanes) == ("ns", ("CPU",))
+def test_each_operation_has_its_time(driver: Driver) -> None:
+    told = _times(driver, _sum_and_tanh((4, 256)))
+    assert (told.unit, told.is_modelled, told.note) == ("ns", False, "measured in 5 runs on zeros")
+    assert [each.operations for each in told.times] == [(0,), (1,)]
     names = ("operation 0 (ADD)", "operation 1 (TANH)")
-    assert all(span.name.startswith(name) for span, name in zip(figure.spans, names, strict=True))
-    first, second = figure.spans
-    assert 0 == first.begin < first.end == second.begin < second.end
+    assert all(each.name.startswith(name) for each, name in zip(told.times, names, strict=True))
+    assert all(each.duration > 0 for each in told.times)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_nodes_of_an_operation_that_is_a_graph_are_told_one_by_one(driver: Driver) -> None:
+    x, y = (helper.make_tensor_value_info(name, 1, [2]) for name in "xy")
+    nodes = [helper.make_node("Relu", ["x"], ["a"], name="low"), helper.make_node("Tanh", ["a"], ["y"])]
+    opsets = [helper.make_opsetid("", 21)]
+    message = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=opsets, ir_version=10)
+    told = _times(driver, chain([message.SerializeToString()]))
+    assert [(each.name, each.operations) for each in told.times] == [("low", (0,)), ("y", (0,))]
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_there_are_no_times_if_lengths_of_inputs_are_open(driver: Driver) -> None:
-    assert _figures(driver, _sum_and_tanh((0, 256))) == WorkloadFigures()
+    assert _times(driver, _sum_and_tanh((0, 256))) == NO_ZEROS
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_a_measurement_that_would_not_end_is_given_up(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measured, "LONGEST_NS", 20_000_000)
-    monkeypatch.setattr(profile, "LONGEST_NS", 20_000_000)
-    assert _figures(driver, resolved(endless_model())) == WorkloadFigures()
-
-
-def test_nothing_measured_is_no_figure() -> None:
-    assert measured_figures([]) == WorkloadFigures()
+def test_a_measurement_that_would_not_end_is_given_up(driver: Driver) -> None:
+    seconds = 0.02
+    control = Control(deadline_ns=now_ns() + int(seconds * 1e9))  # before the timer, so that a run it misses is none
+    timer = Timer(seconds, control.interrupt)
+    timer.start()
+    assert _times(driver, resolved(endless_model()), control) == NOTHING_ENDED
+    timer.join()

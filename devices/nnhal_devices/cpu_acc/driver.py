@@ -106,7 +106,7 @@ class CpuAcc:
         if given is None:
             return NO_ZEROS
         inputs = {name: given[operand] for name, operand in graph.inputs.items()}
-        return profiled_times(model, inputs, lambda prefix: self._session(graph, may_fold, False, prefix), control)
+        return profiled_times(graph, inputs, lambda prefix: self._session(graph, may_fold, False, prefix), control)
 
     def _session(self, graph: LoweredGraph, may_fold: bool, keeps: bool, profile: str = "") -> OnnxSession:
         """Compile a graph; with open axes if ONNX Runtime refuses the message for its dimensions, as branches may."""

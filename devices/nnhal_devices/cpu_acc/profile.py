@@ -10,24 +10,28 @@ from pathlib import Path
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
-from nnhal.resolved import ResolvedModel
+from nnhal_devices.cpu_acc.graph import LoweredGraph
+from nnhal_devices.cpu_acc.messages import FUNCTION
 from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns
 from nnhal_devices.driver import Control
 from nnhal_devices.figures import OperationTime, OperationTimes
 from nnhal_devices.measured import MEASURED_RUNS, NOTHING_ENDED, measured_times
 
 _KERNEL = "_kernel_time"
+_ADDED = re.compile(r"(_nchwc|_token_\d+)+$")
+"""What ONNX Runtime adds to the names of nodes that it runs in blocks of channels, or makes of quantised ones."""
 _NUMBERED = re.compile(r"operation (\d+) \(")
 """How nodes are called that operations of the HAL were lowered to."""
 
 
 def profiled_times(
-    model: ResolvedModel, inputs: Mapping[str, Array], create: Callable[[str], OnnxSession], control: Control
+    graph: LoweredGraph, inputs: Mapping[str, Array], create: Callable[[str], OnnxSession], control: Control
 ) -> OperationTimes:
-    """Run a model in a session that is profiled, and return its nodes with their mean time, in the order of a run.
+    """Run a graph in a session that is profiled, and return its nodes with their mean time, in the order of a run.
 
     ``create`` makes the session, with a prefix for the file of the profile. Raises as ``create``.
     """
+    numbers = _named_nodes(graph)
     with tempfile.TemporaryDirectory(prefix="nnhal-profile-") as directory:
         session = create(str(Path(directory) / "profile"))
         runs, ended = StoppableRuns(), 0
@@ -43,16 +47,29 @@ def profiled_times(
     found: dict[str, list[float]] = {}
     for event in events:
         if event["cat"] == "Node" and event["name"].endswith(_KERNEL):
-            found.setdefault(event["name"].removesuffix(_KERNEL), []).append(event["dur"] * 1e3)
+            found.setdefault(_ADDED.sub("", event["name"].removesuffix(_KERNEL)), []).append(event["dur"] * 1e3)
     first = 1 if ended > 1 else 0  # it fills the caches
-    is_one = len(model.model.main.operations) == 1
     # A node in a loop has more than one event a run.
     return measured_times(
-        OperationTime(name, _numbers(name, is_one), sum(times[len(times) // ended * first :]) / (ended - first))
+        OperationTime(name, _stands_for(name, numbers), sum(times[len(times) // ended * first :]) / (ended - first))
         for name, times in found.items()
     )
 
 
-def _numbers(name: str, is_one: bool) -> tuple[int, ...]:
-    """The operations that a node stands for, of a model that has one or several."""
-    return (0,) if is_one else tuple(dict.fromkeys(int(number) for number in _NUMBERED.findall(name)))
+def _named_nodes(graph: LoweredGraph) -> dict[str, int]:
+    """The operation of each node of a message, by the node's name: its first result's if it has none, or not alone."""
+    messages = [] if graph.message is None else [(0, graph.message.node)]
+    messages += [(int(function.name.removeprefix(FUNCTION)), function.node) for function in graph.functions]
+    found: dict[str, int] = {}
+    for number, nodes in messages:
+        for node in nodes:
+            if not node.name or node.name in found:
+                node.name = next(filter(None, node.output), "")
+            found[node.name] = number
+    return found
+
+
+def _stands_for(name: str, numbers: Mapping[str, int]) -> tuple[int, ...]:
+    """The operations that a node of the session stands for; none if ONNX Runtime has added it."""
+    number = numbers.get(name)
+    return (number,) if number is not None else tuple(dict.fromkeys(map(int, _NUMBERED.findall(name))))

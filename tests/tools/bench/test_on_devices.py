@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from nnhal.v1.admin_pb2 import TimeFigure, TimeSpan, WorkloadFigures
+from nnhal.v1.admin_pb2 import MeasureOperationsResponse, OperationTime
 from nnhal_client.explanation import Explanation, OperationStory, StepStory
 from nnhal_tools.bench.on_devices import ToldTime, times_of
 
@@ -21,44 +22,44 @@ def _explanation() -> Explanation:
     return Explanation(operations, steps, (), (), 0.0, (), 0, 0, 0, 0)
 
 
-def _figures(unit: str, spans: Sequence[TimeSpan]) -> WorkloadFigures:
-    return WorkloadFigures(times=[TimeFigure(name="time", unit=unit, spans=spans, lanes=["one", "two"])])
-
-
-def _span(name: str, begin: float, end: float, lane: int = 0, kind: str = "compute") -> TimeSpan:
-    return TimeSpan(name=name, begin=begin, end=end, lane=lane, kind=kind)
+def _told(*times: tuple[str, Sequence[int], float], count: int = 2, **values: Any) -> MeasureOperationsResponse:
+    found = [OperationTime(name=name, operations=numbers, duration=duration) for name, numbers, duration in times]
+    return MeasureOperationsResponse(times=found, operation_count=count, **values)
 
 
 @pytest.mark.parametrize(
-    ("name", "operation"),
+    ("name", "numbers", "operations"),
     [
-        ("operation 0 (CONV_2D)", 1),
-        ("operation 1 (SOFTMAX) 7_token_3", 2),
-        ("relu_nchwc", 1),
-        ("b (SOFTMAX)", 2),
-        ("top", 2),
-        ("operation 0 (SOFTMAX)", -1),
-        ("operation 2 (SOFTMAX)", -1),
-        ("ReorderOutput", -1),
-        ("image", -1),
+        ("operation 0 (CONV_2D)", [0], (1,)),
+        ("operation 1 (SOFTMAX) 7", [1], (2,)),
+        ("operation 0 (CONV_2D) 2", [0, 1], (1, 2)),
+        ("relu", [0], (1,)),
+        ("b", [1], (2,)),
+        ("top", [0], (2,)),
+        ("ReorderOutput", [], ()),
+        ("image", [], ()),
     ],
 )
-def test_an_operation_is_found_by_what_its_device_calls_it(name: str, operation: int) -> None:
-    figures = _figures("ns", [_span(name, 10, 40)])
-    assert times_of(figures, _explanation(), 1, -1) == [ToldTime(name, operation, 1, "npu", False, 30)]
+def test_an_operation_is_found_by_its_number_or_what_its_device_calls_it(
+    name: str, numbers: Sequence[int], operations: tuple[int, ...]
+) -> None:
+    told = _told((name, numbers, 30))
+    assert times_of(told, _explanation(), 1, -1) == [ToldTime(name, operations, 1, "npu", False, 30)]
 
 
-def test_cycles_are_parts_of_the_time_of_the_step() -> None:
-    spans = [_span("a: rows 0 to 7", 0, 100), _span("a: rows 8 to 9", 100, 150), _span("top", 150, 200)]
-    told = times_of(_figures("cycles", [*spans, _span("a waits", 0, 9, kind="wait")]), _explanation(), 1, 1000)
-    assert told == [ToldTime("a", 1, 1, "npu", True, 750), ToldTime("top", 2, 1, "npu", True, 250)]
+def test_nodes_of_a_step_that_is_one_operation_on_its_device_are_found_by_name_only() -> None:
+    told = _told(("top", [0], 20), ("fused", [0], 10), count=1)
+    assert [each.operations for each in times_of(told, _explanation(), 1, 1000)] == [(2,), ()]
 
 
-def test_units_side_by_side_count_as_long_as_the_longest() -> None:
-    spans = [_span("top", 0, 60), _span("top", 0, 40, lane=1), _span("top", 40, 100, lane=1)]
-    assert times_of(_figures("cycles", spans), _explanation(), 1, 100) == [ToldTime("top", 2, 1, "npu", True, 100)]
+def test_modelled_times_add_up_to_the_time_of_the_step() -> None:
+    told = _told(("a", [0], 150), ("top", [1], 50), unit="cycles", is_modelled=True)
+    assert times_of(told, _explanation(), 1, 1000) == [
+        ToldTime("a", (1,), 1, "npu", True, 750),
+        ToldTime("top", (2,), 1, "npu", True, 250),
+    ]
 
 
 def test_cycles_of_a_step_whose_time_is_not_known_are_not_told() -> None:
-    assert times_of(_figures("cycles", [_span("top", 0, 60)]), _explanation(), 1, -1) == []
-    assert times_of(WorkloadFigures(), _explanation(), 1, 1000) == []
+    assert times_of(_told(("top", [1], 60), unit="cycles", is_modelled=True), _explanation(), 1, -1) == []
+    assert times_of(_told(), _explanation(), 1, 1000) == []

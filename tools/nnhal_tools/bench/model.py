@@ -20,7 +20,7 @@ from nnhal_client.explanation import Explanation
 from nnhal_client.framework import Framework
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
-from nnhal_tools.bench.on_devices import BLOCKED, Operated, ToldTime, told_times
+from nnhal_tools.bench.on_devices import Operated, ToldTime, told_times
 from nnhal_tools.bench.samples import Action, Samples
 from nnhal_tools.explain import with_unknown_times
 from nnhal_tools.runtimes import LiteRT, OnnxRuntime, differences, place_alike, profile_of
@@ -34,6 +34,8 @@ _MEASURED_RUNS = 20
 """Runs through the framework that report their steps, and runs under a profile; none of them is in the percentiles."""
 OUTLIER = 10.0
 """How many times its share an operation has to take to be pointed at."""
+_BLOCKED = "_nchwc"
+"""What ONNX Runtime adds to the name of a node that it runs in blocks of channels."""
 _LEAST_SHARE = 0.1
 """The least share of the time that is pointed at."""
 
@@ -233,7 +235,7 @@ def slow_nodes(operations: Sequence[OperationTime], nodes: Sequence[OperationTim
     An operation takes the time of the nodes that the runtime calls as the file does, or with its suffix for a layout.
     """
     owners = {node: number for number, operation in enumerate(operations) for node in operation.nodes if node}
-    owned = [(owners.get(each.nodes[0].removesuffix(BLOCKED)), each.duration_ns) for each in nodes]
+    owned = [(owners.get(each.nodes[0].removesuffix(_BLOCKED)), each.duration_ns) for each in nodes]
     taken = [((owner,), duration) for owner, duration in owned if owner is not None]
     return [
         f"{words} takes {each.share:.0%} of the time in ONNX Runtime, and by the cost models {each.due:.1%}: "

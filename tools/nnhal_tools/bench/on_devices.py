@@ -13,9 +13,6 @@ from nnhal.v1 import admin_pb2 as wire
 from nnhal.v1.framework_admin_pb2 import PlanTarget
 from nnhal_client.explanation import Explanation, OperationStory
 
-BLOCKED = "_nchwc"
-"""What ONNX Runtime adds to the name of a node that it runs in blocks of channels."""
-
 
 class Operated(NamedTuple):
     """The processes of a testbed, for an operator."""
@@ -80,10 +77,12 @@ def times_of(
     # A step in its source form is one operation, which is told by its nodes.
     is_as_planned = told.operation_count == len(numbers)
     whole = sum(each.duration for each in told.times)
-    scale = device_ns / whole if told.is_modelled and whole and device_ns >= 0 else 1.0
+    if told.is_modelled and (not whole or device_ns < 0):
+        return []
+    scale = device_ns / whole if told.is_modelled else 1.0
     found = []
     for each in told.times:
-        own = by_name.get(each.name.removesuffix(BLOCKED))
+        own = by_name.get(each.name)
         if own is not None:
             operations: tuple[int, ...] = (own,)
         else:
