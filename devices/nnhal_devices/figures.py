@@ -145,7 +145,7 @@ BY_SCHEDULE = "by the schedule that the device has compiled"
 
 
 @dataclass(frozen=True, slots=True)
-class OperationTime:
+class TimedOperation:
     """The time of what a device runs as one."""
 
     name: str
@@ -162,7 +162,7 @@ class OperationTime:
 class OperationTimes:
     """How long the operations of a prepared model take in one run."""
 
-    times: tuple[OperationTime, ...] = ()
+    times: tuple[TimedOperation, ...] = ()
     """In the order of a run; none if the device cannot tell."""
 
     unit: str = NANOSECONDS

@@ -10,12 +10,11 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types.layout import is_scalar
-from nnhal_devices.figures import NANOSECONDS, OperationTime, OperationTimes
+from nnhal_devices.figures import NANOSECONDS, OperationTimes, TimedOperation
 
-MEASURED_RUNS = 5
-"""Runs of a measurement, of which the first does not count if there are more."""
+MEASURED_RUNS = 20
+"""The most runs of a measurement, of which the first does not count if there are more."""
 NO_ZEROS = OperationTimes(note="its inputs cannot be zeros: one is no array of numbers, or has open dimensions")
-NOTHING_ENDED = OperationTimes(note="no run on zeros succeeded in time")
 
 
 def zeros_for(model: ResolvedModel, element_of: Callable[[int], np.dtype[Any] | None]) -> dict[int, Array] | None:
@@ -34,10 +33,11 @@ def zeros_for(model: ResolvedModel, element_of: Callable[[int], np.dtype[Any] | 
     return found
 
 
-def measured_times(times: Iterable[OperationTime]) -> OperationTimes:
-    """Return nanoseconds that were measured in runs on zeros."""
-    found = tuple(times)
-    return OperationTimes(found, note=f"measured in {MEASURED_RUNS} runs on zeros") if found else NOTHING_ENDED
+def measured_times(times: Iterable[TimedOperation], runs: int) -> OperationTimes:
+    """Return nanoseconds that were measured in so many runs on zeros. ``times`` are read only if there were some."""
+    if not runs:
+        return OperationTimes(note="no run on zeros succeeded in time")
+    return OperationTimes(tuple(times), note=f"measured in {runs} runs on zeros")
 
 
 def modelled_times(
@@ -49,7 +49,7 @@ def modelled_times(
     """
     origins = stands_for or [(number,) for number in range(len(durations))]
     times = (
-        OperationTime(describe_operation(model.model, number, origin=origin[0]), origin, duration)
+        TimedOperation(describe_operation(model.model, number, origin=origin[0]), origin, duration)
         for number, (origin, duration) in enumerate(zip(origins, durations, strict=True))
     )
     return OperationTimes(tuple(times), NANOSECONDS, True, "by the device's cost model")

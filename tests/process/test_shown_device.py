@@ -70,7 +70,7 @@ class Unshown:
 class Workload(Unshown):
     def operation_times(self, control):
         control.check()
-        return f.OperationTimes((f.OperationTime("sum", (0,), 2.5),), "cycles", True, "by hand")
+        return f.OperationTimes((f.TimedOperation("sum", (0,), 2.5),), "cycles", True, "by hand")
 
     def figures(self):
         return f.WorkloadFigures(

@@ -138,7 +138,7 @@ def test_a_model_of_the_users_is_measured_beside_its_runtime(tmp_path: Path) -> 
     assert [[report["operations"][n]["nodes"] for n in each["operations"]] for each in told] == [[["low"]], [["top"]]]
     assert all(each["duration_ns"] > 0 for each in told)
     assert report["notes"] == [
-        f"step {number}, times by operation from {device}: measured in 5 runs on zeros"
+        f"step {number}, times by operation from {device}: measured in 20 runs on zeros"
         for number, device in enumerate(("cpu_acc", "cpu_ref"))
     ]
     assert report["prepared_again"] == report["bound_again"] == {"cpu_acc": 0, "cpu_ref": 0}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
@@ -14,8 +15,8 @@ from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.messages import FUNCTION
 from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns
 from nnhal_devices.driver import Control
-from nnhal_devices.figures import OperationTime, OperationTimes
-from nnhal_devices.measured import MEASURED_RUNS, NOTHING_ENDED, measured_times
+from nnhal_devices.figures import OperationTimes, TimedOperation
+from nnhal_devices.measured import MEASURED_RUNS, measured_times
 
 _KERNEL = "_kernel_time"
 _ADDED = re.compile(r"(_nchwc|_token_\d+)+$")
@@ -27,7 +28,7 @@ _NUMBERED = re.compile(r"operation (\d+) \(")
 def profiled_times(
     graph: LoweredGraph, inputs: Mapping[str, Array], create: Callable[[str], OnnxSession], control: Control
 ) -> OperationTimes:
-    """Run a graph in a session that is profiled, and return its nodes with their mean time, in the order of a run.
+    """Run a graph in a session that is profiled, and return its nodes with their median time, in the order of a run.
 
     ``create`` makes the session, with a prefix for the file of the profile. Raises as ``create``.
     """
@@ -42,18 +43,23 @@ def profiled_times(
         except HalError:  # the deadline, or zeros are no inputs for this model
             pass
         events = json.loads(Path(session.runtime.end_profiling()).read_text())
-    if not ended:
-        return NOTHING_ENDED
     found: dict[str, list[float]] = {}
     for event in events:
         if event["cat"] == "Node" and event["name"].endswith(_KERNEL):
-            found.setdefault(_ADDED.sub("", event["name"].removesuffix(_KERNEL)), []).append(event["dur"] * 1e3)
-    first = 1 if ended > 1 else 0  # it fills the caches
-    # A node in a loop has more than one event a run.
-    return measured_times(
-        OperationTime(name, _stands_for(name, numbers), sum(times[len(times) // ended * first :]) / (ended - first))
-        for name, times in found.items()
+            name = _ADDED.sub("", event["name"].removesuffix(_KERNEL))
+            found.setdefault(name, []).append(event["dur"] * 1e3)
+    times = (
+        TimedOperation(name, _stands_for(name, numbers), _typical(durations, ended))
+        for name, durations in found.items()
     )
+    return measured_times(times, ended)
+
+
+def _typical(durations: Sequence[float], ended: int) -> float:
+    """The median over the runs that ended, of which the first fills caches. A node may have several events in each."""
+    each = len(durations) // ended
+    runs = [sum(durations[number * each : (number + 1) * each]) for number in range(ended)]
+    return median(runs[1:] or runs)
 
 
 def _named_nodes(graph: LoweredGraph) -> dict[str, int]:

@@ -13,7 +13,7 @@ from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal_devices.cpu_ref.extension import element_type
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
-from nnhal_devices.figures import OperationTime, OperationTimes
+from nnhal_devices.figures import OperationTimes, TimedOperation
 from nnhal_devices.measured import MEASURED_RUNS, NO_ZEROS, measured_times, zeros_for
 
 if TYPE_CHECKING:
@@ -37,14 +37,15 @@ def operation_times(model: ResolvedModel, control: Control) -> OperationTimes:
     except HalError:  # such as a division by zero, or the deadline: what was measured before it counts
         pass
     counted = runs[1:] or runs
-    return measured_times(
-        OperationTime(
+    times = (
+        TimedOperation(
             laps[0].node or describe_operation(model.model, laps[0].operation),
             (laps[0].operation,),
             median(lap.duration_ns for lap in laps),
         )
         for laps in zip(*counted, strict=False)
     )
+    return measured_times(times, len(runs))
 
 
 class _Lap(NamedTuple):

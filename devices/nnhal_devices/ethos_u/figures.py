@@ -15,8 +15,8 @@ from nnhal_devices.figures import (
     RESERVED,
     MemoryFigure,
     MemorySpan,
-    OperationTime,
     OperationTimes,
+    TimedOperation,
     TimeFigure,
     TimeSpan,
     WorkloadFigures,
@@ -41,7 +41,7 @@ def schedule_times(schedule: Schedule) -> OperationTimes:
     for ran in replay(schedule):
         for stripe in ran.stripes:
             cycles[stripe.run.part] += stripe.end - stripe.start
-    times = (OperationTime(part.name, part.operations, cycles[part.index]) for part in schedule.graph.parts)
+    times = (TimedOperation(part.name, part.operations, cycles[part.index]) for part in schedule.graph.parts)
     return OperationTimes(tuple(times), _UNIT, True, BY_SCHEDULE)
 
 

@@ -13,10 +13,10 @@ from nnhal_devices.figures import (
     BY_SCHEDULE,
     MemoryFigure,
     MemorySpan,
-    OperationTime,
     OperationTimes,
     RooflineFigure,
     RooflineLayer,
+    TimedOperation,
     TimeFigure,
     TimeSpan,
     WorkloadFigures,
@@ -65,7 +65,7 @@ def network_times(simulators: Sequence[Simulator], numbers: Mapping[str, int]) -
                 by_tile[tile] -= stage.copied
         for layer, by_tile in cycles.items():
             found = tuple(numbers[name] for name in simulator.program.layers[layer].user_names if name in numbers)
-            times.append(OperationTime(_title(simulator.program, layer), found, max(by_tile)))
+            times.append(TimedOperation(_title(simulator.program, layer), found, max(by_tile)))
     return OperationTimes(tuple(times), _UNIT, True, BY_SCHEDULE)
 
 

@@ -36,6 +36,8 @@ OUTLIER = 10.0
 """How many times its share an operation has to take to be pointed at."""
 _BLOCKED = "_nchwc"
 """What ONNX Runtime adds to the name of a node that it runs in blocks of channels."""
+_LAUNCH_NS = 1e6
+"""More than the launch of any step takes, however short its operations are."""
 _LEAST_SHARE = 0.1
 """The least share of the time that is pointed at."""
 
@@ -261,7 +263,7 @@ def slow_outside(steps: Sequence[StepTime], told: Sequence[ToldTime]) -> list[st
     found = []
     for step in steps:
         inside = sum(each.duration_ns for each in told if each.step == step.step and not each.is_modelled)
-        if inside and step.device_ns >= OUTLIER * inside:
+        if inside and step.device_ns >= max(OUTLIER * inside, inside + _LAUNCH_NS):
             found.append(
                 f"step {step.step} takes {step.device_ns / inside:.0f} times as long on {step.device} as its "
                 "operations, measured by themselves: the time is lost around them"
