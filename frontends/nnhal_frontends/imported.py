@@ -12,6 +12,7 @@ from nnhal.arrays import Array
 from nnhal.memory import read_pools
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model
+from nnhal.types.layout import Dimensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,11 @@ class ImportedState:
     before: ImportedTensor
     after: ImportedTensor
     initial: Array
-    """The value before the first run, in the element type and the dimensions of ``before``."""
+    """The value before the first run, in the element type of ``before``."""
+    dimensions: Dimensions
+    """Those of all values, 0 for an axis whose length a run may change."""
+    largest: Dimensions = ()
+    """The most that they may become, 0 for an axis without a limit; empty if all are known."""
 
     @property
     def name(self) -> str:

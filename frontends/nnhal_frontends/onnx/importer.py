@@ -42,7 +42,7 @@ def state_outputs(model: onnx.ModelProto, outputs: Mapping[str, Sequence[int]]) 
                 shape.dim.add()
         if len(shape.dim) == len(dimensions):
             for dim, length in zip(shape.dim, dimensions, strict=True):
-                if not dim.HasField("dim_value") or dim.dim_value < 1:
+                if length and (not dim.HasField("dim_value") or dim.dim_value < 1):
                     dim.dim_value = length
 
 

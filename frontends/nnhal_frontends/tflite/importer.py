@@ -280,9 +280,8 @@ def _require_fitting_subgraphs(model: Model) -> None:
 def _state(state: StateVariable, names: _Names) -> ImportedState:
     element, shape = state.initial.dtype, state.initial.shape
     before = ImportedTensor(names.unique(state.name), state.before, element, shape)
-    return ImportedState(
-        before, ImportedTensor(names.unique(state.name + AFTER), state.after, element, shape), state.initial
-    )
+    after = ImportedTensor(names.unique(state.name + AFTER), state.after, element, shape)
+    return ImportedState(before, after, state.initial, shape)
 
 
 def _tensor(

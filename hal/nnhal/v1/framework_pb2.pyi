@@ -356,23 +356,57 @@ class StatePair(_message.Message):
 
     INPUT_FIELD_NUMBER: _builtins.int
     OUTPUT_FIELD_NUMBER: _builtins.int
+    GROWING_FIELD_NUMBER: _builtins.int
     input: _builtins.str
     """The input that is it before a run."""
     output: _builtins.str
     """The output that is it after a run."""
+    @_builtins.property
+    def growing(self) -> _containers.RepeatedCompositeFieldContainer[Global___GrowingAxis]:
+        """The axes that each run may lengthen. It begins with the lengths of input_dimensions there, where a 0 is an empty axis."""
+
     def __init__(
         self,
         *,
         input: _builtins.str = ...,
         output: _builtins.str = ...,
+        growing: _abc.Iterable[Global___GrowingAxis] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input", b"input", "output", b"output"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["growing", b"growing", "input", b"input", "output", b"output"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StatePair: _TypeAlias = StatePair  # noqa: Y015
+
+@_typing.final
+class GrowingAxis(_message.Message):
+    """GrowingAxis is an axis whose length varies."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AXIS_FIELD_NUMBER: _builtins.int
+    MOST_FIELD_NUMBER: _builtins.int
+    axis: _builtins.int
+    """Its number."""
+    most: _builtins.int
+    """The most that it may have; no limit if unset."""
+    def __init__(
+        self,
+        *,
+        axis: _builtins.int = ...,
+        most: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_most", b"_most", "most", b"most"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most", b"_most", "axis", b"axis", "most", b"most"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__most: _TypeAlias = _typing.Literal["most"]  # noqa: Y015
+    _WhichOneofArgType__most: _TypeAlias = _typing.Literal["_most", b"_most"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__most) -> _WhichOneofReturnType__most | None: ...
+
+Global___GrowingAxis: _TypeAlias = GrowingAxis  # noqa: Y015
 
 @_typing.final
 class InputDimensions(_message.Message):

@@ -198,7 +198,14 @@ def dimensions_from_wire(messages: Iterable[wire.InputDimensions]) -> dict[str, 
 
 def states_from_wire(messages: Iterable[wire.StatePair]) -> tuple[StatePair, ...]:
     """Decode which inputs and outputs are state."""
-    return tuple(StatePair(message.input, message.output) for message in messages)
+    return tuple(
+        StatePair(
+            message.input,
+            message.output,
+            growing={grown.axis: grown.most if grown.HasField("most") else None for grown in message.growing},
+        )
+        for message in messages
+    )
 
 
 def insufficient_to_wire(error: OutputTooSmallError) -> wire.RunReport:

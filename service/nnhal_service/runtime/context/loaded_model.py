@@ -418,7 +418,7 @@ def _cache_of(
     if shapes:
         cache = cache.of_variant(str(sorted(shapes.items())))
     if states:
-        cache = cache.of_variant(str([(pair.input, pair.output) for pair in states]))
+        cache = cache.of_variant(str([(pair.input, pair.output, pair.growing) for pair in states]))
     return cache if signature is None else cache.of_variant(f"signature {signature}")
 
 
