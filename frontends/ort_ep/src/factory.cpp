@@ -1,4 +1,5 @@
 // What ONNX Runtime finds in the library: a factory of providers.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -121,16 +122,24 @@ OrtEpDevice* Factory::make_device(const OrtHardwareDevice* hardware, const clien
 
 OrtEp* Factory::make_provider(const OrtKeyValuePairs* const* metadata, std::size_t count,
                               const OrtSessionOptions* session, const OrtLogger* logger) {
-  Options options = read_options(session);
+  Options options;
+  std::shared_ptr<Arena> memory;
+  std::string failure;
+  try {
+    options = read_options(session);
+    memory = arena();
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
   std::vector<std::string> chosen;
-  bool has_all = count == 0;
   for (std::size_t index = 0; index < count; ++index) {
     const char* const name = metadata[index] ? ort().GetKeyValue(metadata[index], kDeviceKey) : nullptr;
-    has_all |= !name || !*name;
-    if (name) chosen.emplace_back(name);
+    chosen.emplace_back(name ? name : "");
   }
+  // The device that stands for the whole framework has no name.
+  const bool has_all = std::find(chosen.begin(), chosen.end(), "") != chosen.end();
   if (options.load.devices.empty() && !has_all) options.load.devices = chosen;
-  OrtEp* const provider = new Provider(std::move(options), arena(), logger);
+  OrtEp* const provider = new Provider(std::move(options), std::move(memory), logger, std::move(failure));
   ++users_;
   return provider;
 }

@@ -23,13 +23,13 @@ std::string join(const std::vector<std::string>& words) {
 
 }  // namespace
 
-Provider::Provider(Options options, std::shared_ptr<Arena> arena, const OrtLogger* logger)
+Provider::Provider(Options options, std::shared_ptr<Arena> arena, const OrtLogger* logger, std::string failure)
     : OrtEp{},
       options_(std::move(options)),
       arena_(std::move(arena)),
       logger_(logger),
-      session_(Session::of(options_.directory)) {
-  session_->framework();
+      session_(Session::of(options_.directory)),
+      failure_(std::move(failure)) {
   ort_version_supported = kApiVersion;
   GetName = [](const OrtEp*) { return kProviderName; };
   GetCapability = [](OrtEp* self, const OrtGraph* graph, OrtEpGraphSupportInfo* info) {
@@ -52,18 +52,19 @@ void Provider::get_capability(const OrtGraph* graph, OrtEpGraphSupportInfo* info
   std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(compiled), is_context);
   for (const OrtNode* const node : compiled) fuse(info, {node});
   if (!compiled.empty()) return;
-  try {
-    plan(graph, nodes, info);
-  } catch (const std::exception& error) {
-    // ONNX Runtime would log an error, and run the model on the CPU. It tells the user what Compile says.
-    failure_ = error.what();
-    fuse(info, nodes);
+  if (failure_.empty()) {
+    try {
+      return plan(graph, nodes, info);
+    } catch (const std::exception& error) {
+      failure_ = error.what();
+    }
   }
+  fuse(info, nodes);  // so that Compile is called, which says why not
 }
 
 void Provider::plan(const OrtGraph* graph, const std::vector<const OrtNode*>& nodes, OrtEpGraphSupportInfo* info) {
-  planned_ = std::make_shared<PlannedModel>(session_->framework(), file_of(encode_model(graph)), options_.load);
   sources_.clear();
+  planned_ = std::make_shared<PlannedModel>(session_->framework(), file_of(encode_model(graph)), options_.load);
   for (const client::PlannedGroup& group : planned_->plan().groups) {
     const auto source = std::make_shared<PlannedSource>(planned_, group.nodes);
     std::vector<const OrtNode*> members;

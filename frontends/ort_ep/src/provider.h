@@ -17,8 +17,9 @@ namespace nnhal::ort_ep {
 
 class Provider : public OrtEp {
  public:
-  // Throws Failure if the framework does not answer.
-  Provider(Options options, std::shared_ptr<Arena> arena, const OrtLogger* logger);
+  // `failure` is what Compile says, if it is known already that it must fail. It alone does: if CreateEp or GetCapability
+  // did, ONNX Runtime would write or log that, and run the model on the CPU.
+  Provider(Options options, std::shared_ptr<Arena> arena, const OrtLogger* logger, std::string failure);
 
  private:
   void get_capability(const OrtGraph* graph, OrtEpGraphSupportInfo* info);
@@ -31,7 +32,7 @@ class Provider : public OrtEp {
   const std::shared_ptr<Arena> arena_;
   const OrtLogger* const logger_;
   const std::shared_ptr<Session> session_;
-  std::string failure_;  // why nothing was planned: ONNX Runtime only logs what GetCapability says
+  std::string failure_;
   std::map<std::string, std::shared_ptr<Source>> sources_;  // of the group that writes a value
   std::shared_ptr<PlannedModel> planned_;
 };
