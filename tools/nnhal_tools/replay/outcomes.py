@@ -14,7 +14,8 @@ from nnhal.types import Model, Operand, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal.v1 import recording_pb2 as wire
 from nnhal_tools.conformance.compare import mismatch
-from nnhal_tools.conformance.vectors import Expectation, tolerance_of
+from nnhal_tools.conformance.vectors import Expectation
+from nnhal_tools.distance import tolerance_of
 from nnhal_tools.element_types import number_type_of
 
 _BYTES = np.dtype(np.uint8)

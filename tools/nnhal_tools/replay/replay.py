@@ -26,8 +26,8 @@ from nnhal.v1 import recording_pb2 as wire
 from nnhal_frontends.imported import ImportedModel
 from nnhal_tools.diff.comparison import compare
 from nnhal_tools.diff.device_side import AskedDevice, DeviceSide
-from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.subject import Subject, Values
+from nnhal_tools.distance.limits import Limits
 from nnhal_tools.record.report import lacks, place
 from nnhal_tools.record.vectors import input_dimensions, with_dimensions
 from nnhal_tools.replay.outcomes import Found, ReplayReport

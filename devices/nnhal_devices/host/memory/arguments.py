@@ -47,6 +47,11 @@ class BufferUses:
         return [buffer for buffer, _ in self._roles]
 
     @property
+    def empty(self) -> list[int]:
+        """The inputs whose buffers hold an empty value."""
+        return [use.role.index for use in self._inputs if 0 in use.buffer.contents.dimensions]
+
+    @property
     def versions(self) -> tuple[int, ...]:
         """The buffers' versions: they change whenever the arguments have to be bound again."""
         return tuple([buffer.version for buffer, _ in self._roles])
@@ -109,9 +114,9 @@ class BufferUses:
         for use in self._outputs:
             use.buffer.spoil()
 
-    def is_output(self, index: int) -> bool:
-        """Whether output ``index`` lies in device memory."""
-        return any(use.role.index == index for use in self._outputs)
+    def output(self, index: int) -> DeviceBuffer | None:
+        """The device memory that output ``index`` lies in; None if it lies elsewhere."""
+        return next((use.buffer for use in self._outputs if use.role.index == index), None)
 
 
 def empty_argument(dimensions: Dimensions) -> Argument:

@@ -9,7 +9,7 @@ from math import prod
 from typing import ClassVar, NamedTuple
 
 from nnhal.arrays import Bytes
-from nnhal.errors import general_failure, invalid_argument
+from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.memory import FilePool, open_pool, validate_pool
 from nnhal.types import Memory, Operand
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fully_specified, is_scalar
@@ -57,8 +57,15 @@ class DeviceBuffer:
         roles: Iterable[ArgumentRole],
         budget: DeviceMemoryBudget,
         counters: Counters,
+        largest: Dimensions = (),
     ) -> None:
-        """For values like ``operand``, of combined ``dimensions``. Raises GENERAL_FAILURE if memory is short."""
+        """For values like ``operand``, of combined ``dimensions``. If ``largest`` is given, they grow up to these at
+        the most; an axis that is 0 there has no limit, and memory doubles.
+
+        Raises INVALID_ARGUMENT if the two contradict each other, GENERAL_FAILURE if memory is short.
+        """
+        if largest and not within(dimensions, largest):
+            invalid_argument(f"a buffer of at most {list(largest)}, its values have {describe(dimensions)}")
         self.type = operand.type
         self._initial = self.initial_dimensions = dimensions
         self.roles = frozenset(roles)
@@ -71,7 +78,8 @@ class DeviceBuffer:
         self._initialised = False
         self._writers = 0
         self._released = False
-        self._storage = budget.allocate(self._size(dimensions) or 0)
+        self._largest = largest
+        self._storage = budget.allocate(self._size(largest or dimensions) or 0)
         self.version = 0
 
     def release(self) -> None:
@@ -83,6 +91,11 @@ class DeviceBuffer:
         """What it holds now."""
         with self._lock:
             return BufferContents(len(self._storage), self._current, self._initialised)
+
+    @property
+    def limits(self) -> str:
+        """Its largest dimensions in words; empty if it has none."""
+        return f", of at most {describe(self._largest)}" if self._largest else ""
 
     def values(self) -> tuple[Bytes, Dimensions] | None:
         """Return a copy of what it holds, with its dimensions; None if it is uninitialised. Raises HalError."""
@@ -108,6 +121,12 @@ class DeviceBuffer:
             raise
         self._counters.add_buffer_copy(size, is_output=False)
         self._become(given)
+
+    def become_empty(self, dimensions: Dimensions) -> None:
+        """Hold a value of these dimensions, of which one is 0. Raises INVALID_ARGUMENT."""
+        if 0 not in dimensions or not within(self._initial, dimensions):
+            invalid_argument(f"an empty value of {list(dimensions)} for a buffer of {describe(self._initial)}")
+        self._become(dimensions)
 
     def copy_to(self, destination: Memory) -> None:
         """IBuffer.copyTo. Raises INVALID_ARGUMENT or GENERAL_FAILURE; the state stays as it is."""
@@ -175,9 +194,12 @@ class DeviceBuffer:
     def make_room(self, dimensions: Dimensions) -> bool:
         """Grow it for an output of these dimensions, and return whether it had to grow. Raises GENERAL_FAILURE."""
         size = self._size(dimensions)
-        if size is None or size <= len(self._storage) or not within(self._initial, dimensions):
+        if size is None or size <= len(self._storage) or not self._may_have(dimensions):
             return False
-        self._storage_for(size)
+        try:
+            self._storage_for(2 * size if self._largest else size)  # values that grow are likely to grow on
+        except HalError:
+            self._storage_for(size)
         return True
 
     def begin_write(self) -> None:
@@ -192,14 +214,21 @@ class DeviceBuffer:
 
     def wrote(self, dimensions: Dimensions) -> None:
         """Note that an execution has filled it. Raises GENERAL_FAILURE if it cannot have these dimensions."""
-        if not within(self._initial, dimensions):
+        if not self._may_have(dimensions):
             self.spoil()
-            general_failure(f"an output has dimensions {list(dimensions)}, its buffer {describe(self._initial)}")
+            general_failure(
+                f"an output has dimensions {list(dimensions)}, its buffer {describe(self._initial)}{self.limits}"
+            )
         self._become(dimensions)
 
     def spoil(self) -> None:
         """Make it uninitialised: an execution or a copy that was to fill it has failed."""
         self._initialised = False
+
+    def _may_have(self, dimensions: Dimensions) -> bool:
+        most = self._largest
+        is_short = not most or all(limit in (0, max(n, limit)) for n, limit in zip(dimensions, most, strict=True))
+        return within(self._initial, dimensions) and is_short
 
     def _become(self, dimensions: Dimensions) -> None:
         with self._lock:

@@ -113,11 +113,13 @@ class BoundRun:
                 invalid_argument(f"lengths of input {position} of {len(found)}")
             operand = self._inputs[position]
             found[position] = sized_argument(found[position], dimensions, operand, self._element_sizes, position)
-            if 0 in dimensions and not takes_empty(self._model_workload):
-                invalid_argument(
-                    f"input {position} is empty, {list(dimensions)}, which is for steps of nnhal.onnx only"
-                )
+            if 0 in dimensions:
+                self._require_takes_empty(position, dimensions)
         return found
+
+    def _require_takes_empty(self, position: int, dimensions: Dimensions) -> None:
+        if not takes_empty(self._model_workload):
+            invalid_argument(f"input {position} is empty, {list(dimensions)}, which is for steps of nnhal.onnx only")
 
     @property
     def output_dimensions(self) -> list[Dimensions]:
@@ -196,6 +198,8 @@ class BoundRun:
         inputs, outputs = list(self._arguments.inputs), list(self._arguments.outputs)
         lengths = self._lengths or ()
         uses.fill(inputs, outputs, [position for position, _ in lengths])
+        for position in uses.empty:
+            self._require_takes_empty(position, inputs[position].dimensions)
         inputs = self._sized(inputs, lengths)
         self._workload = self._model_workload.bind(inputs, outputs)
         self._bound_inputs, self._bound_outputs = inputs, outputs
@@ -271,5 +275,8 @@ def takes_empty(workload: Workload) -> bool:
 
 def _require_room(uses: BufferUses, result: ExecutionResult) -> None:
     for number, shape in enumerate(result.output_shapes):
-        if not shape.is_sufficient and uses.is_output(number):
-            general_failure(f"output {number} of {describe(shape.dimensions)} does not fit its device buffer")
+        buffer = None if shape.is_sufficient else uses.output(number)
+        if buffer is not None:
+            general_failure(
+                f"output {number} of {describe(shape.dimensions)} does not fit its device buffer{buffer.limits}"
+            )

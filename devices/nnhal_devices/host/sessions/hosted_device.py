@@ -172,9 +172,10 @@ class HostedDevice:
         prepared_models: Sequence[PreparedModel],
         input_roles: Sequence[BufferRole],
         output_roles: Sequence[BufferRole],
+        largest: Dimensions = (),
     ) -> DeviceBuffer:
         """Allocate a buffer that the device owns. Raises INVALID_ARGUMENT or GENERAL_FAILURE."""
-        return allocate(dimensions, prepared_models, input_roles, output_roles, self.memory, self.counters)
+        return allocate(dimensions, prepared_models, input_roles, output_roles, self.memory, self.counters, largest)
 
     @property
     def _caches(self) -> bool:
