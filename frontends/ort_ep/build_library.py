@@ -35,17 +35,17 @@ def build(library: Path = LIBRARY, objects: Path | None = None) -> Path:
     if shutil.which(compiler[0]) is None:
         raise BuildError(f"the execution provider is C++17, and there is no {compiler[0]}: apt-get install g++")
     if objects is None:
-        with tempfile.TemporaryDirectory(prefix="nnhal-ort-") as made:
-            return build(library, Path(made))
+        with tempfile.TemporaryDirectory(prefix="nnhal-ort-") as folder:
+            return build(library, Path(folder))
     objects.mkdir(parents=True, exist_ok=True)
     sources = sorted([*CORE.glob("*.cpp"), *(HERE / "src").glob("*.cpp")])
     headers = max(path.stat().st_mtime for path in [*CORE.rglob("*.h"), *(HERE / "src").glob("*.h")])
 
     def compiled(source: Path) -> Path:
-        made = objects / f"{source.parent.name}_{source.stem}.o"
-        if not made.exists() or made.stat().st_mtime < max(headers, source.stat().st_mtime):
-            _run([*compiler, *_COMPILE, f'-DNNHAL_ORT_VERSION="{version()}"', f"-I{CORE}", "-c", source, "-o", made])
-        return made
+        target = objects / f"{source.parent.name}_{source.stem}.o"
+        if not target.exists() or target.stat().st_mtime < max(headers, source.stat().st_mtime):
+            _run([*compiler, *_COMPILE, f'-DNNHAL_ORT_VERSION="{version()}"', f"-I{CORE}", "-c", source, "-o", target])
+        return target
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         made = list(pool.map(compiled, sources))

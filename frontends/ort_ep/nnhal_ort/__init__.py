@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 __all__ = ["get_ep_name", "get_library_path", "put_first", "register"]
 
@@ -52,12 +53,14 @@ def put_first() -> None:
     import onnxruntime
 
     register()
-    create = onnxruntime.InferenceSession._create_inference_session
+    sessions: Any = onnxruntime.InferenceSession
+    create = sessions._create_inference_session
 
-    def create_with_nnhal(self, providers, provider_options, *others):  # type: ignore[no-untyped-def]
+    def create_with_nnhal(self: Any, providers: Any, provider_options: Any, *others: Any) -> None:
         options = self._sess_options
         if not providers and options is not None and options.has_providers():
-            return create(self, providers, provider_options, *others)
+            create(self, providers, provider_options, *others)
+            return
         named = list(providers or [p for p in onnxruntime.get_available_providers() if p != get_ep_name()])
         if get_ep_name() not in [provider[0] if isinstance(provider, tuple) else provider for provider in named]:
             if get_ep_name() not in onnxruntime.get_available_providers():
@@ -66,6 +69,6 @@ def put_first() -> None:
                 raise ConnectionError(f"no framework of nnhal has answered in {directory}")
             named.insert(0, get_ep_name())
             provider_options = [{}, *provider_options] if provider_options else None
-        return create(self, named, provider_options, *others)
+        create(self, named, provider_options, *others)
 
-    onnxruntime.InferenceSession._create_inference_session = create_with_nnhal
+    sessions._create_inference_session = create_with_nnhal

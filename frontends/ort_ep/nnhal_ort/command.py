@@ -15,7 +15,9 @@ _LAUNCHED = Path(__file__).with_name("launched")
 
 
 def ort(
-    program: Annotated[list[str], typer.Argument(help="The program and its arguments, behind --.", metavar="PROGRAM...")],
+    program: Annotated[
+        list[str], typer.Argument(help="The program and its arguments, behind --.", metavar="PROGRAM...")
+    ],
     framework: Annotated[Path | None, typer.Option(help="The framework's directory.", metavar="DIR")] = None,
 ) -> None:
     """Run a Python program whose ONNX Runtime gives models to nnhal: nnhal ort -- python app.py"""
