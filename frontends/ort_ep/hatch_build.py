@@ -17,7 +17,7 @@ class LibraryHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build it, and give the wheel the tag of what the library needs: this platform, or that of NNHAL_ORT_PLATFORM."""
+        """Build it, and give the wheel the tag of this platform, or of that which NNHAL_ORT_PLATFORM names."""
         spec = importlib.util.spec_from_file_location("build_library", Path(self.root) / "build_library.py")
         assert spec is not None and spec.loader is not None
         builder = importlib.util.module_from_spec(spec)

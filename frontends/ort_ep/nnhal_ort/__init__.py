@@ -33,10 +33,10 @@ def get_library_path() -> str:
 
 
 def register(name: str = "nnhal") -> None:
-    """Register the provider with the ONNX Runtime of this process, unless it is. Its devices are those that the framework
-    of NNHAL_FRAMEWORK, by default that of /run/nnhal/framework, has at this moment.
+    """Register the provider with the ONNX Runtime of this process, unless it is.
 
-    A ``name`` that ends with ".virtual" lets each of nnhal's devices be a device of its own kind; otherwise all are the CPU.
+    Its devices are those that the framework of NNHAL_FRAMEWORK, by default that of /run/nnhal/framework, has at this
+    moment. If ``name`` ends with ".virtual", each is a device of its own kind; otherwise all are the CPU.
     """
     import onnxruntime
 
@@ -45,10 +45,9 @@ def register(name: str = "nnhal") -> None:
 
 
 def put_first() -> None:
-    """Give all sessions of this process the provider, before the providers that the program names. What nnhal does not take
-    they run as the program has asked for.
+    """Give all sessions of this process the provider, before the providers that the program names.
 
-    Sessions raise ConnectionError if there is no framework: none runs elsewhere than it should.
+    What nnhal does not take they run as the program has asked for. Sessions raise ConnectionError if there is no framework: none runs elsewhere than it should.
     """
     import onnxruntime
 

@@ -1,4 +1,4 @@
-"""Imported by each Python process that ``nnhal ort`` starts: once ONNX Runtime is imported, nnhal is its first provider.
+"""Imported by each Python process that ``nnhal ort`` starts: nnhal is the first provider of its ONNX Runtime.
 
 Another sitecustomize that this one hides is imported too.
 """
