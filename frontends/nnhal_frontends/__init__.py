@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
+from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from google.protobuf.message import DecodeError, Message
 
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal.types.layout import MAX_OPERAND_BYTES, byte_size, describe
@@ -25,6 +24,7 @@ __all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "StatePair", "import
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
 
 _UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What readers raise if a file has what they do not expect."""
@@ -71,7 +71,7 @@ def import_model(
         _require_expressible(imported)
         return imported
     except MemoryError as error:
-        size = content.ByteSize() if isinstance(content, Message) else len(content)
+        size = len(content) if isinstance(content, (bytes, mmap)) else content.ByteSize()
         raise InvalidModel(f"importing the {size} bytes takes more memory than there is") from error
     except RecursionError as error:
         raise InvalidModel("the graphs of the model are nested too deep") from error
@@ -126,9 +126,9 @@ def _imported(
     outputs: Mapping[str, Sequence[int]],
 ) -> ImportedModel:
     """``outputs`` has dimensions of outputs that an ONNX file leaves open."""
-    if format is None and not isinstance(content, Message):
+    if format is None and isinstance(content, (bytes, mmap)):
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001
-    if format == ModelFormat.TFLITE and not isinstance(content, Message):
+    if format == ModelFormat.TFLITE and isinstance(content, (bytes, mmap)):
         # What reads a format is imported with the first model of that format.
         from nnhal_frontends.tflite import import_tflite
 
@@ -138,13 +138,14 @@ def _imported(
         raise InvalidModel(f"signature '{signature}' of an ONNX model, which has none")
     from nnhal_frontends.onnx import import_onnx, state_outputs
 
-    model = content if isinstance(content, Message) else parse_onnx(content)
+    model = parse_onnx(content) if isinstance(content, (bytes, mmap)) else content
     state_outputs(model, outputs)
     return import_onnx(model, shapes, as_one=as_one, limits=limits, tensors_only=tensors_only)
 
 
 def parse_onnx(content: ModelContent) -> ModelProto:
     """Return the message that an ONNX file holds. Raises InvalidModel."""
+    from google.protobuf.message import DecodeError
     from onnx import ModelProto  # "import onnx" would name the subpackage here
 
     if content[:1] == b"\0":  # no message begins so; a sparse file is not read to find that out

@@ -14,10 +14,10 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import devices_from_wire, model_to_wire, pins_from_wire
 from nnhal_service.native.explanation import explanation_to_wire
-from nnhal_service.native.given_models import GivenModels
 from nnhal_service.native.kept_plans import KeptPlans
 from nnhal_service.native.plans import group_to_load
 from nnhal_service.native.refusals import refused_as_hal
+from nnhal_service.native.requested_models import RequestedModels
 from nnhal_service.native.session import NativeSession, NativeSessions
 from nnhal_service.repository import Lease
 from nnhal_service.runtime import LoadedModel
@@ -37,7 +37,7 @@ class ModelServicer:
 
     _sessions: NativeSessions
     _models: ServedModels | None
-    _given: GivenModels
+    _requested: RequestedModels
     _plans: KeptPlans
     _runs: ClientModelRuns | None
     _note: Note
@@ -52,7 +52,7 @@ class ModelServicer:
             with refused_as_hal():
                 model = group.model.load(nanoseconds(request, "deadline_ns"))
         else:
-            with self._given.given(session, request) as given, refused_as_hal():
+            with self._requested.given(session, request) as given, refused_as_hal():
                 model = given.plan().load(given.target.options.deadline_ns)
         self._watch(model, request.name, session)
         return wire.LoadModelResponse(model=_add(session, request.name, model))

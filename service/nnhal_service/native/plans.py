@@ -11,9 +11,9 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import tensor_to_wire
 from nnhal_service.native.explanation import explanation_to_wire
-from nnhal_service.native.given_models import GivenModel, GivenModels
 from nnhal_service.native.kept_plans import KeptPlan, KeptPlans
 from nnhal_service.native.refusals import refused_as_hal
+from nnhal_service.native.requested_models import RequestedModel, RequestedModels
 from nnhal_service.native.session import NativeSessions
 from nnhal_service.runtime import LeftNode, PlannedGroup
 
@@ -26,7 +26,7 @@ class PlanServicer:
     """The part of FrameworkService (framework.proto) that plans models without preparing them."""
 
     _sessions: NativeSessions
-    _given: GivenModels
+    _requested: RequestedModels
     _plans: KeptPlans
 
     @answers
@@ -35,7 +35,7 @@ class PlanServicer:
         session.intake.require_open()
         if request.model.plan:
             invalid_argument(f"got plan {request.model.plan} to plan, expected a model")
-        with self._given.given(session, request.model) as given, refused_as_hal():
+        with self._requested.given(session, request.model) as given, refused_as_hal():
             groups, left = _planned(given, request.leaves_nodes)
             answer = wire.PlanModelResponse(
                 groups=[_group_to_wire(group, request.explains) for group in groups],
@@ -45,7 +45,7 @@ class PlanServicer:
             )
             held = len(given.content) + sum(group.model.sketch.constant_bytes for group in groups)
         if groups:
-            answer.plan = self._plans.keep(session, KeptPlan(groups, held, self._given.copies))
+            answer.plan = self._plans.keep(session, KeptPlan(groups, held, self._requested.copies))
         return answer
 
     @answers
@@ -64,7 +64,7 @@ def group_to_load(plan: KeptPlan, request: wire.LoadModelRequest) -> PlannedGrou
     return plan.groups[request.group]
 
 
-def _planned(given: GivenModel, leaves_nodes: bool) -> tuple[Sequence[PlannedGroup], Sequence[LeftNode]]:
+def _planned(given: RequestedModel, leaves_nodes: bool) -> tuple[Sequence[PlannedGroup], Sequence[LeftNode]]:
     """Plan the whole model, or those groups of its nodes that devices take."""
     if leaves_nodes:
         return given.plan_groups()

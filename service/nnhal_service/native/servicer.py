@@ -7,12 +7,12 @@ from nnhal.v1 import framework_pb2_grpc
 from nnhal_frontends import DEFAULT_LIMITS, ImportLimits
 from nnhal_service.native.bindings import MAX_RUN_CHANNELS, BindingServicer
 from nnhal_service.native.devices import FleetServicer
-from nnhal_service.native.given_models import GivenModels
 from nnhal_service.native.kept_plans import KeptPlans
 from nnhal_service.native.launches import LaunchServicer
 from nnhal_service.native.memory import MemoryServicer
 from nnhal_service.native.models import ModelServicer, ServedModels
 from nnhal_service.native.plans import PlanServicer
+from nnhal_service.native.requested_models import RequestedModels
 from nnhal_service.native.session import NativeSessions
 from nnhal_service.runtime import Fleet
 from nnhal_service.runtime.devices.notes import Note, no_note
@@ -57,6 +57,6 @@ class FrameworkServicer(
         self._run_channels = run_channels
         self._runs = runs
         self._note = note
-        copies = CopyBudget(load_bytes, "NNHAL_SERVICE_LOAD_BYTES")
-        self._given = GivenModels(fleet, cache_directory, import_limits, copies)
+        copies = self._copies = CopyBudget(load_bytes, "NNHAL_SERVICE_LOAD_BYTES")
+        self._requested = RequestedModels(fleet, cache_directory, import_limits, copies)
         self._plans = KeptPlans(plan_secs)

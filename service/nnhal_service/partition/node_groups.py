@@ -50,7 +50,7 @@ class NodeGraph:
     def groups(self, taken: Collection[int], clusters: Sequence[int]) -> list[list[int]]:
         """Return the groups of the nodes that are ``taken``, in an order of execution, each ascending.
 
-        Clusters stay whole unless a path leads out of one and back into it.
+        Clusters are of such nodes only, and stay whole unless a path leads out of one and back into it.
         """
         level = _Levels(self, taken, clusters).level
         for index in sorted(self.constant, reverse=True):

@@ -2,7 +2,8 @@
 
 from nnhal_service.runtime.context.execution_context import ExecutionContext
 from nnhal_service.runtime.context.loaded_model import LoadedModel
-from nnhal_service.runtime.context.planned_model import (
+from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
+from nnhal_service.runtime.loading.planned_model import (
     LeftNode,
     LoadTarget,
     PlannedGroup,
@@ -12,7 +13,6 @@ from nnhal_service.runtime.context.planned_model import (
     load_model,
     plan_model,
 )
-from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.state import CarriedState, StateLostError
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory

@@ -48,7 +48,7 @@ _LOAD_FACTOR = 3
 
 
 @dataclass(frozen=True, slots=True)
-class GivenModel:
+class RequestedModel:
     """A model that a client has given."""
 
     target: LoadTarget
@@ -83,12 +83,12 @@ class GivenModel:
         if self.states:
             invalid_argument("got states for a model of which nodes may be left: a state is within one model")
         # Who plans parts reads ONNX, which a framework without such models does not import.
-        from nnhal_service.runtime.context.planned_groups import GroupPlanner
+        from nnhal_service.runtime.loading.planned_groups import GroupPlanner
 
         return GroupPlanner(parse_onnx(self.content), self.limits, self.target, self.shapes or {}).plan()
 
 
-class GivenModels:
+class RequestedModels:
     """Reads the models that clients give."""
 
     def __init__(self, fleet: Fleet, cache_directory: str, limits: ImportLimits, copies: CopyBudget) -> None:
@@ -97,7 +97,7 @@ class GivenModels:
         self.copies = copies
 
     @contextmanager
-    def given(self, session: NativeSession, request: wire.LoadModelRequest) -> Iterator[GivenModel]:
+    def given(self, session: NativeSession, request: wire.LoadModelRequest) -> Iterator[RequestedModel]:
         """Read a model, whose memory counts as long as the context lasts.
 
         Raises INVALID_ARGUMENT, and RESOURCE_EXHAUSTED_TRANSIENT if there is no room for it.
@@ -109,16 +109,16 @@ class GivenModels:
         with self.copies.charged(_LOAD_FACTOR * _size(file), "loading the model file"):
             yield self._file(_content(file), request)
 
-    def _file(self, content: ModelContent, request: wire.LoadModelRequest) -> GivenModel:
+    def _file(self, content: ModelContent, request: wire.LoadModelRequest) -> RequestedModel:
         cache = self._cache(cache_token_from_wire(request))
         shapes, states = dimensions_from_wire(request.input_dimensions), _states_of(request)
         signature = request.signature or None
         cache = cache and cache_of(cache, content, shapes, states, signature)
         target = LoadTarget(self._fleet, devices_from_wire(request.devices), options_from_wire(request), cache)
         model_format = format_from_wire(request.format)
-        return GivenModel(target, None, content, model_format, states, shapes, signature, self._limits)
+        return RequestedModel(target, None, content, model_format, states, shapes, signature, self._limits)
 
-    def _hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> GivenModel:
+    def _hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> RequestedModel:
         if request.descriptor_id:
             invalid_argument("got a model and a file, expected one of them")
         if request.signature:
@@ -131,7 +131,7 @@ class GivenModels:
         cache = self._cache(cache_token_from_wire(request))
         cache = cache and cache.of_content(content_of(request.model, given))
         target = LoadTarget(self._fleet, devices_from_wire(request.devices), options_from_wire(request), cache)
-        return GivenModel(target, import_hal_model(given))
+        return RequestedModel(target, import_hal_model(given))
 
     def _cache(self, token: bytes) -> CacheDirectory | None:
         """Return the place of compilations under a token; clients share the directory, and tokens."""

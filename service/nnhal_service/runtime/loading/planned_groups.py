@@ -21,7 +21,7 @@ from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.onnx.parts import OnnxParts
 from nnhal_service.partition import Options, PlacementError, Strategy, holding_pins, require_pins
 from nnhal_service.partition.node_groups import NodeGraph
-from nnhal_service.runtime.context.planned_model import LeftNode, LoadTarget, PlannedGroup, PlannedModel, plan_model
+from nnhal_service.runtime.loading.planned_model import LeftNode, LoadTarget, PlannedGroup, PlannedModel, plan_model
 from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
