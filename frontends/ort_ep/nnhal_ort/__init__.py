@@ -47,7 +47,9 @@ def register(name: str = "nnhal") -> None:
 def put_first() -> None:
     """Give all sessions of this process the provider, before the providers that the program names.
 
-    What nnhal does not take they run as the program has asked for. Sessions raise ConnectionError if there is no framework: none runs elsewhere than it should.
+    What nnhal does not take they run as the program has asked for.
+
+    Sessions raise ConnectionError if there is no framework: none runs elsewhere than it should.
     """
     import onnxruntime
 
