@@ -180,6 +180,19 @@ class DeviceBuffer:
                 invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {list(self._current)}")
             return Argument(self._storage[: self._filled], self._current)
 
+    @property
+    def storage(self) -> Bytes:
+        """Its memory now."""
+        return self._storage
+
+    def dimensions_in(self, storage: Bytes, dimensions: Dimensions, role: ArgumentRole) -> Dimensions | None:
+        """The dimensions of its value as an input; None if its memory is no longer this. Raises as ``input``."""
+        with self._lock:
+            if self._initialised and self._storage is storage and dimensions == self._initial:
+                return self._current  # which has those, since it may have no others
+        held = self.input(dimensions, role)
+        return held.dimensions if self._storage is storage else None
+
     def output(self, dimensions: Dimensions, role: ArgumentRole) -> Argument:
         """The argument for an output. Raises as ``require_writable``, and GENERAL_FAILURE if memory is short."""
         combined = self.require_writable(dimensions, role)
