@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import le
 from typing import Protocol
 
 import numpy as np
@@ -207,9 +208,4 @@ class Views(Mapping[str, Array]):
 
 def is_within(dimensions: Dimensions, most: Sequence[float]) -> bool:
     """Whether no length exceeds the most that it may be."""
-    if len(dimensions) != len(most):
-        return False
-    for length, limit in zip(dimensions, most, strict=True):
-        if length > limit:
-            return False
-    return True
+    return len(dimensions) == len(most) and all(map(le, dimensions, most))

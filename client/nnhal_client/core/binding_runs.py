@@ -59,8 +59,8 @@ class BindingRuns:
         outputs: ResizableOutputs,
         inputs: Sequence[str] = (),
     ) -> None:
-        """``place`` names the framework in errors; ``channel`` is the binding's channel to it. ``inputs`` are named as they
-        were bound.
+        """``place`` names the framework in errors; ``channel`` is the binding's channel to it. ``inputs`` are named as
+        they were bound.
 
         Of ``run_channels`` there are two for a model with a state, whose buffers change their roles with each run.
         """

@@ -109,8 +109,8 @@ Bind = Callable[[str, int, Sequence[int], int], None]
 
 
 def binders(bound: onnxruntime.IOBinding) -> tuple[Bind, Bind]:
-    """What binds an input and an output to memory. ONNX Runtime's own methods make the device anew each time, which takes
-    twice as long as all else.
+    """What binds an input and an output to memory. ONNX Runtime's own methods make the device anew each time, which
+    takes twice as long as all else.
     """
     device = onnxruntime.OrtDevice.make("cpu", 0)
     own, made = getattr(bound, "_iobinding", None), getattr(device, "_ort_device", None)

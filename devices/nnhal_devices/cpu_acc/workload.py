@@ -163,6 +163,7 @@ class DataDependentSession:
         self._is_apart = all(one.room >= _size(one.code, self._lengths[one.position]) for one in self._read)
         self._outcome = DONE
         self._is_in_place = False
+        self._in_place: tuple[Dimensions, ...] = ()
         self._equal_runs, self._enough_runs = 0, _EQUAL_RUNS
         self._forecast_outputs()
 

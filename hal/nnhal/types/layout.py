@@ -81,14 +81,7 @@ def fits(dimensions: Dimensions, known: Dimensions) -> bool:
 
     A known 0 is an axis of unknown size. No known dimensions are those of a scalar.
     """
-    if len(dimensions) != len(known):
-        return False
-    for length, k in zip(
-        dimensions, known, strict=True
-    ):  # a loop takes half as long as ``all``, for each output of a run
-        if k and k != length:
-            return False
-    return True
+    return len(dimensions) == len(known) and [k and n for k, n in zip(known, dimensions, strict=True)] == list(known)
 
 
 def describe(dimensions: Sequence[int]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
+from operator import le
 from typing import ClassVar, NamedTuple
 
 from nnhal.arrays import Bytes
@@ -80,6 +81,7 @@ class DeviceBuffer:
         self._writers = 0
         self._released = False
         self._largest = largest
+        self._most = [length or inf for length in largest]
         self._storage = budget.allocate(self._size(largest or dimensions) or 0)
         self.version = 0
 
@@ -240,12 +242,7 @@ class DeviceBuffer:
         self._initialised = False
 
     def _may_have(self, dimensions: Dimensions) -> bool:
-        if not within(self._initial, dimensions):
-            return False
-        for length, most in zip(dimensions, self._largest, strict=False):
-            if length > most > 0:
-                return False
-        return True
+        return within(self._initial, dimensions) and all(map(le, dimensions, self._most))
 
     def _become(self, dimensions: Dimensions) -> None:
         with self._lock:

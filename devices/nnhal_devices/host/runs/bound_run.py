@@ -219,10 +219,10 @@ class BoundRun:
         if self._resizable is not None and not self._lengths:
             found = uses.dimensions_in(self._bound_storages)
             if found is not None:
-                inputs = [argument.dimensions for argument in self._arguments.inputs]
+                sized = [argument.dimensions for argument in self._arguments.inputs]
                 for position, dimensions in found:
-                    inputs[position] = dimensions
-                self._resizable.resize(inputs)
+                    sized[position] = dimensions
+                self._resizable.resize(sized)
                 self._bound_versions = versions
                 return
         inputs, outputs = list(self._arguments.inputs), list(self._arguments.outputs)
