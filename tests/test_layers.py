@@ -64,7 +64,7 @@ SERVICE_LAYERS = [
 """The layers of the service, from the top down. A layer may use those below; packages of one layer are independent."""
 SERVING_ROOMS = ["models", "history", "instances", "queue", "config", "requests", "loop", "errors"]
 """The rooms of serving, and the modules beside them, from the top down: as those of the runtime."""
-RUNTIME_ROOMS = ["context", "run", "memory", "plan", "devices"]
+RUNTIME_ROOMS = ["loading", "context", "run", "memory", "plan", "devices"]
 """The rooms of the runtime, from the top down. A room may use those below it."""
 HOST_ROOMS = ["wire", "servicers", "operating", "recording", "channels", "sessions", "runs", "memory"]
 """The rooms of a device's host, from the top down: as those of the runtime."""

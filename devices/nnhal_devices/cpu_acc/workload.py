@@ -20,7 +20,7 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import MAX_OPERAND_BYTES, Dimensions, is_extension
 from nnhal_devices.cpu_acc.artifact import OptimisedGraph, write_artifact
 from nnhal_devices.cpu_acc.elements import memory_type
-from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns, binders
+from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns, binders, bound_run
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
 
@@ -120,7 +120,7 @@ class BoundSession:
         self, session: OnnxSession, binding: IOBinding, arguments: tuple[Argument, ...], outcome: Outcome
     ) -> None:
         self._runs = StoppableRuns()
-        self._run: Callable[[RunOptions], None] = partial(session.runtime.run_with_iobinding, binding)
+        self._run: Callable[[RunOptions], None] = bound_run(session.runtime, binding)
         self._kept = (session, arguments)
         self._outcome = outcome
 
@@ -152,7 +152,7 @@ class DataDependentSession:
         """
         self._session = session
         self._runs = StoppableRuns()
-        self._run: Callable[[RunOptions], None] = partial(session.runtime.run_with_iobinding, binding)
+        self._run: Callable[[RunOptions], None] = bound_run(session.runtime, binding)
         self._binding = binding
         self._forecast = forecast
         self._bind_input, self._bind_output = binders(binding)
