@@ -50,7 +50,7 @@ def layers() -> onnx.ModelProto:
 
 def contents() -> bytes:
     first, second = matrices()
-    return second[0].tobytes().ljust(START, b"\0") + first.tobytes() + second.tobytes()
+    return b"".join((second[0].tobytes().ljust(START, b"\0"), first.tobytes(), second.tobytes()))
 
 
 def expected(x: Array) -> Array:
