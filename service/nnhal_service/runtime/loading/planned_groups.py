@@ -21,7 +21,7 @@ from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.onnx.parts import OnnxParts
 from nnhal_service.partition import Options, PlacementError, Strategy, holding_pins, require_pins
 from nnhal_service.partition.node_groups import NodeGraph
-from nnhal_service.runtime.loading.planned_model import LeftNode, LoadTarget, PlannedGroup, PlannedModel, plan_model
+from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel, PlannedNodes, UntakenNode, plan_model
 from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -42,9 +42,9 @@ class GroupPlanner:
         self._every = tuple(range(len(self._file.nodes)))
         self._surveys: LayoutSurveys | None = None
         """What devices say of the whole model; None if it cannot be expressed for them."""
-        self._left: dict[int, LeftNode] = {}
+        self._left: dict[int, UntakenNode] = {}
 
-    def plan(self) -> tuple[list[PlannedGroup], list[LeftNode]]:
+    def plan(self) -> tuple[list[PlannedNodes], list[UntakenNode]]:
         """Return the groups in an order of execution, and the nodes in none, ascending.
 
         Raises LookupError for a device that the fleet does not know, PlacementError for a pin that cannot be kept.
@@ -61,7 +61,7 @@ class GroupPlanner:
             for group in groups:
                 if group not in planned:
                     planned[group] = self._planned(group, gives_up=turn == _MOST_ROUNDS - 1)
-        found = [PlannedGroup(group, model) for group in groups if (model := planned[group]) is not None]
+        found = [PlannedNodes(group, model) for group in groups if (model := planned[group]) is not None]
         inside = {node for group in found for node in group.nodes}
         outside = [index for index in self._every if index not in inside]
         self._leave(outside, "it computes a constant, and what reads that is in no group, or in several")
@@ -121,7 +121,7 @@ class GroupPlanner:
 
     def _leave(self, nodes: Iterable[int], reason: str, refusals: Mapping[str, str] = _NOTHING) -> None:
         for index in nodes:
-            self._left.setdefault(index, LeftNode(index, self._graph.nodes[index], reason, refusals))
+            self._left.setdefault(index, UntakenNode(index, self._graph.nodes[index], reason, refusals))
 
     def _has_numbers_at_its_border(self, nodes: Sequence[int], model: PlannedModel) -> bool:
         """Leave the nodes that read or write other values at the border than tensors of numbers."""
