@@ -267,6 +267,14 @@ class RefusingDriver(Protocol):
         ...
 
 
+@runtime_checkable
+class SerialDriver(Protocol):
+    """A driver that says whether its runs may overlap. Those of other drivers may."""
+
+    is_serial: bool
+    """Whether a run begins only after the one before it has ended, however many workers are asked for."""
+
+
 class Driver(Protocol):
     """One accelerator."""
 
