@@ -14,7 +14,7 @@ from onnx import ModelProto
 
 from nnhal.errors import HalError
 from nnhal.extensions.onnx import ELEMENT_TYPES, PACKED_TYPES
-from nnhal.resolved import operation_in_words
+from nnhal.resolved import operation_name
 from nnhal.types.layout import Dimensions
 from nnhal_frontends import ImportLimits, import_model
 from nnhal_frontends.errors import FrontendError
@@ -36,6 +36,9 @@ class GroupPlanner:
     def __init__(
         self, model: ModelProto, limits: ImportLimits, target: LoadTarget, shapes: Mapping[str, Dimensions]
     ) -> None:
+        """Raises PlacementError for a pin by number: operations have other numbers in parts."""
+        if any(pin.is_by_number for pin in target.options.pins):
+            raise PlacementError("a pin by number, expected name:GLOB or op:TYPE if nodes may be left")
         self._file, self._limits, self._shapes = OnnxParts(model, limits, shapes), limits, shapes
         self._target = replace(target, is_part=True)
         self._graph = NodeGraph(self._file.nodes, self._file.constants)
@@ -106,7 +109,7 @@ class GroupPlanner:
             return False
         for operation, refusals in _refused(surveys, self._target.options):
             code = imported.model.main.operations[operation].type
-            said = f"no device takes it as {operation_in_words(imported.model, code)}"
+            said = f"no device takes it as {operation_name(imported.model, code)}"
             self._leave_operation(nodes, imported.operation_places[operation], said, refusals)
         if len(self._left) == before and isinstance(error, PlacementError) and error.operation is not None:
             self._leave_operation(nodes, imported.operation_places[error.operation], str(error), _NOTHING)
@@ -128,7 +131,8 @@ class GroupPlanner:
         imported, before = model.sketch.imported, len(self._left)
         for tensor in (*imported.inputs, *imported.outputs):
             if tensor.element_type.kind == "O" or tensor.element_type in _PACKED:
-                kind = tensor.kind or f"tensor of {tensor.element_type.name}"
+                is_text = tensor.element_type.kind == "O"
+                kind = tensor.kind or f"tensor of {'strings' if is_text else tensor.element_type.name}"
                 uses = [n for n in nodes if tensor.name in (*self._graph.nodes[n].reads, *self._graph.nodes[n].writes)]
                 self._leave(uses, f"'{tensor.name}' would pass between it and others, which is a {kind}")
         return len(self._left) == before
