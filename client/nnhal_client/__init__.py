@@ -15,7 +15,7 @@ from nnhal_client.core.native_model import OperationPlacement
 from nnhal_client.framework import DeviceInfo, Framework
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
-from nnhal_client.planned import LeftNode, ModelPlan, PlannedGroup, PlannedStep
+from nnhal_client.planned import GroupStep, LeftNode, ModelPlan, PlannedGroup
 from nnhal_client.reports import RunReport
 from nnhal_client.v2 import V2Binding, V2Model, V2Server
 
@@ -24,6 +24,7 @@ __all__ = [
     "DeviceInfo",
     "DomainMemory",
     "Framework",
+    "GroupStep",
     "LedgerEntry",
     "LeftNode",
     "MemoryRole",
@@ -32,7 +33,6 @@ __all__ = [
     "OperationPlacement",
     "OutputTooSmallError",
     "PlannedGroup",
-    "PlannedStep",
     "RunReport",
     "StepReport",
     "Tensor",

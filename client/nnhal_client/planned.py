@@ -12,7 +12,7 @@ from nnhal_client.tensors import tensor_from_wire
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedStep:
+class GroupStep:
     """What one device would run at a time."""
 
     device: str
@@ -27,7 +27,7 @@ class PlannedGroup:
     nodes: tuple[int, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    steps: tuple[PlannedStep, ...]
+    steps: tuple[GroupStep, ...]
     modelled_ns: float
     """The modelled time of a run; 0 if a device has no cost model."""
     explanation: Explanation | None
@@ -83,7 +83,7 @@ def _group_from_wire(message: wire.PlannedGroup) -> PlannedGroup:
         tuple(message.nodes),
         tuple(map(tensor_from_wire, message.inputs)),
         tuple(map(tensor_from_wire, message.outputs)),
-        tuple(PlannedStep(step.device, tuple(step.nodes)) for step in message.steps),
+        tuple(GroupStep(step.device, tuple(step.nodes)) for step in message.steps),
         message.modelled_ns,
         explanation_from_wire(message.explanation) if message.HasField("explanation") else None,
     )
