@@ -77,3 +77,10 @@ def test_weights_of_more_than_two_gibibytes_are_loaded(framework: Framework, tmp
     with framework.load(path, devices=["cpu_ref"]) as loaded:
         found = run(loaded, "rows", np.array([ROWS - 1, 0], np.int32))
     np.testing.assert_array_equal(found, [last, np.zeros(WIDTH, np.float32)])
+
+
+def test_a_plan_may_be_of_a_model_with_other_files(framework: Framework, tmp_path: Path) -> None:
+    plan = framework.plan(written(tmp_path), leaves_nodes=True)
+    assert [list(group.nodes) for group in plan.groups] == [[0, 1, 2]]
+    with framework.load(plan=plan) as model:
+        np.testing.assert_allclose(run(model, "x", X), expected(X), rtol=1e-4, atol=1e-3)
