@@ -132,8 +132,8 @@ class InstancePool:
                     idle.shapes == shapes
                     and idle.measures == measure
                     and idle.priority is priority
-                    and idle.places == places
-                    and all(idle.room[name] >= size for name, size in room.items())
+                    and (idle.places is places or idle.places == places)
+                    and (not room or all(idle.room[name] >= size for name, size in room.items()))
                 ):
                     return self._idle.pop(index)
         return None
