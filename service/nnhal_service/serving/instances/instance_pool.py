@@ -266,6 +266,8 @@ class InstancePool:
 
 
 def _is_spent(instance: Instance, failed: bool) -> bool:
+    if instance.places is NO_PLACES:
+        return instance.is_spent
     places = instance.places.all
     return instance.is_spent or (failed and bool(places)) or any(place.region.is_retired for place in places)
 
