@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from nnhal.codec import model_to_wire
 from nnhal.codec.model import extension_names_to_wire
 from nnhal.codec.request import hints_to_wire
@@ -18,6 +20,7 @@ from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.given_files import open_given_file
+from nnhal.memory import create_read_only
 from nnhal.remote.calls import Calls
 from nnhal.types import NO_DEADLINE, NO_HINTS, DeviceType, ExecutionPreference, Hints, Priority
 from nnhal.types import Model as HalModel
@@ -27,6 +30,7 @@ from nnhal.v1 import framework_pb2_grpc, types_pb2
 from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
+from nnhal_client.planned import ModelPlan, plan_from_wire
 from nnhal_client.tensors import ReservedDimensions, first_of, room_for
 
 PartitionerName = Literal["least_time", "nnapi", "cpu_only"]
@@ -71,7 +75,7 @@ class Framework(Closing):
 
     def load(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
         partitioner: PartitionerName = "least_time",
@@ -82,8 +86,10 @@ class Framework(Closing):
         dimensions: Mapping[str, ReservedDimensions] | None = None,
         states: Mapping[str, str] | None = None,
         signature: str = "",
+        plan: ModelPlan | None = None,
+        group: int = 0,
     ) -> Model:
-        """Load a model file.
+        """Load a model file, or a ``group`` of a ``plan``, which has all else: nothing is imported or asked again then.
 
         ``devices`` are those that may be used, all by default; ``pins`` maps ``name:GLOB``, ``op:TYPE`` or ``index:N``
         to the device that must take it. The ``partitioner`` yields the plan of least modelled time, that of NNAPI's
@@ -101,14 +107,56 @@ class Framework(Closing):
         Raises OSError if the file cannot be opened, TypeError or ValueError if ``path`` is none, HalError if the model
         cannot be loaded.
         """
-        _require_path(path)
         request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
         request.relaxed, request.signature = relaxed, signature
         _add_dimensions(request, dimensions or {}, states or {})
-        with open_given_file(path, "a model") as file:
-            descriptor = Descriptor(os.dup(file.fileno()))
-        request.descriptor_id = self._calls.issue(descriptor)
-        return self._load(Path(path).stem, request)
+        if plan is not None:
+            if path is not None or request != _load_request((), None, "least_time", "allow", 1, b""):
+                raise TypeError("got a plan and what it has already, expected no other arguments but a group")
+            return self._load("plan", wire.LoadModelRequest(plan=plan.handle, group=group))
+        return self._load(self._hand_over(path, request), request)
+
+    def plan(
+        self,
+        model: str | os.PathLike[str] | bytes,
+        devices: Sequence[str] = (),
+        pins: Mapping[str, str] | None = None,
+        partitioner: PartitionerName = "least_time",
+        fallback: FallbackName = "allow",
+        min_nodes_per_partition: int = 1,
+        cache_token: bytes = b"",
+        relaxed: bool = False,
+        dimensions: Mapping[str, ReservedDimensions] | None = None,
+        states: Mapping[str, str] | None = None,
+        signature: str = "",
+        leaves_nodes: bool = False,
+        explains: bool = False,
+    ) -> ModelPlan:
+        """Plan a model, by its path or its content, without having any device prepare anything.
+
+        With ``leaves_nodes``, which takes files in ONNX only, nodes that no device takes are left to the caller, and
+        the others are in groups that can be loaded one by one; groups of fewer than ``min_nodes_per_partition`` nodes
+        are left too. Otherwise the only group is the whole model. The other arguments are those of ``load``; with
+        ``explains`` each group has an explanation. The framework keeps the plan for this session until it is released,
+        or not used for ``ModelPlan.kept_seconds``.
+
+        Raises as ``load`` does.
+        """
+        request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
+        request.relaxed, request.signature = relaxed, signature
+        _add_dimensions(request, dimensions or {}, states or {})
+        if isinstance(model, bytes):
+            content = np.frombuffer(model, np.uint8)
+            memory = create_read_only([(0, content)], len(content), "nnhal-model")
+            request.descriptor_id = self._calls.issue(memory.descriptor)
+        else:
+            self._hand_over(model, request)
+        asked = wire.PlanModelRequest(model=request, leaves_nodes=leaves_nodes, explains=explains)
+        return plan_from_wire(self._calls.call(self._stub.PlanModel, asked))
+
+    def release(self, plan: ModelPlan) -> None:
+        """Have the framework forget a plan; harmless when repeated. Models that were loaded from it stay."""
+        self._calls.call(self._stub.ReleasePlan, wire.ReleasePlanRequest(plan=plan.handle))
 
     def open(
         self, name: str, version: str = "", pins: Mapping[str, str] | None = None, devices: Sequence[str] = ()
@@ -179,6 +227,14 @@ class Framework(Closing):
         """End the session."""
         self._calls.close()
 
+    def _hand_over(self, path: str | os.PathLike[str] | None, request: wire.LoadModelRequest) -> str:
+        """Put the descriptor of a model file on the link, and return the model's name. Raises as ``load``."""
+        given = _require_path(path)
+        with open_given_file(given, "a model") as file:
+            descriptor = Descriptor(os.dup(file.fileno()))
+        request.descriptor_id = self._calls.issue(descriptor)
+        return Path(given).stem
+
     def _load(self, stem: str, request: wire.LoadModelRequest) -> Model:
         request.name = self._session_name(stem)
         answer = self._calls.call(self._stub.LoadModel, request).model
@@ -190,14 +246,15 @@ class Framework(Closing):
         return f"{stem}-{self._loaded}"
 
 
-def _require_path(path: object) -> None:
-    """Raise TypeError or ValueError if this is not the path of a model file, but its content perhaps."""
+def _require_path(path: object) -> str | os.PathLike[str]:
+    """Return the path of a model file. Raises TypeError or ValueError if it is none, but its content perhaps."""
     if isinstance(path, (bytes, bytearray, memoryview)):
         raise TypeError(f"got {len(path)} bytes, expected the path of a model file: a file of them can be loaded")
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"got an object of {type(path).__name__}, expected the path of a model file")
     if "\0" in str(path):
         raise ValueError(f"got a path with a NUL among {len(str(path))} characters, expected the path of a model file")
+    return path
 
 
 def _load_request(

@@ -19,6 +19,7 @@ from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.framework import DeviceInfo, FallbackName, Framework, PartitionerName
 from nnhal_client.memory import MemoryRole
 from nnhal_client.model import Model
+from nnhal_client.planned import ModelPlan
 from nnhal_client.tensors import ReservedDimensions
 
 
@@ -37,7 +38,7 @@ class AsyncFramework(AsyncClosing):
 
     async def load(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
         partitioner: PartitionerName = "least_time",
@@ -48,8 +49,10 @@ class AsyncFramework(AsyncClosing):
         dimensions: Mapping[str, ReservedDimensions] | None = None,
         states: Mapping[str, str] | None = None,
         signature: str = "",
+        plan: ModelPlan | None = None,
+        group: int = 0,
     ) -> AsyncModel:
-        """Load a model file, as ``Framework.load``."""
+        """Load a model file, or a group of a plan, as ``Framework.load``."""
         return self._model(
             await asyncio.to_thread(
                 self._blocking.load,
@@ -64,8 +67,48 @@ class AsyncFramework(AsyncClosing):
                 dimensions,
                 states,
                 signature,
+                plan,
+                group,
             )
         )
+
+    async def plan(
+        self,
+        model: str | os.PathLike[str] | bytes,
+        devices: Sequence[str] = (),
+        pins: Mapping[str, str] | None = None,
+        partitioner: PartitionerName = "least_time",
+        fallback: FallbackName = "allow",
+        min_nodes_per_partition: int = 1,
+        cache_token: bytes = b"",
+        relaxed: bool = False,
+        dimensions: Mapping[str, ReservedDimensions] | None = None,
+        states: Mapping[str, str] | None = None,
+        signature: str = "",
+        leaves_nodes: bool = False,
+        explains: bool = False,
+    ) -> ModelPlan:
+        """Plan a model without having any device prepare anything, as ``Framework.plan``."""
+        return await asyncio.to_thread(
+            self._blocking.plan,
+            model,
+            devices,
+            pins,
+            partitioner,
+            fallback,
+            min_nodes_per_partition,
+            cache_token,
+            relaxed,
+            dimensions,
+            states,
+            signature,
+            leaves_nodes,
+            explains,
+        )
+
+    async def release(self, plan: ModelPlan) -> None:
+        """Have the framework forget a plan, as ``Framework.release``."""
+        await asyncio.to_thread(self._blocking.release, plan)
 
     async def open(
         self, name: str, version: str = "", pins: Mapping[str, str] | None = None, devices: Sequence[str] = ()

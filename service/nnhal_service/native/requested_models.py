@@ -32,11 +32,11 @@ from nnhal_service.native.session import NativeSession
 from nnhal_service.runtime import (
     CacheDirectory,
     Fleet,
-    LeftNode,
     LoadTarget,
-    PlannedGroup,
     PlannedModel,
+    PlannedNodes,
     ReadModel,
+    UntakenNode,
     cache_of,
     plan_model,
 )
@@ -75,7 +75,7 @@ class RequestedModel:
         )
         return plan_model(read, self.target, self.shapes)
 
-    def plan_groups(self) -> tuple[list[PlannedGroup], list[LeftNode]]:
+    def plan_groups(self) -> tuple[list[PlannedNodes], list[UntakenNode]]:
         """Plan the groups of nodes that devices take. Raises as ``GroupPlanner.plan``, and INVALID_ARGUMENT."""
         is_onnx = self.format == ModelFormat.ONNX if self.format is not None else not is_tflite(self.content)
         if self.imported is not None or not is_onnx:
