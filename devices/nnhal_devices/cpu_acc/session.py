@@ -58,15 +58,23 @@ class OnnxSession:
 
 
 def create_session(
-    graph: LoweredGraph, threads: int, providers: Sequence[str] = CPU, folds: bool = True, keeps: bool = False
+    graph: LoweredGraph,
+    threads: int,
+    providers: Sequence[str] = CPU,
+    folds: bool = True,
+    keeps: bool = False,
+    profile: str = "",
 ) -> OnnxSession:
     """Compile a finished graph for execution providers of ONNX Runtime, the preferred first.
 
     ``folds`` tells whether ONNX Runtime may compute what depends on constants only, ``keeps`` whether the session is to
-    have the optimised graph. Raises GENERAL_FAILURE if ONNX Runtime refuses the graph.
+    have the optimised graph. With ``profile``, runs are profiled, for a file whose name begins so. Raises
+    GENERAL_FAILURE if ONNX Runtime refuses the graph.
     """
     large = {name: np.asarray(a, order="C") for name, a in graph.constants.items() if a.nbytes > INLINE_BYTES}
     options = session_options(threads)
+    if profile:
+        options.enable_profiling, options.profile_file_prefix = True, profile
     values = _given(options, large)
     model = model_of(graph, large)
     with OptimisedFiles(options) if keeps else nullcontext() as files:
