@@ -1,8 +1,8 @@
 """Where the framework's own time of a request goes: probes around the functions of its stages.
 
-They are put into a framework that is started for that, so that it has no code for it. They read the clock of its thread,
-which stands still while others have the processor. A probe takes about a microsecond, of which its row has some 0.3 and
-the others nothing. Each row is the median of many calls.
+They are put into a framework that is started for that, so that it has no code for it. They read the clock of its
+thread, which stands still while others have the processor. A probe takes about a microsecond, of which its row has some
+0.3 and the others nothing. Each row is the median of many calls.
 """
 
 from __future__ import annotations
