@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from nnhal.contexts import AsyncClosing
 from nnhal.remote.calls import Calls
-from nnhal.types import NO_DEADLINE, NO_HINTS, ExecutionPreference, Hints, Priority
+from nnhal.types import NO_DEADLINE, NO_HINTS, Ashmem, ExecutionPreference, Hints, Priority
 from nnhal.types import Model as HalModel
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2_grpc
@@ -51,6 +51,7 @@ class AsyncFramework(AsyncClosing):
         signature: str = "",
         plan: ModelPlan | None = None,
         group: int = 0,
+        weights: Mapping[str, Ashmem] | None = None,
     ) -> AsyncModel:
         """Load a model file, or a group of a plan, as ``Framework.load``."""
         return self._model(
@@ -69,6 +70,7 @@ class AsyncFramework(AsyncClosing):
                 signature,
                 plan,
                 group,
+                weights,
             )
         )
 
@@ -87,6 +89,7 @@ class AsyncFramework(AsyncClosing):
         signature: str = "",
         leaves_nodes: bool = False,
         explains: bool = False,
+        weights: Mapping[str, Ashmem] | None = None,
     ) -> ModelPlan:
         """Plan a model without having any device prepare anything, as ``Framework.plan``."""
         return await asyncio.to_thread(
@@ -104,6 +107,7 @@ class AsyncFramework(AsyncClosing):
             signature,
             leaves_nodes,
             explains,
+            weights,
         )
 
     async def release(self, plan: ModelPlan) -> None:

@@ -19,6 +19,7 @@ from nnhal.types.layout import Dimensions
 from nnhal_frontends import ImportLimits, import_model
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.onnx.parts import OnnxParts
+from nnhal_frontends.weights_pool import Weights
 from nnhal_service.partition import Options, PlacementError, Strategy, holding_pins, require_pins
 from nnhal_service.partition.node_groups import NodeGraph
 from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel, PlannedNodes, UntakenNode, plan_model
@@ -34,11 +35,20 @@ class GroupPlanner:
     """Plans the parts of one file."""
 
     def __init__(
-        self, model: ModelProto, limits: ImportLimits, target: LoadTarget, shapes: Mapping[str, Dimensions]
+        self,
+        model: ModelProto,
+        limits: ImportLimits,
+        target: LoadTarget,
+        shapes: Mapping[str, Dimensions],
+        weights: Weights = MappingProxyType({}),
     ) -> None:
-        """Raises PlacementError for a pin by number: operations have other numbers in parts."""
+        """``weights`` are other files in which the model has values.
+
+        Raises PlacementError for a pin by number: operations have other numbers in parts.
+        """
         if any(pin.is_by_number for pin in target.options.pins):
             raise PlacementError("a pin by number, expected name:GLOB or op:TYPE if nodes may be left")
+        self._weights = weights
         self._file, self._limits, self._shapes = OnnxParts(model, limits, shapes), limits, shapes
         self._target = replace(target, is_part=True)
         self._graph = NodeGraph(self._file.nodes, self._file.constants)
@@ -81,7 +91,7 @@ class GroupPlanner:
             target = replace(target, cache=target.cache.of_variant(f"nodes {nodes}"))
         try:
             message = self._file.model if is_whole else self._file.part(nodes)
-            read = partial(import_model, message, limits=self._limits)
+            read = partial(import_model, message, limits=self._limits, weights=self._weights)
             model = plan_model(read, target, self._shapes if is_whole else None, surveys.append)
         except FrontendError as error:
             self._leave(nodes, str(error))
