@@ -94,7 +94,7 @@ def _mean(steps: Array, levels: Array) -> tuple[Array, Array]:
 def _errors(sums: Array) -> Array:
     """How many standard errors the sum of each row is, if the signs of its elements are drawn."""
     total, spread = np.abs(sums.sum(1)), np.sqrt(np.square(sums).sum(1))
-    return np.divide(total, spread, out=np.zeros_like(total), where=spread > 0)
+    return np.asarray(np.divide(total, spread, out=np.zeros_like(total), where=spread > 0))
 
 
 def _by(values: Array, axis: int) -> Array:
