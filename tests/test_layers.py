@@ -24,6 +24,7 @@ PACKAGES = {
     "nnhal_dashboard": ROOT / "dashboard/nnhal_dashboard",
     "nnhal_tools": ROOT / "tools/nnhal_tools",
     "nnhal_ray": ROOT / "scaleout/nnhal_ray",
+    "nnhal_ort": ROOT / "frontends/ort_ep/nnhal_ort",
 }
 COMPILERS = ("nnhal_cascade", "nnhal_mlip")
 """Compilers for devices. A compiler turns a model into a plan, or runs it, and has no process, no wire and no device.
@@ -51,6 +52,7 @@ MAY_USE: dict[str, set[str]] = {
     "nnhal_dashboard": {"nnhal", "nnhal_hosting", "nnhal_client", "nnhal_pages"},
     "nnhal_tools": {"nnhal", "nnhal_hosting", "nnhal_frontends", "nnhal_client", "nnhal_pages"},
     "nnhal_ray": {"nnhal", "nnhal_hosting", "nnhal_client", *OF_V2_SERVERS},
+    "nnhal_ort": set(),
 }
 """Devices, framework and clients meet over sockets; the tools start other processes by module name."""
 SERVICE_LAYERS = [

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
+from operator import le
 from typing import ClassVar, NamedTuple
 
 from nnhal.arrays import Bytes
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.memory import FilePool, open_pool, validate_pool
 from nnhal.types import Memory, Operand
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fully_specified, is_scalar
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fits, fully_specified, is_scalar
 from nnhal_devices.driver import Argument
 from nnhal_devices.host.memory.budget import DeviceMemoryBudget
 from nnhal_devices.host.memory.counters import Counters
@@ -67,30 +68,35 @@ class DeviceBuffer:
         if largest and not within(dimensions, largest):
             invalid_argument(f"a buffer of at most {list(largest)}, its values have {describe(dimensions)}")
         self.type = operand.type
+        self._element_bytes = ELEMENT_TYPES[operand.type].itemsize
         self._initial = self.initial_dimensions = dimensions
         self.roles = frozenset(roles)
         self._budget = budget
         self._counters = counters
         self._lock = threading.Lock()
         self._growing = threading.Lock()
-        self._current = dimensions
+        self.dimensions = dimensions
+        """Those of the value that it holds; before the first, those that are known."""
         self._filled = 0
-        self._initialised = False
+        self.is_initialised = False
+        """Whether it holds a value."""
         self._writers = 0
-        self._released = False
+        self.is_released = False
+        """Whether its client has released it."""
         self._largest = largest
+        self._most = [length or inf for length in largest]
         self._storage = budget.allocate(self._size(largest or dimensions) or 0)
         self.version = 0
 
     def release(self) -> None:
         """Release it for the client: no execution may begin to use it, and those that run keep its memory."""
-        self._released = True
+        self.is_released = True
 
     @property
     def contents(self) -> BufferContents:
         """What it holds now."""
         with self._lock:
-            return BufferContents(len(self._storage), self._current, self._initialised)
+            return BufferContents(len(self._storage), self.dimensions, self.is_initialised)
 
     @property
     def limits(self) -> str:
@@ -100,7 +106,7 @@ class DeviceBuffer:
     def values(self) -> tuple[Bytes, Dimensions] | None:
         """Return a copy of what it holds, with its dimensions; None if it is uninitialised. Raises HalError."""
         with self._lock:
-            current, storage, initialised, filled = self._current, self._storage, self._initialised, self._filled
+            current, storage, initialised, filled = self.dimensions, self._storage, self.is_initialised, self._filled
         if not initialised:
             return None
         self._budget.memory.fetch(storage[:filled])
@@ -132,7 +138,7 @@ class DeviceBuffer:
         """IBuffer.copyTo. Raises INVALID_ARGUMENT or GENERAL_FAILURE; the state stays as it is."""
         available = validate_pool(destination, "the destination")
         with self._lock:
-            current, storage, initialised, filled = self._current, self._storage, self._initialised, self._filled
+            current, storage, initialised, filled = self.dimensions, self._storage, self.is_initialised, self._filled
         size = filled if initialised else self._size(current)
         if size is not None:
             self._require_size(available, size, "destination", current)
@@ -150,7 +156,7 @@ class DeviceBuffer:
 
     def require_alive(self, role: ArgumentRole) -> None:
         """Raise INVALID_ARGUMENT if the buffer was released: no execution may begin."""
-        if self._released:
+        if self.is_released:
             invalid_argument(f"{role} is a buffer that was released")
 
     def require_readable(self, dimensions: Dimensions, role: ArgumentRole) -> None:
@@ -174,11 +180,26 @@ class DeviceBuffer:
         Raises GENERAL_FAILURE if the buffer is uninitialised, INVALID_ARGUMENT if it has other dimensions.
         """
         with self._lock:
-            if not self._initialised:
+            if not self.is_initialised:
                 general_failure(f"{role} is an uninitialised buffer")
-            if not within(dimensions, self._current):
-                invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {list(self._current)}")
-            return Argument(self._storage[: self._filled], self._current)
+            if not within(dimensions, self.dimensions):
+                invalid_argument(
+                    f"{role} has dimensions {describe(dimensions)}, the buffer has {list(self.dimensions)}"
+                )
+            return Argument(self._storage[: self._filled], self.dimensions)
+
+    @property
+    def storage(self) -> Bytes:
+        """Its memory now."""
+        return self._storage
+
+    def dimensions_in(self, storage: Bytes, dimensions: Dimensions, role: ArgumentRole) -> Dimensions | None:
+        """The dimensions of its value as an input; None if its memory is no longer this. Raises as ``input``."""
+        with self._lock:
+            if self.is_initialised and self._storage is storage and dimensions == self._initial:
+                return self.dimensions  # which has those, since it may have no others
+        held = self.input(dimensions, role)
+        return held.dimensions if self._storage is storage else None
 
     def output(self, dimensions: Dimensions, role: ArgumentRole) -> Argument:
         """The argument for an output. Raises as ``require_writable``, and GENERAL_FAILURE if memory is short."""
@@ -188,13 +209,13 @@ class DeviceBuffer:
 
     def require_ready(self, role: ArgumentRole) -> None:
         """Check what may have changed since it was bound. Raises GENERAL_FAILURE if an input is uninitialised."""
-        if not role.is_output and not self._initialised:
+        if not role.is_output and not self.is_initialised:
             general_failure(f"{role} is an uninitialised buffer")
 
     def make_room(self, dimensions: Dimensions) -> bool:
         """Grow it for an output of these dimensions, and return whether it had to grow. Raises GENERAL_FAILURE."""
-        size = self._size(dimensions)
-        if size is None or size <= len(self._storage) or not self._may_have(dimensions):
+        size = self._element_bytes * prod(dimensions)
+        if size <= len(self._storage) or not self._may_have(dimensions):
             return False
         try:
             self._storage_for(2 * size if self._largest else size)  # values that grow are likely to grow on
@@ -223,20 +244,18 @@ class DeviceBuffer:
 
     def spoil(self) -> None:
         """Make it uninitialised: an execution or a copy that was to fill it has failed."""
-        self._initialised = False
+        self.is_initialised = False
 
     def _may_have(self, dimensions: Dimensions) -> bool:
-        most = self._largest
-        is_short = not most or all(limit in (0, max(n, limit)) for n, limit in zip(dimensions, most, strict=True))
-        return within(self._initial, dimensions) and is_short
+        return within(self._initial, dimensions) and all(map(le, dimensions, self._most))
 
     def _become(self, dimensions: Dimensions) -> None:
         with self._lock:
-            if self._current != dimensions:
-                self._current = dimensions
+            if self.dimensions != dimensions:
+                self.dimensions = dimensions
                 self.version += 1
-            self._filled = ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
-            self._initialised = True
+            self._filled = self._element_bytes * prod(dimensions)
+            self.is_initialised = True
 
     def _storage_for(self, size: int) -> Bytes:
         """The memory, replaced by a larger one if it is too small. Views keep the smaller one alive."""
@@ -245,7 +264,7 @@ class DeviceBuffer:
         with self._growing:
             if len(self._storage) < size:
                 storage = self._budget.allocate(size)
-                if self._initialised:  # the caller may fail before it writes
+                if self.is_initialised:  # the caller may fail before it writes
                     self._carry_over(self._storage[: self._filled], storage[: self._filled])
                 with self._lock:
                     self._storage = storage
@@ -282,9 +301,9 @@ class DeviceBuffer:
         """Size in bytes; None if it does not follow from the dimensions."""
         if not fully_specified(self.type, dimensions):
             return None
-        return ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
+        return self._element_bytes * prod(dimensions)
 
 
 def within(stated: Dimensions, actual: Dimensions) -> bool:
     """Whether ``actual`` fits ``stated``. A 0 in ``stated`` is an unknown axis, one in ``actual`` an empty axis."""
-    return not stated or (len(stated) == len(actual) and all(s in (0, a) for s, a in zip(stated, actual, strict=True)))
+    return not stated or fits(actual, stated)
