@@ -1,0 +1,6 @@
+#pragma once
+#include <string>
+namespace android::base {
+inline std::string GetProperty(const std::string&, const std::string& otherwise) { return otherwise; }
+inline bool GetBoolProperty(const std::string&, bool otherwise) { return otherwise; }
+}  // namespace android::base
