@@ -19,7 +19,12 @@ from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.states import StatePair
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Options, PlacementError
-from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding, bound_dimensions
+from nnhal_service.runtime.context.dimensioned_binding import (
+    DimensionedBinding,
+    PlannedBinding,
+    bound_dimensions,
+    settled_outputs,
+)
 from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS, ExecutionContext
 from nnhal_service.runtime.context.weak_calls import weakly, weakly_with
 from nnhal_service.runtime.devices.fleet import Fleet
@@ -227,7 +232,13 @@ class LoadedModel:
             own = self.new_state() if has_state and state is None else None
             try:
                 context = ExecutionContext(
-                    planned or PlannedBinding(self._plans, outputs, insufficient=way.insufficient if way else short),
+                    planned
+                    or PlannedBinding(
+                        self._plans,
+                        outputs,
+                        settled_outputs(self.original),
+                        insufficient=way.insufficient if way else short,
+                    ),
                     inputs,
                     pools,
                     measure_timing,
