@@ -1,4 +1,4 @@
-"""``python -m benchmarks.decode``: what a token of a small GPT costs, with its caches on a device and copied.
+"""``python -m benchmarks.decode``: what a token of a small GPT costs, with caches that stay on a device or are copied.
 
 All ways take turns for each token: ONNX Runtime in this process, nnhal, and a ping-pong, the floor of a hop.
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from statistics import median
 
-from examples.decode import FIRST, STATES, Bound, OnnxRuntime, Step, gpt
+from examples.decode import FIRST, STATES, Bound, OnnxRuntime, Step, gpt, growing
 from nnhal.arrays import Array
-from nnhal_client import Binding
+from nnhal_client import Binding, Framework
 from nnhal_tools.bench.ping_pong import ping_pong
 from nnhal_tools.up import DeviceEntry
 from tests.support.testbeds import framework_over
@@ -41,43 +41,78 @@ class Copied:
         return logits
 
 
+class Resized(Copied):
+    """The same for caches that grow."""
+
+    def step(self, token: int, position: int) -> Array:
+        """Run, make the inputs longer, and copy."""
+        logits = self._bound.step(token, position)
+        self._binding.resize({name: self._binding.outputs[after].shape for name, after in STATES.items()})
+        for before, after in STATES.items():
+            self._binding.inputs[before][...] = self._binding.outputs[after]
+        return logits
+
+
 def main() -> None:
     """Print a line for each way."""
     parser = argparse.ArgumentParser("python -m benchmarks.decode", description=__doc__)
     parser.add_argument("--tokens", type=int, default=300)
-    parser.add_argument("--past", type=int, default=256)
+    parser.add_argument("--past", type=int, default=256, help="the length of caches that do not grow")
+    parser.add_argument("--growing", type=int, default=512, metavar="N", help="caches of lengths 0 to N - 1")
     given = parser.parse_args()
-    source = gpt(given.past)
     with ExitStack() as stack:
-        file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "gpt.onnx"
-        file.write_bytes(source.SerializeToString())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         framework = stack.enter_context(framework_over(DeviceEntry(driver="cpu_acc")))
-        stateful = stack.enter_context(framework.load(file, states=STATES))
-        plain = stack.enter_context(framework.load(file))
-        steps: dict[str, Step] = {
-            _PEER: OnnxRuntime(source).step,
-            "state, direct": Bound(stack.enter_context(stateful.bind())).step,
-            "state, through the framework": Bound(stack.enter_context(stateful.bind(direct=False))).step,
-            "copied, direct": Copied(stack.enter_context(plain.bind())).step,
-        }
-        seconds = _measured(steps, stack.enter_context(ping_pong()), given.tokens)
-    hop = median(seconds[_FLOOR])
-    print(f"{'µs a token':30}{'median':>8}{'least':>8}{'hops more':>11}")
+        ping = stack.enter_context(ping_pong())
+        _show(f"caches of {given.past}", _measured(_fixed(framework, folder, given.past), ping, given.tokens))
+        _show(f"caches of 0 to {given.growing - 1}", _measured(_growing(framework, folder), ping, given.growing, 0))
+
+
+def _fixed(framework: Framework, folder: Path, past: int) -> dict[str, Step]:
+    source = gpt(past)
+    file = folder / "gpt.onnx"
+    file.write_bytes(source.SerializeToString())
+    stateful, plain = framework.load(file, states=STATES), framework.load(file)
+    return {
+        _PEER: OnnxRuntime(source).step,
+        "state, direct": Bound(stateful.bind()).step,
+        "state, through the framework": Bound(stateful.bind(direct=False)).step,
+        "copied, direct": Copied(plain.bind()).step,
+    }
+
+
+def _growing(framework: Framework, folder: Path) -> dict[str, Step]:
+    source = gpt(None)
+    file = folder / "growing.onnx"
+    file.write_bytes(source.SerializeToString())
+    stateful, plain = framework.load(file, states=STATES, dimensions=growing()), framework.load(file)
+    return {
+        _PEER: OnnxRuntime(source).step,
+        "state, direct": Bound(stateful.bind()).step,
+        "copied, direct": Resized(plain.bind(dimensions=growing())).step,
+    }
+
+
+def _show(title: str, seconds: Mapping[str, list[float]]) -> None:
+    peer, hop = median(seconds[_PEER]), median(seconds[_FLOOR])
+    print(f"{title + ', µs a token':38}{'median':>8}{'least':>8}{'ratio':>8}{'hops more':>11}")
     for name, found in seconds.items():
-        more = "" if name in (_PEER, _FLOOR) else f"{(median(found) - median(seconds[_PEER])) / hop:11.1f}"
-        print(f"{name:30}{median(found) * 1e6:8.0f}{min(found) * 1e6:8.0f}{more}")
+        more = "" if name in (_PEER, _FLOOR) else f"{median(found) / peer:8.2f}{(median(found) - peer) / hop:11.1f}"
+        print(f"{name:38}{median(found) * 1e6:8.0f}{min(found) * 1e6:8.0f}{more}")
 
 
-def _measured(steps: dict[str, Step], ping: Callable[[], object], tokens: int) -> dict[str, list[float]]:
+def _measured(
+    steps: Mapping[str, Step], ping: Callable[[], object], tokens: int, warm_up: int = _WARM_UP
+) -> dict[str, list[float]]:
     """Seconds of each way's tokens but for the first ones."""
     seconds: dict[str, list[float]] = {name: [] for name in (*steps, _FLOOR)}
-    for position in range(_WARM_UP + tokens):
+    for position in range(warm_up + tokens):
         calls: dict[str, Callable[[], object]] = {name: partial(step, FIRST, position) for name, step in steps.items()}
         for name, call in {**calls, _FLOOR: ping}.items():
             begun = time.perf_counter()
             call()
             seconds[name].append(time.perf_counter() - begun)
-    return {name: found[_WARM_UP:] for name, found in seconds.items()}
+    return {name: found[warm_up:] for name, found in seconds.items()}
 
 
 if __name__ == "__main__":

@@ -135,6 +135,11 @@ def gpt(past: int | None, seed: int = 0) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+def growing(most: int | None = POSITIONS) -> dict[str, tuple[int, int, tuple[int, int | None], int]]:
+    """The dimensions of caches that begin with no token, and take ``most``."""
+    return dict.fromkeys(STATES, (1, HEADS, (0, most), HEAD))
+
+
 class Frames(CalibrationDataReader):
     """What the model's inputs were in a generation, for the quantiser."""
 

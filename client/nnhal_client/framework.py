@@ -27,6 +27,7 @@ from nnhal.v1 import framework_pb2_grpc, types_pb2
 from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
+from nnhal_client.tensors import ReservedDimensions, first_of, room_for
 
 PartitionerName = Literal["least_time", "nnapi", "cpu_only"]
 FallbackName = Literal["allow", "warn", "deny"]
@@ -78,7 +79,7 @@ class Framework(Closing):
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
         relaxed: bool = False,
-        dimensions: Mapping[str, Dimensions] | None = None,
+        dimensions: Mapping[str, ReservedDimensions] | None = None,
         states: Mapping[str, str] | None = None,
         signature: str = "",
     ) -> Model:
@@ -92,9 +93,10 @@ class Framework(Closing):
         file, a framework that has a directory for compilations keeps them and uses them the next time. ``relaxed`` lets
         devices compute float32 with the range and precision of float16. ``dimensions``, by input, take the place of
         those that the file leaves open; one that is 0 stays open. ``states`` maps inputs to the outputs that are their
-        next values: each binding
-        carries them from run to run on the devices, from zeros on. ``signature`` is the entry point of a TFLite file
-        that names some (``Model.signatures``): inputs and outputs then have the names that it gives them.
+        next values: each binding carries them from run to run on the devices, from zeros on. If ``dimensions`` has a
+        range for an axis of such an input, as in ``(1, 4, (0, 512), 32)``, the state begins with the first length, 0 an
+        empty one, and may grow to the second, without a limit if that is None. ``signature`` is the entry point of a
+        TFLite file that names some (``Model.signatures``): inputs and outputs then have the names that it gives them.
 
         Raises OSError if the file cannot be opened, TypeError or ValueError if ``path`` is none, HalError if the model
         cannot be loaded.
@@ -102,10 +104,7 @@ class Framework(Closing):
         _require_path(path)
         request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
         request.relaxed, request.signature = relaxed, signature
-        for name, given in (dimensions or {}).items():
-            request.input_dimensions.add(name=name, dimensions=given)
-        for before, after in (states or {}).items():
-            request.states.add(input=before, output=after)
+        _add_dimensions(request, dimensions or {}, states or {})
         with open_given_file(path, "a model") as file:
             descriptor = Descriptor(os.dup(file.fileno()))
         request.descriptor_id = self._calls.issue(descriptor)
@@ -218,6 +217,24 @@ def _load_request(
         min_nodes_per_partition=min_nodes_per_partition,
         cache_token=cache_token,
     )
+
+
+def _add_dimensions(
+    request: wire.LoadModelRequest, dimensions: Mapping[str, ReservedDimensions], states: Mapping[str, str]
+) -> None:
+    """Add the dimensions of inputs, and the states. Raises ValueError for a range of an input that is no state."""
+    for name, given in dimensions.items():
+        if name not in states and not all(isinstance(length, int) for length in given):
+            raise ValueError(
+                f"got the range {given} for input {name!r}, expected one of states only: ``bind`` takes it"
+            )
+        room_for(given)  # which checks the ranges
+        request.input_dimensions.add(name=name, dimensions=first_of(given))
+    for before, after in states.items():
+        pair = request.states.add(input=before, output=after)
+        for axis, length in enumerate(dimensions.get(before, ())):
+            if not isinstance(length, int):
+                pair.growing.add(axis=axis, most=length[1])
 
 
 def _pins_to_wire(pins: Mapping[str, str] | None) -> list[wire.Pin]:

@@ -158,6 +158,17 @@ class BoundWorkload(Protocol):
         ...
 
 
+@runtime_checkable
+class ResizableWorkload(BoundWorkload, Protocol):
+    """A workload that can be had run for other dimensions without being bound anew."""
+
+    def resize(self, inputs: Sequence[Dimensions]) -> None:
+        """Have the next runs be for these dimensions of all inputs, where a 0 is an empty axis. Each begins where it
+        did, and has the memory that it needs there. Raises HalError.
+        """
+        ...
+
+
 class Pending(Protocol):
     """A run that was enqueued."""
 
@@ -265,6 +276,14 @@ class RefusingDriver(Protocol):
         Returns None if ``supported_operations`` must be asked before this model is prepared.
         """
         ...
+
+
+@runtime_checkable
+class SerialDriver(Protocol):
+    """A driver that says whether its runs may overlap. Those of other drivers may."""
+
+    is_serial: bool
+    """Whether a run begins only after the one before it has ended, however many workers are asked for."""
 
 
 class Driver(Protocol):

@@ -12,6 +12,7 @@ from nnhal.arrays import Array
 from nnhal.memory import read_pools
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model
+from nnhal.types.layout import Dimensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,11 @@ class ImportedState:
     before: ImportedTensor
     after: ImportedTensor
     initial: Array
-    """The value before the first run, in the element type and the dimensions of ``before``."""
+    """The value before the first run, in the element type of ``before``."""
+    dimensions: Dimensions
+    """Those of all values, 0 for an axis whose length a run may change."""
+    largest: Dimensions = ()
+    """The most that they may become, 0 for an axis without a limit; empty if all are known."""
 
     @property
     def name(self) -> str:
@@ -64,6 +69,16 @@ class SourceForm(Protocol):
         of the step's own.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileNode:
+    """A node of a file's main graph: the values that it reads, those of its own graphs included, and writes."""
+
+    name: str
+    op_type: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +106,12 @@ class ImportedModel:
     """The entry points of the file; one of them is imported."""
     source: SourceForm | None = None
     """The file's own form of the model; None if it has none that a device could take."""
+    operation_places: tuple[tuple[int, ...], ...] = ()
+    """The nodes of ``operation_nodes`` by their indexes in the file's main graph: their names may be repeated. Empty
+    if they cannot be told apart.
+    """
+    node_count: int = 0
+    """How many nodes the file's main graph has; 0 if they cannot be told apart."""
 
     @property
     def all_inputs(self) -> tuple[ImportedTensor, ...]:

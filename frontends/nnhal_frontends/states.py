@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,13 +17,24 @@ from nnhal_frontends.imported import ImportedModel, ImportedState, ImportedTenso
 class StatePair:
     """An input and an output that are one state. Before the first run it is ``initial``, or zeros if that is None.
 
-    ``dimensions`` are those of the zeros that the model leaves open; those that are unknown to both are 1.
+    ``dimensions`` are those of the zeros that the model leaves open; those that are unknown to both are 1. An axis that
+    is ``growing`` begins with its length in these, which may be 0, and each run may lengthen it up to a limit, if there
+    is one.
     """
 
     input: str
     output: str
     initial: Array | None = None
     dimensions: Dimensions = ()
+    growing: Mapping[int, int | None] = field(default_factory=dict)
+
+    def opened(self, dimensions: Dimensions) -> Dimensions:
+        """Dimensions in which the axes that grow are open."""
+        return tuple(0 if axis in self.growing else length for axis, length in enumerate(dimensions))
+
+    def largest(self, dimensions: Dimensions) -> Dimensions:
+        """The most that dimensions may become, 0 for an axis without a limit; empty if none grows."""
+        return tuple(self.growing.get(n, length) or 0 for n, length in enumerate(dimensions)) if self.growing else ()
 
 
 def with_states(imported: ImportedModel, pairs: Sequence[StatePair]) -> ImportedModel:
@@ -38,12 +49,12 @@ def with_states(imported: ImportedModel, pairs: Sequence[StatePair]) -> Imported
     for pair in pairs:
         number = known.get((pair.input, pair.output))
         if number is not None:  # the file has it as a state already
-            if pair.initial is not None:
-                states[number] = replace(states[number], initial=_initial(imported, states[number].before, pair))
+            if pair.initial is not None or pair.growing:
+                states[number] = _state(imported, states[number].before, states[number].after, pair)
             continue
         before, after = _taken(inputs, pair.input, "input"), _taken(outputs, pair.output, "output")
         _require_alike(imported, before, after)
-        states.append(ImportedState(before, after, _initial(imported, before, pair)))
+        states.append(_state(imported, before, after, pair))
     rest, results = tuple(inputs.values()), tuple(outputs.values())
     if not results:
         raise InvalidModel("all outputs are states, expected one at least that is a result")
@@ -53,7 +64,7 @@ def with_states(imported: ImportedModel, pairs: Sequence[StatePair]) -> Imported
         codes = [operands[end].type for end in ends]
         code = codes[0] if is_extension(codes[1]) else codes[1]
         for end in ends:
-            operands[end] = replace(operands[end], type=code, dimensions=state.initial.shape)
+            operands[end] = replace(operands[end], type=code, dimensions=state.dimensions)
     main = replace(
         imported.model.main,
         operands=tuple(operands),
@@ -63,6 +74,11 @@ def with_states(imported: ImportedModel, pairs: Sequence[StatePair]) -> Imported
     return replace(
         imported, model=replace(imported.model, main=main), inputs=rest, outputs=results, states=tuple(states)
     )
+
+
+def _state(imported: ImportedModel, before: ImportedTensor, after: ImportedTensor, pair: StatePair) -> ImportedState:
+    initial = _initial(imported, before, pair)
+    return ImportedState(before, after, initial, pair.opened(initial.shape), pair.largest(initial.shape))
 
 
 def _taken(tensors: dict[str, ImportedTensor], name: str, what: str) -> ImportedTensor:
@@ -96,36 +112,50 @@ def settled(imported: ImportedModel, pairs: Sequence[StatePair]) -> list[StatePa
         known = pair.dimensions if pair.initial is None else pair.initial.shape
         if pair.input in inputs:
             declared = imported.model.main.operands[inputs[pair.input].operand].dimensions
-            known = combine(declared, known) or known
-        found.append(replace(pair, dimensions=tuple(length or 1 for length in known)))
+            known = combine(declared, pair.opened(known)) or known
+        found.append(
+            replace(pair, dimensions=tuple(n or int(axis not in pair.growing) for axis, n in enumerate(known)))
+        )
     return found
 
 
 def is_settled(imported: ImportedModel, pairs: Sequence[StatePair]) -> bool:
-    """Whether the model says all dimensions of what is to be state."""
-    named = {*(pair.input for pair in pairs), *(pair.output for pair in pairs)}
+    """Whether the model says all dimensions of what is to be state but for the axes that grow."""
+    named = {name: pair for pair in pairs for name in (pair.input, pair.output)}
     operands = imported.model.main.operands
     tensors = (*imported.all_inputs, *imported.all_outputs)
-    return all(t.name not in named or 0 not in (operands[t.operand].dimensions or (0,)) for t in tensors)
+    return not any(
+        length == 0 and axis not in named[tensor.name].growing
+        for tensor in tensors
+        if tensor.name in named
+        for axis, length in enumerate(operands[tensor.operand].dimensions or (0,))
+    )
 
 
 def _initial(imported: ImportedModel, tensor: ImportedTensor, pair: StatePair) -> Array:
     declared = imported.model.main.operands[tensor.operand].dimensions
     wanted = pair.dimensions if pair.initial is None else pair.initial.shape or (1,)
-    known = combine(declared, wanted)
+    fixed = [axis for axis in pair.growing if axis >= len(wanted) or (declared and declared[axis : axis + 1] != (0,))]
+    if fixed:
+        raise InvalidModel(
+            f"the state of input '{tensor.name}' grows along axes {fixed}, the model has {describe(declared)}: "
+            "expected axes whose length it leaves open"
+        )
+    known = combine(declared, pair.opened(wanted))
     if known is None:
         raise InvalidModel(
             f"the state of input '{tensor.name}' begins with dimensions {describe(wanted)}, the model has "
             f"{describe(declared)}"
         )
     if pair.initial is None:
-        return zeros(tuple(length or 1 for length in known), tensor.element_type)
+        known = tuple(wanted[axis] if axis in pair.growing else length or 1 for axis, length in enumerate(known))
+        return zeros(known, tensor.element_type)
     if pair.initial.dtype != tensor.element_type:
         raise InvalidModel(
             f"the state of input '{tensor.name}' begins with {pair.initial.dtype.name}, the model has "
             f"{tensor.element_type.name}"
         )
-    return pair.initial.reshape(known)
+    return pair.initial.reshape(pair.initial.shape if pair.growing else known)
 
 
 def zeros(shape: Sequence[int], element_type: np.dtype[np.generic], value: int = 0) -> Array:
@@ -135,5 +165,9 @@ def zeros(shape: Sequence[int], element_type: np.dtype[np.generic], value: int =
 
 def given_dimensions(pairs: Sequence[StatePair]) -> Mapping[str, Dimensions]:
     """The dimensions of states that are all known, by input: the model is imported for these."""
-    found = {pair.input: pair.dimensions if pair.initial is None else pair.initial.shape for pair in pairs}
-    return {name: dimensions for name, dimensions in found.items() if dimensions and 0 not in dimensions}
+    found = {pair: pair.dimensions if pair.initial is None else pair.initial.shape for pair in pairs}
+    return {
+        pair.input: pair.opened(dimensions)
+        for pair, dimensions in found.items()
+        if dimensions and all(length or axis in pair.growing for axis, length in enumerate(dimensions))
+    }

@@ -1,7 +1,8 @@
 """How many HTTP connections there may be, how long the server waits for a client, and how long heads may be.
 
 uvicorn itself closes connections that are idle after a response, and waits for ever in all other cases. A connection
-here stands between the transport and uvicorn's protocol, and calls only the methods of asyncio.Protocol.
+here stands between the transport and uvicorn's protocol, and calls only the methods of asyncio.Protocol. Some
+requests are served here as a whole (``nnhal_hosting.whole_requests``): uvicorn sees nothing of them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any, cast
 
 import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nnhal_hosting.shared_numbers import LocalNumber, SharedNumber
+from nnhal_hosting.whole_requests import DirectWay, KeptHeads, UvicornConnection, WholeRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +43,30 @@ class ConnectionLimits:
 class ConnectionLimiter:
     """The limits and the open connections of one server. Only the server's loop uses it."""
 
-    def __init__(self, limits: ConnectionLimits, connections: SharedNumber | None = None) -> None:
-        """``connections`` are those that are open, if other processes share the limit."""
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        connections: SharedNumber | None = None,
+        whole_requests: WholeRequests | None = None,
+    ) -> None:
+        """``connections`` are those that are open, if other processes share the limit. ``whole_requests`` serves those
+        requests that it knows how to.
+        """
         self.limits = limits
         self.open = LocalNumber() if connections is None else connections
+        self.whole_requests = whole_requests
 
     def protocol(self) -> type[asyncio.Protocol]:
         """The class of the server's connections, for uvicorn to make."""
-        limiter = self
+        limiter, whole = self, self.whole_requests
+        heads = None if whole is None else KeptHeads(whole, self.limits.headers, self.limits.head_bytes)
 
         class Connection(LimitedConnection):
             def __init__(self, *arguments: Any, **named: Any) -> None:
-                super().__init__(limiter, HttpToolsProtocol(*arguments, **named))
+                uvicorns = UvicornConnection(*arguments, **named)
+                super().__init__(limiter, uvicorns)
+                if whole is not None and heads is not None:
+                    self._direct = uvicorns.direct = DirectWay(self, uvicorns, whole, heads)
 
         return Connection
 
@@ -118,6 +131,9 @@ class LimitedConnection(asyncio.Protocol):
         self._headers = 0
         self._beside = 0
         self._on_lost: list[Callable[[], None]] = []
+        self._begun = 0
+        """The requests that the protocol has been given and not served."""
+        self._direct: DirectWay | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # a stream's; uvloop's is no subclass
@@ -134,6 +150,8 @@ class LimitedConnection(asyncio.Protocol):
             return
         if self._awaited is _Awaited.BODY:
             self._since = self._loop.time()
+        if self._direct is not None and self._direct.takes(data, self._is_at_rest):
+            return
         if self._parser is not None:
             try:
                 self._feed(self._parser, data)
@@ -147,9 +165,13 @@ class LimitedConnection(asyncio.Protocol):
         return self._protocol.eof_received()
 
     def pause_writing(self) -> None:
+        if self._direct is not None:
+            self._direct.pause_writing()
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
+        if self._direct is not None:
+            self._direct.resume_writing()
         self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -158,10 +180,13 @@ class LimitedConnection(asyncio.Protocol):
         self._is_lost = True
         for callback in self._on_lost:
             callback()
+        if self._direct is not None:
+            self._direct.connection_lost()
         self._protocol.connection_lost(exc)
 
     def on_message_begin(self) -> None:
         """The parser has read the first byte of a request."""
+        self._begun += 1
         self._expect(_Awaited.HEAD)
         self._head_bytes = self._headers = 0
         # Where in the piece the request begins is unknown, unless the piece begins with it.
@@ -196,7 +221,23 @@ class LimitedConnection(asyncio.Protocol):
     def end_serving(self) -> None:
         """The application has written its response, which may not have been sent yet."""
         self._served -= 1
+        self._begun -= 1
         self._since = self._loop.time()
+
+    def begin_whole(self) -> None:
+        """A request that uvicorn does not see has begun, with its head."""
+        self._begun += 1
+        self.begin_serving()
+        self._expect(_Awaited.BODY)
+
+    def end_whole(self) -> None:
+        """Its body has come."""
+        self._awaited = _Awaited.REQUEST
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """Whether the last request has been served, and the next one has not begun."""
+        return not self._begun and self._parser is not None and self._awaited is _Awaited.REQUEST
 
     @contextmanager
     def watched(self, lost: Callable[[], None]) -> Iterator[None]:

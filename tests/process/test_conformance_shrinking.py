@@ -114,7 +114,8 @@ def test_a_device_that_hangs_has_failed_at_the_deadline(monkeypatch: pytest.Monk
     with RenewableDevice("Endless", "test") as device:
         runner = SurvivingRunner(device, [SYNC], 0.5)
         results = [result for words in ("LOGISTIC", "TANH") for result in runner.run(chain(words))]
-    assert [result.failure for result in results] == ["ended", ""]
+        (limited,) = SurvivingRunner(device, [SYNC]).run(replace(chain("LOGISTIC"), seconds=0.5))
+    assert [result.failure for result in (*results, limited)] == ["ended", "", "ended"]
 
 
 def test_a_search_that_is_cut_short_says_so(reference: RenewableDevice) -> None:

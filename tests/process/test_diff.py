@@ -261,10 +261,24 @@ def test_a_product_with_a_zero_point_off_by_one_is_found_without_limits(
     (product,) = file.operator("MUL", inputs, {"z": int8(1, 16, 16, scale=0.0127)}, ("MulOptions", {}))
     path = tmp_path / "product.tflite"
     path.write_bytes(file.build(product))
-    report = diff_model(DiffRequest(path, "cpu_ref", "Npu"))
+    report = diff_model(DiffRequest(path, "cpu_ref", "Npu", shrink=True))
     assert report.samples == 2
     (layer,) = report.over
     assert layer.error is not None
     assert (layer.error.largest_step, layer.origin) == (1, "made")
     assert layer.over[0].startswith("bias of ")
     assert diff_model(DiffRequest(path, "cpu_ref", "cpu_acc")).first is None
+    strict = diff_model(DiffRequest(path, "cpu_ref", "Npu", limits=Limits(max_ulp=0), shrink=True))
+    vectors = []
+    for found in (report, strict):
+        assert found.reduced is not None
+        vectors.append(parse_vector(json.loads(found.reduced.vector)))
+    reasons = []
+    for device in ("cpu_ref", "Npu"):
+        with single_device(device, "test") as remote:
+            runner = VectorRunner(remote, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
+            reasons.append([result.reason for vector in vectors for result in runner.run(vector)])
+    assert reasons[0] == ["", ""]
+    biased, off = reasons[1]
+    assert biased.startswith("output 0: bias of ")
+    assert off == "output 0: 1 step, allowed 0"

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from nnhal.arrays import Array
 from nnhal.remote import RemoteDevice
-from nnhal.types import NO_DEADLINE, Model, Operand, OperandType, OperationType
+from nnhal.types import NO_DEADLINE, ErrorStatus, Model, Operand, OperandType, OperationType
+from nnhal_frontends.onnx import import_onnx
+from nnhal_tools.diff import DiffRequest, diff_model
+from nnhal_tools.hal_runner import run_on
 from tests.support.additions import ELEMENTS, addition_in_ashmem
 from tests.support.caching import CachingDevice, Sample
 from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target
@@ -20,7 +26,9 @@ from tests.support.far_devices import far_device
 from tests.support.faulty import METHODS_OF_WAYS, FaultyDevice, fault, faulty_device
 from tests.support.models import Recipe
 from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.stateful_models import turning
 from tests.support.subgraphs import counting_loop
+from tests.support.waiting import wait_until
 from tests.support.wire import WireDevice
 
 pytestmark = pytest.mark.slow
@@ -116,6 +124,86 @@ def test_a_layer_of_a_loop_is_wrong_each_time(faulty: FaultyDevice) -> None:
         faulty.control.set(fault("values", layer="1:0", how="saturated"))
         (wrong,) = device.run(prepared, sample)
         assert wrong.view(np.int32) == np.iinfo(np.int32).max
+
+
+def computed_in_loop(device: FaultyDevice, seconds: float | None = None) -> Array:
+    """Return 0.5 plus 3, in three turns of a loop."""
+    with RemoteDevice(device.endpoint) as remote:
+        inputs: list[Array] = [np.array([3], np.int64), np.array([0.5], np.float32)]
+        ((_, total),) = run_on(remote, import_onnx(onnx.load_from_string(turning())).model, [inputs], seconds)
+    return total
+
+
+def test_a_node_of_a_loops_body_is_wrong_by_its_path(faulty: FaultyDevice) -> None:
+    assert computed_in_loop(faulty) == 3.5
+    for layer in ("y/body/w", "*/body/w", "Add"):
+        faulty.control.set(fault("values", layer=layer, how="saturated", name="it"))
+        assert computed_in_loop(faulty) == LARGEST
+        assert faulty.control.faults()[0].injected == 1
+    faulty.control.set(fault("values", layer=["w", "y/w", "y/else_branch/w"], how="saturated", name="it"))
+    assert computed_in_loop(faulty) == 3.5
+
+
+def test_a_node_of_a_branch_is_wrong_if_the_branch_is_taken(faulty: FaultyDevice) -> None:
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+    taken = helper.make_tensor_value_info("taken", TensorProto.BOOL, [1])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+    branches: dict[str, Any] = {
+        f"{word}_branch": helper.make_graph(
+            [helper.make_node(kind, ["x"], [f"{word}_y"], name=word)],
+            word,
+            [],
+            [helper.make_tensor_value_info(f"{word}_y", TensorProto.FLOAT, [1])],
+        )
+        for word, kind in (("then", "Neg"), ("else", "Exp"))
+    }
+    graph = helper.make_graph([helper.make_node("If", ["taken"], ["y"], **branches)], "g", [taken, given], [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    faulty.control.set(fault("values", layer="y/then_branch/then", how="saturated"))
+    with RemoteDevice(faulty.endpoint) as remote:
+        samples = [[np.array([way]), np.zeros(1, np.float32)] for way in (True, False)]
+        ((wrong,), (right,)) = run_on(remote, import_onnx(model).model, samples)
+    assert (wrong.item(), right.item()) == (LARGEST, 1.0)
+
+
+def test_a_node_of_a_loops_body_fails_or_takes_long(faulty: FaultyDevice) -> None:
+    """Longer than any deadline: none has passed before the body is computed, since that delay does not end."""
+    faulty.control.set(fault("error", layer="y/body/w", status="RESOURCE_EXHAUSTED_TRANSIENT", name="it"))
+    refusal(lambda: computed_in_loop(faulty), ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, "injected fault 'it'")
+    faulty.control.set(fault("delay", layer="y/body/w", ms=3_600_000, name="it"))
+    refusal(lambda: computed_in_loop(faulty, 0.5), ErrorStatus.MISSED_DEADLINE_TRANSIENT, "")
+    faulty.control.set(fault("delay", layer="y/body/w", ms=0.01, name="it"))
+    assert computed_in_loop(faulty) == 3.5
+
+
+def test_a_node_of_a_loops_body_hangs_until_its_fault_is_cleared(faulty: FaultyDevice) -> None:
+    faulty.control.set(fault("hang", layer="y/body/w"))
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(computed_in_loop, faulty)
+        wait_until(lambda: faulty.control.faults()[0].injected == 1, "the run that hangs")
+        assert not run.done()
+        faulty.control.clear()
+        assert run.result() == 3.5
+
+
+def test_diff_finds_the_operation_in_whose_body_a_fault_is_planted(faulty: FaultyDevice, tmp_path: Path) -> None:
+    path = tmp_path / "turning.onnx"
+    path.write_bytes(turning())
+    faulty.control.set(fault("values", layer="y/body/w", how="saturated"))
+    sample = {"turns": np.array([3]), "before": np.array([0.5], np.float32)}
+    report = diff_model(DiffRequest(path, "cpu_ref", str(faulty.endpoint.directory), [sample]))
+    assert report.first is not None
+    assert (report.first.nodes, report.first.origin) == (("Loop_0",), "made")
+
+
+@pytest.mark.parametrize("what", ["delay", "hang", "error", "death"])
+def test_layers_are_of_executions(faulty: FaultyDevice, what: str) -> None:
+    more = {"ms": 1} if what == "delay" else {}
+    refusal(
+        lambda: faulty.control.set(fault(what, "prepare", layer=0, **more)),
+        INVALID,
+        "got layers for prepare, expected executions",
+    )
 
 
 def test_an_output_that_does_not_depend_on_the_layer_stays_right(healthy: FaultyDevice) -> None:

@@ -13,7 +13,9 @@ import pytest
 from onnx import helper
 
 from nnhal.arrays import Array
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
+from nnhal.types import NO_DEADLINE
 from nnhal.types.layout import Dimensions
 from nnhal_client import Framework, Model, connect
 from nnhal_client.binding import Binding
@@ -155,6 +157,102 @@ def test_runs_of_a_model_grow_in_few_bindings(model: Model, monkeypatch: pytest.
         np.testing.assert_array_equal(outputs["y"], y)
         past = present
     assert [lengths["past"][2] for lengths in bound] == [0, 3, 7, 15]
+
+
+@pytest.fixture(scope="module")
+def stateful(framework: Framework, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    """The decoder with its past as a state that begins with nothing, and has at most 20 tokens."""
+    path = tmp_path_factory.mktemp("models") / "decoder.onnx"
+    path.write_bytes(decoder().SerializeToString())
+    past = {"past": (1, HEADS, (0, 20), WIDTH)}
+    with framework.load(path, states={"past": "present"}, dimensions=past, devices=["cpu_acc"]) as loaded:
+        yield loaded
+
+
+def step(binding: Binding, number: int, past: Array, deadline_ns: int = NO_DEADLINE) -> tuple[Array, bool]:
+    """Run a token, check its result, and return what ONNX Runtime has as past then, and whether the run was direct."""
+    binding.inputs["x"][...] = token(number)
+    report = binding.run(deadline_ns)
+    y, present = expected({"x": token(number), "past": past})
+    np.testing.assert_array_equal(binding.outputs["y"], y)
+    return present, report.direct
+
+
+NOTHING = past_of(0)
+
+
+def test_a_state_grows_from_nothing_on_its_device(stateful: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stateful.bind() as binding, stateful.bind() as other:
+        monkeypatch.setattr(Binding, "_bind", None)  # nothing is bound any more
+        for _ in range(2):
+            past = NOTHING
+            for number in range(20):
+                past, direct = step(binding, number, past)
+                assert direct
+            assert past.shape == (1, HEADS, 20, WIDTH)
+            step(other, 1, NOTHING)
+            other.reset_state()
+            binding.reset_state()
+
+
+def test_runs_of_either_way_read_what_the_last_run_has_written(stateful: Model) -> None:
+    with stateful.bind() as binding, stateful.bind(direct=False) as far:
+        past = far_past = NOTHING
+        for number in range(12):
+            is_late = number % 7 in (2, 3, 5)  # a run with a deadline goes through the framework
+            past, direct = step(binding, number, past, now_ns() + 10**12 if is_late else NO_DEADLINE)
+            assert direct is not is_late
+            far_past, direct = step(far, number, far_past)
+            assert not direct
+            if number == 6:
+                binding.reset_state()
+                past = NOTHING
+
+
+def test_a_state_that_would_be_too_long_stays_as_it_was(stateful: Model) -> None:
+    with stateful.bind() as binding:
+        past = NOTHING
+        for number in range(20):
+            past, _ = step(binding, number, past)
+        for _ in range(2):
+            with pytest.raises(HalError, match=r"\[1, 2, 21, 8\].*of at most \[1, 2, 20, 8\]"):
+                binding.run()
+        binding.reset_state()
+        step(binding, 3, NOTHING)
+
+
+@pytest.mark.parametrize("device", ["cpu_acc", "cpu_ref"])
+def test_a_state_without_a_maximum_has_memory_that_doubles(framework: Framework, tmp_path: Path, device: str) -> None:
+    path = tmp_path / "decoder.onnx"
+    path.write_bytes(decoder().SerializeToString())
+    past: Array = np.zeros((1, HEADS, 2, WIDTH), np.float32)
+    with (
+        framework.load(
+            path, states={"past": "present"}, dimensions={"past": (1, HEADS, (2, None), WIDTH)}, devices=[device]
+        ) as model,
+        model.bind() as binding,
+    ):
+        for number in range(10):
+            binding.inputs["x"][...] = token(number)
+            binding.run()
+            y, past = expected({"x": token(number), "past": past})
+            np.testing.assert_allclose(binding.outputs["y"], y, rtol=1e-5, atol=1e-6)
+
+
+def test_what_cannot_grow_is_refused(framework: Framework, tmp_path: Path) -> None:
+    path = tmp_path / "decoder.onnx"
+    path.write_bytes(decoder().SerializeToString())
+    with pytest.raises(ValueError, match=r"the range .* for input 'past', expected one of states only"):
+        framework.load(path, dimensions={"past": (1, HEADS, (0, 4), WIDTH)})
+    states = {"past": "present"}
+    with pytest.raises(HalError, match=r"grows along axes \[1\], the model has \[1, 2, \?, 8\]"):
+        framework.load(path, states=states, dimensions={"past": (1, (2, 4), (0, 4), WIDTH)})
+    with (
+        framework.load(path, states=states, dimensions={"past": (1, 2, (0, 4), WIDTH)}, devices=["cpu_ref"]) as model,
+        model.bind() as binding,
+        pytest.raises(HalError, match=r"input 1 is empty, .* for steps of nnhal.onnx only"),
+    ):
+        binding.run()
 
 
 def test_an_empty_input_is_for_steps_in_the_words_of_the_file(framework: Framework, tmp_path: Path) -> None:

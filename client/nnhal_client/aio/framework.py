@@ -19,6 +19,7 @@ from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.framework import DeviceInfo, FallbackName, Framework, PartitionerName
 from nnhal_client.memory import MemoryRole
 from nnhal_client.model import Model
+from nnhal_client.tensors import ReservedDimensions
 
 
 class AsyncFramework(AsyncClosing):
@@ -44,7 +45,7 @@ class AsyncFramework(AsyncClosing):
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
         relaxed: bool = False,
-        dimensions: Mapping[str, Dimensions] | None = None,
+        dimensions: Mapping[str, ReservedDimensions] | None = None,
         states: Mapping[str, str] | None = None,
         signature: str = "",
     ) -> AsyncModel:

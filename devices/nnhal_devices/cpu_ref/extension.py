@@ -49,8 +49,8 @@ def support_run(message: Array | None, graph: Subgraph, operation: Operation) ->
     return SUPPORTED
 
 
-AlterNode = Callable[["NodeProto", Sequence[Any]], tuple[Any, ...]]
-"""Given a node of a graph and its results, returns those that the others compute with."""
+AlterNode = Callable[[str, Sequence[Any]], tuple[Any, ...]]
+"""Given the place of a node, as Alteration has it, and its results, returns those that the others compute with."""
 
 
 def run(
@@ -87,18 +87,31 @@ def run(
 def _altering(message: bytes, alter: AlterNode) -> ReferenceEvaluator:
     """Return an evaluator for one run, in which the results of nodes are altered."""
     evaluator = _evaluator.__wrapped__(message)
-    for node in evaluator.rt_nodes_:
-        node.run = _altered_run(node, alter)
+    _alter_within(evaluator, "", alter)
     return evaluator
 
 
-def _altered_run(node: Any, alter: AlterNode) -> Callable[..., tuple[Any, ...]]:
+def _alter_within(evaluator: ReferenceEvaluator, before: str, alter: AlterNode) -> None:
+    for node in evaluator.rt_nodes_:
+        place = node_place(before, node.onnx_node)
+        node.run = _altered_run(node, place, alter)
+        for attribute in node.onnx_node.attribute:
+            if attribute.HasField("g"):
+                _alter_within(getattr(node, attribute.name), f"{place}/{attribute.name}/", alter)
+
+
+def _altered_run(node: Any, place: str, alter: AlterNode) -> Callable[..., tuple[Any, ...]]:
     run = node.run
 
     def altered(*inputs: Any, **options: Any) -> tuple[Any, ...]:
-        return alter(node.onnx_node, run(*inputs, **options))
+        return alter(place, run(*inputs, **options))
 
     return altered
+
+
+def node_place(before: str, node: NodeProto) -> str:
+    """Return the place of a node, as Alteration has it; ``before`` is what comes before those of its graph."""
+    return before + next((output for output in node.output if output), "")
 
 
 @lru_cache(maxsize=256)

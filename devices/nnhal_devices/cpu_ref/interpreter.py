@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from nnhal_devices.cpu_ref import extension
 from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, ControlFlowCall
 from nnhal_devices.cpu_ref.litert import LiteRtOperation
 from nnhal_devices.driver import Control
-
-if TYPE_CHECKING:
-    from onnx import NodeProto
 
 _NOTHING: Dimensions = ()
 
@@ -174,9 +171,11 @@ class Alteration(Protocol):
         """Return what takes the place of the results of an operation. Subgraph 0 is main."""
         ...
 
-    def node_results(self, subgraph: int, operation: int, node: NodeProto, results: Sequence[Any]) -> tuple[Any, ...]:
+    def node_results(self, subgraph: int, operation: int, place: str, results: Sequence[Any]) -> tuple[Any, ...]:
         """Return what takes the place of the results of a node in the graph of an operation of nnhal.onnx.
 
-        They are arrays, or what else ONNX has: lists, dictionaries and None. Nodes within nodes are not told.
+        They are arrays, or what else ONNX has: lists, dictionaries and None. ``place`` is the node's first output. Of
+        a node within another, as in the body of a Loop, that comes after the other's place and the name of its
+        attribute: ``y/body/sum``.
         """
         ...

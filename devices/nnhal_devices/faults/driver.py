@@ -34,11 +34,11 @@ from nnhal_devices.driver import (
 )
 from nnhal_devices.faults.fault_set import LATER, RAN, ActiveFault, Point
 from nnhal_devices.faults.injection import DeviceFaults, told
-from nnhal_devices.faults.layer_values import LayerFaults, about_layers, with_outputs
+from nnhal_devices.faults.layer_faults import LayerFaults, about_layers, with_outputs
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of, layers_of
 from nnhal_devices.faults.outcomes import DoneExecution, altered_outcome, altered_result
 from nnhal_devices.faults.shrunk_sram import ShrinkingSram
-from nnhal_hosting.faults import AnswerFault, Fault, ShrunkSramFault, ValuesFault
+from nnhal_hosting.faults import AnswerFault, Fault, LayerCondition, ShrunkSramFault, ValuesFault
 
 
 def with_faults(driver: Driver, faults: DeviceFaults) -> Driver:
@@ -170,7 +170,7 @@ class _FaultyBound:
         return replace(outcome, copies=outcome.copies + notes) if notes else outcome
 
     def _wrong_outputs(self, met: Sequence[ActiveFault], control: Control) -> Mapping[int, Array]:
-        """Outputs, by number, that are computed with wrong values of layers. Raises HalError."""
+        """Have layers meet their faults; return the outputs, by number, of wrong values. Raises HalError."""
         about = about_layers(met)
         if not about:
             return {}
@@ -233,7 +233,7 @@ class _FaultyAsynchronous(_FaultyBound):
         facts, faults = self._workload.facts, self._workload.faults
         before, after = (faults.set.met(point, facts) for point in (Point.RUN, Point.OUTCOME))
         later = () if faults.set.is_empty else self._noted_later()
-        alters = any(isinstance(active.fault, ValuesFault) for active in after)
+        alters = bool(about_layers(after)) or any(isinstance(active.fault, ValuesFault) for active in after)
         pending = _Done(self._asynchronous.run(control)) if alters else self._asynchronous.enqueue(control)
         if not before and not after and not later:
             return pending
@@ -280,7 +280,7 @@ def objection_to(fault: Fault, driver: Driver) -> str:
     """Say why a driver cannot have a fault; empty if it can."""
     if isinstance(fault, ShrunkSramFault):
         return _of_sram(fault, driver)
-    if isinstance(fault, ValuesFault) and fault.layer and driver.backend.memory is not None:
+    if isinstance(fault, LayerCondition) and fault.layer and driver.backend.memory is not None:
         return f"layer: {driver.name} computes on another host; set the fault there"
     return ""
 

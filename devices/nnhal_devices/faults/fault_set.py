@@ -21,9 +21,9 @@ from nnhal_hosting.faults import (
     ErrorFault,
     Fault,
     FaultDocument,
+    LayerCondition,
     MemoryFault,
     ShrunkSramFault,
-    ValuesFault,
 )
 
 
@@ -133,7 +133,7 @@ class ActiveFault:
                 return False
             if fault.operation and not any(_matches(name, fault.operation) for name in facts.operations):
                 return False
-        if isinstance(fault, ValuesFault) and fault.layer and not layers_of_fault(fault, facts):
+        if isinstance(fault, LayerCondition) and fault.layer and not layers_of_fault(fault, facts):
             return False
         passed = time.monotonic() - self._since - fault.after_s
         return passed >= 0 and not (fault.for_s and passed >= fault.for_s)
@@ -292,7 +292,7 @@ def later_of(faults: FaultSet, point: Point, facts: ModelFacts | None) -> Sequen
 
 def point_of(fault: Fault, method: str) -> Point:
     """Where a fault acts in a call of a method."""
-    always = _POINTS.get(fault.what)
+    always = Point.OUTCOME if isinstance(fault, LayerCondition) and fault.layer else _POINTS.get(fault.what)
     if always is not None:
         return always
     if isinstance(fault, MemoryFault):
@@ -304,7 +304,7 @@ def point_of(fault: Fault, method: str) -> Point:
     return Point.PREPARE if method in _PREPARE else Point.CALL
 
 
-def layers_of_fault(fault: ValuesFault, facts: ModelFacts | None) -> list[ModelLayer]:
+def layers_of_fault(fault: LayerCondition, facts: ModelFacts | None) -> list[ModelLayer]:
     """The layers of a model that a fault is about."""
     layers = () if facts is None else facts.layers()
     return [each for each in layers if any(_matches(name, fault.layer) for name in (each.type, *each.names))]

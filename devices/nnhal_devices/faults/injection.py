@@ -18,6 +18,7 @@ from nnhal_hosting.faults import (
     DeathFault,
     DelayFault,
     ErrorFault,
+    Fault,
     FaultDocument,
     HangFault,
     MemoryFault,
@@ -55,29 +56,41 @@ class DeviceFaults:
         """
         self.do(self.set.met(point, facts), facts, control)
 
-    def do(self, met: Sequence[ActiveFault], facts: ModelFacts | None, control: Control | None) -> None:
-        """Do what some faults say. Raises HalError as ``inject``."""
+    def do(
+        self, met: Sequence[ActiveFault], facts: ModelFacts | None, control: Control | None, tells: bool = True
+    ) -> None:
+        """Do what some faults say, and log it if it ``tells``. Raises HalError as ``inject``."""
         for active in met:
-            fault = active.fault
+            fault, seconds = active.fault, self.set.drawn_seconds(active)
+            if tells and (detail := _detail(fault, seconds, facts)):
+                tell(active, facts, detail)
             match fault:
                 case DelayFault():
-                    seconds = self.set.drawn_seconds(active)
-                    tell(active, facts, f"{seconds * 1000:.3f} ms")
                     delay(seconds, control)
                 case HangFault():
-                    tell(active, facts, "until it is cleared")
                     _hang(active, control)
                 case DeathFault():
-                    how = f"exit status {fault.exit}" if fault.exit is not None else fault.signal or "SIGKILL"
-                    tell(active, facts, how)
                     _die(fault)
                 case ShrunkSramFault() if facts is not None:
-                    lack = f"a run takes {facts.working_bytes:,} bytes of SRAM, there are {fault.bytes:,}"
-                    tell(active, facts, lack)
-                    raise HalError(fault.error_status, f"{told(active)}: {lack}")
+                    raise HalError(fault.error_status, f"{told(active)}: {_detail(fault, seconds, facts)}")
                 case ErrorFault() | MemoryFault():
-                    tell(active, facts, fault.status)
                     raise HalError(fault.error_status, told(active))
+
+
+def _detail(fault: Fault, seconds: float, facts: ModelFacts | None) -> str:
+    """Say what a fault does before or in place of a call, in words; empty if it does nothing there."""
+    match fault:
+        case DelayFault():
+            return f"{seconds * 1000:.3f} ms"
+        case HangFault():
+            return "until it is cleared"
+        case DeathFault():
+            return f"exit status {fault.exit}" if fault.exit is not None else fault.signal or "SIGKILL"
+        case ShrunkSramFault() if facts is not None:
+            return f"a run takes {facts.working_bytes:,} bytes of SRAM, there are {fault.bytes:,}"
+        case ErrorFault() | MemoryFault():
+            return fault.status
+    return ""
 
 
 def told(active: ActiveFault) -> str:

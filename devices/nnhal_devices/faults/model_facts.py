@@ -10,9 +10,10 @@ from nnhal.extensions import onnx
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, OperationType
 from nnhal.types.layout import is_extension
+from nnhal_devices.cpu_ref.extension import node_place
 
 if TYPE_CHECKING:
-    from onnx import NodeProto
+    from onnx import GraphProto
 
 _DIGITS = 12
 
@@ -32,11 +33,12 @@ class ModelLayer(NamedTuple):
     names: Sequence[str]
     """Of an operation its number, behind that of a referenced subgraph if it is in one: ``3``, or ``0:3``.
 
-    Of a node its own name and those of its outputs, as they are in the user's file.
+    Of a node its own name and those of its outputs, as they are in the user's file. Within a node, such as in the body
+    of a Loop, these come after each name of that node, and the name of its attribute: ``loop/body/add``.
     """
 
-    output: str = ""
-    """The first output of a node, which tells it from the others of its graph; empty for an operation."""
+    place: str = ""
+    """What tells a node from the others of its operation: see Alteration. Empty for an operation."""
 
 
 class ModelFacts(NamedTuple):
@@ -80,15 +82,33 @@ def layers_of(resolved: ResolvedModel) -> Iterator[ModelLayer]:
             if onnx.number_of(resolved.model, operation.type) == onnx.RUN:
                 message = resolved.constants[subgraph].get(operation.inputs[0])
                 for node in () if message is None else _nodes(message.tobytes()):
-                    outputs = [output for output in node.output if output]
-                    yield ModelLayer(subgraph, number, node.op_type, (node.name, *outputs), next(iter(outputs), ""))
+                    yield ModelLayer(subgraph, number, node.type, node.names, node.place)
 
 
-def _nodes(message: bytes) -> Sequence[NodeProto]:
+class _Node(NamedTuple):
+    type: str
+    names: Sequence[str]
+    place: str
+
+
+def _nodes(message: bytes) -> Iterator[_Node]:
     # Models without the extension need no ONNX.
     from onnx import ModelProto
 
-    return ModelProto.FromString(message).graph.node
+    return _nodes_of(ModelProto.FromString(message).graph, ("",), "")
+
+
+def _nodes_of(graph: GraphProto, before: Sequence[str], place: str) -> Iterator[_Node]:
+    """Yield the nodes of a graph, each before those within it. ``before`` is what comes before their names."""
+    for node in graph.node:
+        own = dict.fromkeys(name for name in (node.name, *node.output) if name)
+        names = tuple(f"{path}{name}" for path in before for name in own)
+        here = node_place(place, node)
+        yield _Node(node.op_type, names, here)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                paths = tuple(f"{name}/{attribute.name}/" for name in names)
+                yield from _nodes_of(attribute.g, paths, f"{here}/{attribute.name}/")
 
 
 def name_of_operation(code: int) -> str:

@@ -23,6 +23,8 @@ MOST_ELEMENTS = 1 << 20
 """The most elements of all vectors that are propagated together. Each takes some 140 bytes."""
 MOST_DIMENSIONS = 1 << 22
 """The most dimensions of all tensors of a model together."""
+_MOST_VALUE = 1 << 63
+"""Bounds above it are all too large. In a chain of products the digits of others would double at each node."""
 _USUAL_RANK = 8
 """Assumed for a tensor about which nothing is known."""
 _PROPAGATED = frozenset({"Add", "Cast", "Concat", "Gather", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze"})
@@ -114,8 +116,8 @@ class InferenceBounds:
         elif node.op_type in ("Shape", "Gather"):
             length = ranks[0] if node.op_type == "Shape" else lengths[-1]
         elif node.op_type in _SIZED_BY_VALUES:
-            length = max(1, length) * max(1, *values)
-        value = self._value_after(node, given, values)
+            length = min(max(1, length) * max(1, *values), _MOST_VALUE)
+        value = min(self._value_after(node, given, values), _MOST_VALUE)
         for name in node.output:
             self._note(name, rank, self._known.get(name, length))
             self._values[name] = value

@@ -56,11 +56,14 @@ def _argument_to_wire(argument: RequestArgument) -> wire.RequestArgument:
         has_no_value=argument.has_no_value,
         location=location_to_wire(argument.location),
         dimensions=argument.dimensions,
+        varies=argument.varies,
     )
 
 
 def _argument_from_wire(message: wire.RequestArgument) -> RequestArgument:
-    return RequestArgument(location_from_wire(message.location), tuple(message.dimensions), message.has_no_value)
+    return RequestArgument(
+        location_from_wire(message.location), tuple(message.dimensions), message.has_no_value, message.varies
+    )
 
 
 def _pool_to_wire(pool: RequestMemoryPool, issue: Issue) -> wire.RequestMemoryPool:

@@ -26,6 +26,10 @@ class ChannelClosedError(NnhalError):
     """The other side has closed the channel or is gone."""
 
 
+class NothingReceivedError(ChannelClosedError):
+    """Nothing came for as long as receiving may take; to one who does not expect that, the channel is closed."""
+
+
 class ProtocolError(NnhalError):
     """The other side has violated the protocol."""
 
@@ -67,7 +71,10 @@ class Channel:
             self._unsent.append((message, descriptors))
             return
         try:
-            self._send(message, descriptors)
+            if descriptors:
+                self._send(message, descriptors)
+            else:
+                self.bytes_sent += self._socket.send(message, self._send_flags)
         except BlockingIOError as error:
             if not self._send_flags:  # a timeout of the socket's own
                 raise ChannelClosedError(f"the channel is closed: {error.strerror}") from error
@@ -78,6 +85,11 @@ class Channel:
     def defer_sends(self) -> None:
         """From now on, keep what the socket has no room for: ``send`` does not block, and ``flush`` sends it."""
         self._send_flags = socket.MSG_DONTWAIT
+
+    def wait_at_most(self, seconds: float) -> None:
+        """From now on, have ``receive`` raise NothingReceivedError after so long. Sending is as before."""
+        timeout = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
 
     @property
     def has_unsent(self) -> bool:
@@ -114,6 +126,8 @@ class Channel:
         """Receive one datagram, which must carry no descriptors. Raises ChannelClosedError or ProtocolError."""
         try:
             message = self._socket.recv(self._room)
+        except BlockingIOError:
+            raise NothingReceivedError("nothing came in time") from None
         except OSError as error:
             raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
         return self._checked(message)

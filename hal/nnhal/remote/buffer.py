@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.codec import memory_to_wire
+from nnhal.errors import general_failure
 from nnhal.remote.calls import Calls
 from nnhal.types import Memory
 from nnhal.v1 import buffer_pb2 as wire
@@ -31,6 +32,12 @@ class RemoteBuffer:
             buffer=self.handle, src=memory_to_wire(source, self._calls.issue), dimensions=dimensions
         )
         self._calls.call(self._stub.CopyFrom, message)
+
+    def empty(self, dimensions: Sequence[int]) -> None:
+        """Fill it with an empty value, one of whose dimensions is 0. Raises GENERAL_FAILURE if the device has none."""
+        if not self._calls.has_lengths_by_run:
+            general_failure(f"{self._calls.place} has no empty values")
+        self._calls.call(self._stub.CopyFrom, wire.CopyFromRequest(buffer=self.handle, empty=dimensions))
 
     def copy_to(self, destination: Memory) -> None:
         """Copy it out (copyTo)."""

@@ -275,13 +275,15 @@ class RemoteDevice(Closing):
         input_roles: Sequence[BufferRole] = (),
         output_roles: Sequence[BufferRole] = (),
         dimensions: Sequence[int] = (),
+        largest: Sequence[int] = (),
     ) -> RemoteBuffer:
-        """Allocate a buffer that the device owns, for these roles only."""
+        """Allocate a buffer that the device owns, for these roles only. Values grow up to ``largest``, if given."""
         request = device_pb2.AllocateRequest(
             desc=device_pb2.BufferDesc(dimensions=dimensions),
             prepared_models=[self._own(prepared, index) for index, prepared in enumerate(prepared_models)],
             input_roles=_roles(input_roles),
             output_roles=_roles(output_roles),
+            largest_dimensions=largest,
         )
         answer = self._calls.call(self._device.Allocate, request)
         if answer.token <= 0:

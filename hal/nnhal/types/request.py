@@ -23,6 +23,8 @@ class RequestArgument:
     location: DataLocation = NOWHERE
     dimensions: tuple[int, ...] = ()
     has_no_value: bool = False
+    varies: bool = False
+    """Whether it is an input in a device buffer, whose value tells the dimensions in each run that are open."""
 
 
 RequestMemoryPool = Memory | int

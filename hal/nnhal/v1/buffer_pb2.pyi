@@ -28,6 +28,7 @@ class CopyFromRequest(_message.Message):
     BUFFER_FIELD_NUMBER: _builtins.int
     SRC_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
+    EMPTY_FIELD_NUMBER: _builtins.int
     buffer: _builtins.int
     """The buffer."""
     @_builtins.property
@@ -38,16 +39,23 @@ class CopyFromRequest(_message.Message):
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The dimensions of what is copied; may be empty if the buffer's own are fully specified."""
 
+    @_builtins.property
+    def empty(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The dimensions of an empty value, of which one at least is 0, instead of src and dimensions, where a 0 is unknown. Only for devices
+        that have agreed on LINK_CAPABILITY_LENGTHS_BY_RUN.
+        """
+
     def __init__(
         self,
         *,
         buffer: _builtins.int = ...,
         src: _memory_pb2.Memory | None = ...,
         dimensions: _abc.Iterable[_builtins.int] | None = ...,
+        empty: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["src", b"src"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "dimensions", b"dimensions", "src", b"src"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "dimensions", b"dimensions", "empty", b"empty", "src", b"src"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -695,6 +695,7 @@ class AllocateRequest(_message.Message):
     PREPARED_MODELS_FIELD_NUMBER: _builtins.int
     INPUT_ROLES_FIELD_NUMBER: _builtins.int
     OUTPUT_ROLES_FIELD_NUMBER: _builtins.int
+    LARGEST_DIMENSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def desc(self) -> Global___BufferDesc:
         """What is known of the buffer."""
@@ -711,6 +712,12 @@ class AllocateRequest(_message.Message):
     def output_roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___BufferRole]:
         """Uses as an output."""
 
+    @_builtins.property
+    def largest_dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """For values that grow, the largest dimensions that they may have, for which memory is reserved. A 0 is an axis without a limit:
+        memory doubles then when values need more. Empty for memory that is always as large as its values.
+        """
+
     def __init__(
         self,
         *,
@@ -718,10 +725,11 @@ class AllocateRequest(_message.Message):
         prepared_models: _abc.Iterable[_builtins.int] | None = ...,
         input_roles: _abc.Iterable[Global___BufferRole] | None = ...,
         output_roles: _abc.Iterable[Global___BufferRole] | None = ...,
+        largest_dimensions: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["desc", b"desc"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["desc", b"desc", "input_roles", b"input_roles", "output_roles", b"output_roles", "prepared_models", b"prepared_models"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["desc", b"desc", "input_roles", b"input_roles", "largest_dimensions", b"largest_dimensions", "output_roles", b"output_roles", "prepared_models", b"prepared_models"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ from nnhal.v1 import memory_pb2 as nnhal_dot_v1_dot_memory__pb2
 from nnhal.v1 import types_pb2 as nnhal_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16nnhal/v1/request.proto\x12\x08nnhal.v1\x1a\x15nnhal/v1/memory.proto\x1a\x14nnhal/v1/types.proto\"e\n\x0fRequestArgument\x12\x14\n\x0chas_no_value\x18\x01 \x01(\x08\x12(\n\x08location\x18\x02 \x01(\x0b\x32\x16.nnhal.v1.DataLocation\x12\x12\n\ndimensions\x18\x03 \x03(\x05\"N\n\x11RequestMemoryPool\x12 \n\x04pool\x18\x01 \x01(\x0b\x32\x10.nnhal.v1.MemoryH\x00\x12\x0f\n\x05token\x18\x02 \x01(\x03H\x00\x42\x06\n\x04kind\"\x8c\x01\n\x07Request\x12)\n\x06inputs\x18\x01 \x03(\x0b\x32\x19.nnhal.v1.RequestArgument\x12*\n\x07outputs\x18\x02 \x03(\x0b\x32\x19.nnhal.v1.RequestArgument\x12*\n\x05pools\x18\x03 \x03(\x0b\x32\x1b.nnhal.v1.RequestMemoryPool\"\xe4\x01\n\x0f\x45xecutionConfig\x12\x16\n\x0emeasure_timing\x18\x01 \x01(\x08\x12%\n\x18loop_timeout_duration_ns\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x31\n\x0f\x65xecution_hints\x18\x03 \x03(\x0b\x32\x18.nnhal.v1.TokenValuePair\x12\x42\n\x18\x65xtension_name_to_prefix\x18\x04 \x03(\x0b\x32 .nnhal.v1.ExtensionNameAndPrefixB\x1b\n\x19_loop_timeout_duration_ns\"8\n\x0bOutputShape\x12\x12\n\ndimensions\x18\x01 \x03(\x05\x12\x15\n\ris_sufficient\x18\x02 \x01(\x08\">\n\x06Timing\x12\x19\n\x11time_on_device_ns\x18\x01 \x01(\x03\x12\x19\n\x11time_in_driver_ns\x18\x02 \x01(\x03\"\x81\x01\n\x0f\x45xecutionResult\x12\x1e\n\x16output_sufficient_size\x18\x01 \x01(\x08\x12,\n\routput_shapes\x18\x02 \x03(\x0b\x32\x15.nnhal.v1.OutputShape\x12 \n\x06timing\x18\x03 \x01(\x0b\x32\x10.nnhal.v1.Timing\"M\n\x07Staging\x12\r\n\x05\x62ytes\x18\x01 \x01(\x03\x12\x13\n\x0b\x64uration_ns\x18\x02 \x01(\x03\x12\x1e\n\x06\x63opies\x18\x03 \x03(\x0b\x32\x0e.nnhal.v1.Copy\"q\n\x04\x43opy\x12\x11\n\tis_output\x18\x01 \x01(\x08\x12\r\n\x05\x62ytes\x18\x02 \x01(\x03\x12\x12\n\nstarted_ns\x18\x03 \x01(\x03\x12\x10\n\x08\x65nded_ns\x18\x04 \x01(\x03\x12\x0f\n\x07is_wire\x18\x05 \x01(\x08\x12\x10\n\x08injected\x18\x06 \x01(\t\",\n\x04Span\x12\x12\n\nstarted_ns\x18\x01 \x01(\x03\x12\x10\n\x08\x65nded_ns\x18\x02 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16nnhal/v1/request.proto\x12\x08nnhal.v1\x1a\x15nnhal/v1/memory.proto\x1a\x14nnhal/v1/types.proto\"u\n\x0fRequestArgument\x12\x14\n\x0chas_no_value\x18\x01 \x01(\x08\x12(\n\x08location\x18\x02 \x01(\x0b\x32\x16.nnhal.v1.DataLocation\x12\x12\n\ndimensions\x18\x03 \x03(\x05\x12\x0e\n\x06varies\x18\x04 \x01(\x08\"N\n\x11RequestMemoryPool\x12 \n\x04pool\x18\x01 \x01(\x0b\x32\x10.nnhal.v1.MemoryH\x00\x12\x0f\n\x05token\x18\x02 \x01(\x03H\x00\x42\x06\n\x04kind\"\x8c\x01\n\x07Request\x12)\n\x06inputs\x18\x01 \x03(\x0b\x32\x19.nnhal.v1.RequestArgument\x12*\n\x07outputs\x18\x02 \x03(\x0b\x32\x19.nnhal.v1.RequestArgument\x12*\n\x05pools\x18\x03 \x03(\x0b\x32\x1b.nnhal.v1.RequestMemoryPool\"\xe4\x01\n\x0f\x45xecutionConfig\x12\x16\n\x0emeasure_timing\x18\x01 \x01(\x08\x12%\n\x18loop_timeout_duration_ns\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x31\n\x0f\x65xecution_hints\x18\x03 \x03(\x0b\x32\x18.nnhal.v1.TokenValuePair\x12\x42\n\x18\x65xtension_name_to_prefix\x18\x04 \x03(\x0b\x32 .nnhal.v1.ExtensionNameAndPrefixB\x1b\n\x19_loop_timeout_duration_ns\"8\n\x0bOutputShape\x12\x12\n\ndimensions\x18\x01 \x03(\x05\x12\x15\n\ris_sufficient\x18\x02 \x01(\x08\">\n\x06Timing\x12\x19\n\x11time_on_device_ns\x18\x01 \x01(\x03\x12\x19\n\x11time_in_driver_ns\x18\x02 \x01(\x03\"\x81\x01\n\x0f\x45xecutionResult\x12\x1e\n\x16output_sufficient_size\x18\x01 \x01(\x08\x12,\n\routput_shapes\x18\x02 \x03(\x0b\x32\x15.nnhal.v1.OutputShape\x12 \n\x06timing\x18\x03 \x01(\x0b\x32\x10.nnhal.v1.Timing\"M\n\x07Staging\x12\r\n\x05\x62ytes\x18\x01 \x01(\x03\x12\x13\n\x0b\x64uration_ns\x18\x02 \x01(\x03\x12\x1e\n\x06\x63opies\x18\x03 \x03(\x0b\x32\x0e.nnhal.v1.Copy\"q\n\x04\x43opy\x12\x11\n\tis_output\x18\x01 \x01(\x08\x12\r\n\x05\x62ytes\x18\x02 \x01(\x03\x12\x12\n\nstarted_ns\x18\x03 \x01(\x03\x12\x10\n\x08\x65nded_ns\x18\x04 \x01(\x03\x12\x0f\n\x07is_wire\x18\x05 \x01(\x08\x12\x10\n\x08injected\x18\x06 \x01(\t\",\n\x04Span\x12\x12\n\nstarted_ns\x18\x01 \x01(\x03\x12\x10\n\x08\x65nded_ns\x18\x02 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,23 +34,23 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nnhal.v1.request_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REQUESTARGUMENT']._serialized_start=81
-  _globals['_REQUESTARGUMENT']._serialized_end=182
-  _globals['_REQUESTMEMORYPOOL']._serialized_start=184
-  _globals['_REQUESTMEMORYPOOL']._serialized_end=262
-  _globals['_REQUEST']._serialized_start=265
-  _globals['_REQUEST']._serialized_end=405
-  _globals['_EXECUTIONCONFIG']._serialized_start=408
-  _globals['_EXECUTIONCONFIG']._serialized_end=636
-  _globals['_OUTPUTSHAPE']._serialized_start=638
-  _globals['_OUTPUTSHAPE']._serialized_end=694
-  _globals['_TIMING']._serialized_start=696
-  _globals['_TIMING']._serialized_end=758
-  _globals['_EXECUTIONRESULT']._serialized_start=761
-  _globals['_EXECUTIONRESULT']._serialized_end=890
-  _globals['_STAGING']._serialized_start=892
-  _globals['_STAGING']._serialized_end=969
-  _globals['_COPY']._serialized_start=971
-  _globals['_COPY']._serialized_end=1084
-  _globals['_SPAN']._serialized_start=1086
-  _globals['_SPAN']._serialized_end=1130
+  _globals['_REQUESTARGUMENT']._serialized_end=198
+  _globals['_REQUESTMEMORYPOOL']._serialized_start=200
+  _globals['_REQUESTMEMORYPOOL']._serialized_end=278
+  _globals['_REQUEST']._serialized_start=281
+  _globals['_REQUEST']._serialized_end=421
+  _globals['_EXECUTIONCONFIG']._serialized_start=424
+  _globals['_EXECUTIONCONFIG']._serialized_end=652
+  _globals['_OUTPUTSHAPE']._serialized_start=654
+  _globals['_OUTPUTSHAPE']._serialized_end=710
+  _globals['_TIMING']._serialized_start=712
+  _globals['_TIMING']._serialized_end=774
+  _globals['_EXECUTIONRESULT']._serialized_start=777
+  _globals['_EXECUTIONRESULT']._serialized_end=906
+  _globals['_STAGING']._serialized_start=908
+  _globals['_STAGING']._serialized_end=985
+  _globals['_COPY']._serialized_start=987
+  _globals['_COPY']._serialized_end=1100
+  _globals['_SPAN']._serialized_start=1102
+  _globals['_SPAN']._serialized_end=1146
 # @@protoc_insertion_point(module_scope)

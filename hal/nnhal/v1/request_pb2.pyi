@@ -29,8 +29,13 @@ class RequestArgument(_message.Message):
     HAS_NO_VALUE_FIELD_NUMBER: _builtins.int
     LOCATION_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
+    VARIES_FIELD_NUMBER: _builtins.int
     has_no_value: _builtins.bool
     """Whether the argument is omitted; location and dimensions are then empty."""
+    varies: _builtins.bool
+    """Whether an input in a device buffer has the dimensions that the buffer's value has at each run, as far as model and request leave
+    them open: it may be empty then. Only for devices that have agreed on LINK_CAPABILITY_LENGTHS_BY_RUN.
+    """
     @_builtins.property
     def location(self) -> _memory_pb2.DataLocation:
         """Where it lies."""
@@ -45,10 +50,11 @@ class RequestArgument(_message.Message):
         has_no_value: _builtins.bool = ...,
         location: _memory_pb2.DataLocation | None = ...,
         dimensions: _abc.Iterable[_builtins.int] | None = ...,
+        varies: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["location", b"location"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "has_no_value", b"has_no_value", "location", b"location"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "has_no_value", b"has_no_value", "location", b"location", "varies", b"varies"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -80,6 +80,8 @@ def _argument(
         invalid_argument(f"{place} has a negative number in its location ({location})")
     if location.pool_index >= len(sizes):
         invalid_argument(f"{place} lies in pool {location.pool_index}, but there are {len(sizes)} pools")
+    if argument.varies and (what != "input" or flat[location.pool_index]):
+        invalid_argument(f"{place} varies, expected that of inputs in a device's own memory only")
     dimensions = _dimensions(operand, argument, place, what, allow_unspecified_output)
     if not flat[location.pool_index]:
         if (location.offset, location.length, location.padding) != (0, 0, 0):
@@ -113,7 +115,7 @@ def _dimensions(
     if combined is None:
         invalid_argument(f"{place} has dimensions {describe(given)}, the model says {describe(operand.dimensions)}")
     known = is_extension(operand.type) or fully_specified(operand.type, combined)
-    if not known and (what == "input" or not allow_unspecified_output):
+    if not known and not argument.varies and (what == "input" or not allow_unspecified_output):
         invalid_argument(f"{place} has dimensions {describe(combined)}, expected all known")
     return combined
 

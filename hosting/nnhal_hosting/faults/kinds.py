@@ -27,7 +27,24 @@ Status = Literal[
 ]
 
 
-class ErrorFault(Condition):
+class LayerCondition(Condition):
+    """When a fault happens that may be about layers of models: then it happens each time that one is computed."""
+
+    layer: Layers = ()
+    """Layers, by their numbers in the model from 0 on, or by their types; the whole run without it.
+
+    A layer of a referenced subgraph has its number in front: ``0:3``. Nodes of ONNX graphs have their names, too, and
+    those in the body of a Loop or in a branch of an If the path to them: ``loop/body/add``.
+    """
+
+    @model_validator(mode="after")
+    def _only_executions(self) -> LayerCondition:
+        if self.layer and not self.methods <= set(EXECUTE):
+            raise ValueError(f"got layers for {', '.join(self.method)}, expected executions: no other call computes")
+        return self
+
+
+class ErrorFault(LayerCondition):
     """The call fails with a status."""
 
     what: Literal["error"]
@@ -41,7 +58,7 @@ class ErrorFault(Condition):
         return ErrorStatus[self.status]
 
 
-class DelayFault(Condition):
+class DelayFault(LayerCondition):
     """The call takes longer: by ``ms``, or by what is drawn from a distribution around it."""
 
     what: Literal["delay"]
@@ -76,13 +93,13 @@ class DelayFault(Condition):
         return min(max(drawn, 0.0), _MOST_MS) / 1000
 
 
-class HangFault(Condition):
+class HangFault(LayerCondition):
     """The call does not end until the fault is cleared, whatever its deadline is."""
 
     what: Literal["hang"]
 
 
-class DeathFault(Condition):
+class DeathFault(LayerCondition):
     """The process dies in the call, by a signal or with an exit status."""
 
     what: Literal["death"]
@@ -127,19 +144,13 @@ class ShapesFault(Condition):
     wrong: Literal["dimensions", "count"] = "dimensions"
 
 
-class ValuesFault(Condition):
+class ValuesFault(LayerCondition):
     """Outputs of the model have wrong values, or those of layers, with which the rest of the model is computed."""
 
     ACTS_IN: ClassVar[tuple[str, ...]] = EXECUTE
     what: Literal["values"]
     how: Literal["bit_flips", "nan", "saturated"] = "bit_flips"
     """NaN is for outputs of floats only: others stay as they are."""
-
-    layer: Layers = ()
-    """Layers, by their numbers in the model from 0 on, or by their types; the outputs of the model without it.
-
-    A layer of a referenced subgraph has its number in front: ``0:3``. Nodes of ONNX graphs have their names, too.
-    """
 
     output: int | None = Field(default=None, ge=0)
     """The number of the output of the model or of the layer; all without it."""

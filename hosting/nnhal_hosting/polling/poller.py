@@ -5,8 +5,9 @@ other thread wakes, and none competes for the interpreter. Before longer work th
 thread, and does the work itself, so that no call is passed from thread to thread.
 (Leader/followers: Schmidt et al., Pattern-Oriented Software Architecture, volume 2.)
 
-A thread that has done long work for a channel attends to that channel alone for a while: while such calls follow one
-another, nothing is handed on.
+A thread that has done long work for a channel attends to that channel alone for a while, which is to wait in receiving:
+while such calls follow one another, nothing is handed on. So does a thread that has had many brief calls in a row from
+one channel, until another channel is served: then one thread serves both, since two would compete.
 
 Work that was expected to be brief may take long. The watch, a thread that looks now and then while calls come, notices
 it and has another thread lead.
@@ -28,6 +29,8 @@ from nnhal_hosting.polling.work import Work
 
 _MAX_EVENTS = 32
 """Channels that have a turn before the next wait."""
+_ROW = 64
+"""Brief calls in a row after which a channel is attended to: to hand on the polling costs as much as some ten calls."""
 _MAX_SPARE = 2
 """Threads that may wait to lead."""
 _LOOK_SECONDS = 0.005
@@ -72,6 +75,10 @@ class LeaderFollowers:
         # What the leader serves, and how often it has begun to serve: while it does not change, the leader is stuck.
         self._serving: ServedChannel | None = None
         self._turns = 0
+        # Which channel the last brief calls came from, how many in a row, and whether a thread attends to such a one.
+        self._last = -1
+        self._row = 0
+        self._has_regular = spin_ns > 0  # one who looks all the time needs no attention
         self._watched = threading.Event()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC)
         try:
@@ -183,6 +190,13 @@ class LeaderFollowers:
             if not work.is_brief:
                 return partial(self._attend if served.in_turn else self._overlap, served, work)
             served.do(work)
+            if served.number != self._last:
+                self._last, self._row = served.number, 0
+            else:
+                self._row += 1
+                if self._row > _ROW and served.in_turn and not self._has_regular and not served.is_sending:
+                    self._last, self._has_regular = -1, True
+                    return partial(self._attend_regular, served)
         return partial(self._listen, served) if served.is_sending else None
 
     def _flush(self, served: ServedChannel) -> None:
@@ -201,19 +215,30 @@ class LeaderFollowers:
 
     def _attend(self, served: ServedChannel, work: Work | None) -> None:
         """Do work, and serve the channel alone as long as calls follow one another that are not brief."""
-        while True:
-            if work is not None:
-                brief = work.is_brief
-                served.do(work)
-                if brief or served.is_sending or self._has_no_threads:
-                    break
-            if not served.attend():
+        while work is not None:
+            brief = work.is_brief
+            served.do(work)
+            if brief or served.is_sending or self._has_no_threads:
                 break
             work = served.take()
-            if served.error is not None:
-                self._end(served)
-                return
-        self._listen(served)
+        self._leave(served)
+
+    def _attend_regular(self, served: ServedChannel) -> None:
+        """Serve a channel alone as long as calls follow one another, and the leader has none of others."""
+        turns = self._turns
+        while turns == self._turns and not self._has_no_threads and (work := served.take()) is not None:
+            served.do(work)
+            if served.is_sending:
+                break
+        self._has_regular = False
+        self._leave(served)
+
+    def _leave(self, served: ServedChannel) -> None:
+        """Have the leader serve a channel that was attended to, unless that is to end."""
+        if served.error is None:
+            self._listen(served)
+        else:
+            self._end(served)
 
     def _listen(self, served: ServedChannel) -> None:
         """Have the leader serve a channel again."""
@@ -270,11 +295,13 @@ class LeaderFollowers:
             if served is None or turn != self._turns:
                 return
             # Before another thread leads: it must not serve the same channel, and what it serves must not be forgotten.
-            self._epoll.unregister(served.number)
+            with contextlib.suppress(OSError):  # its owner has closed it, so that it has left by itself
+                self._epoll.unregister(served.number)
             self._serving = None
             if not self._call_leader():
                 self._serving = served
-                self._epoll.register(served.number, served.events)
+                with contextlib.suppress(OSError):
+                    self._epoll.register(served.number, served.events)
 
 
 class Poller:

@@ -6,12 +6,13 @@ import select
 from collections.abc import Callable
 
 from nnhal.link import Channel, ChannelClosedError
+from nnhal.link.channel import NothingReceivedError
 from nnhal_hosting.polling.work import Work
 
 Exchange = Callable[[], Work | None]
 Ended = Callable[[BaseException], None]
-_ATTENTION_MS = 50
-"""How long a thread that has done long work for a channel waits for the next call on it."""
+_ATTENTION_SECONDS = 0.05
+"""How long a thread that attends to one channel waits for the next call on it."""
 
 
 class ServedChannel:
@@ -26,6 +27,8 @@ class ServedChannel:
         self._exchange = exchange
         self._ended = ended
         self.error: BaseException | None = None
+        if in_turn:
+            channel.wait_at_most(_ATTENTION_SECONDS)
 
     @property
     def is_sending(self) -> bool:
@@ -38,10 +41,16 @@ class ServedChannel:
         return select.EPOLLOUT if self.is_sending else select.EPOLLIN
 
     def take(self) -> Work | None:
-        """Do one exchange. Afterwards ``error`` is what is to end the channel, if anything is."""
+        """Do one exchange. Afterwards ``error`` is what is to end the channel, if anything is.
+
+        A channel whose exchanges are ``in_turn`` may be attended to: then this waits for a call, and returns None if
+        there is none for a while.
+        """
         if self.error is None:
             try:
                 return self._exchange()
+            except NothingReceivedError:
+                return None
             except BaseException as error:
                 self.fail(error)
         return None
@@ -64,12 +73,6 @@ class ServedChannel:
     def fail(self, error: BaseException) -> None:
         """Note what is to end the channel, unless something is already."""
         self.error = self.error or error
-
-    def attend(self) -> bool:
-        """Wait for the next call for a while, and return whether there is one."""
-        poll = select.poll()
-        poll.register(self.number, select.POLLIN)
-        return bool(poll.poll(_ATTENTION_MS))
 
     def end(self) -> None:
         """End with what was raised."""

@@ -30,8 +30,9 @@ class Guard:
         """Whether it ever refuses a call."""
         return self._tokens is not None or self._rates is not None or self._users is not None
 
-    def admit(self, needed: AccessRole, authorization: str, peer: str) -> Identity:
+    def admit(self, needed: AccessRole, authorization: str, peer: str, user_is_admitted: bool = False) -> Identity:
         """Return the identity of the caller. ``authorization`` is the header or empty, ``peer`` the caller's address.
+        ``user_is_admitted`` says that it has been admitted on the same connection: the kernel would say the same again.
 
         Raises UNAUTHENTICATED without a known token, PERMISSION_DENIED if the token's role is too low or another user
         of this host asks, and RESOURCE_EXHAUSTED if the client calls too often. Each token has its own rate, without
@@ -39,9 +40,10 @@ class Guard:
         """
         if needed == AccessRole.NOBODY:
             return Identity("", AccessRole.NOBODY)
-        objection = self._users.objection(peer) if self._users is not None else ""
-        if objection:
-            raise ServingError(ErrorKind.PERMISSION_DENIED, objection)
+        if self._users is not None and not user_is_admitted:
+            objection = self._users.objection(peer)
+            if objection:
+                raise ServingError(ErrorKind.PERMISSION_DENIED, objection)
         identity = self._identity(authorization)
         if identity is None:
             got = "one that is not known" if authorization else "none"

@@ -145,12 +145,12 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
     ]
     return wire.ModelInfo(
         name=name,
-        inputs=[_tensor_to_wire(prepared, tensor) for tensor in prepared.imported.inputs],
-        outputs=[_tensor_to_wire(prepared, tensor) for tensor in prepared.imported.outputs],
+        inputs=[tensor_to_wire(prepared, tensor) for tensor in prepared.imported.inputs],
+        outputs=[tensor_to_wire(prepared, tensor) for tensor in prepared.imported.outputs],
         placements=placements,
         steps=[step.device for step in prepared.plan.steps],
         arena_bytes=prepared.layout.total_bytes,
-        states=[_tensor_to_wire(prepared, state.before) for state in prepared.imported.states],
+        states=[tensor_to_wire(prepared, state.before) for state in prepared.imported.states],
         signatures=prepared.imported.signatures,
     )
 
@@ -169,7 +169,8 @@ def operation_name(plan: SketchedPlan, operation: Operation) -> str:
     return names[prefix]
 
 
-def _tensor_to_wire(prepared: PreparedPlan, tensor: ImportedTensor) -> wire.TensorInfo:
+def tensor_to_wire(prepared: SketchedPlan, tensor: ImportedTensor) -> wire.TensorInfo:
+    """Describe an input, output or state of a model."""
     operand = prepared.imported.model.main.operands[tensor.operand]
     dimensions = prepared.dimensions[tensor.operand]
     return wire.TensorInfo(
@@ -198,7 +199,14 @@ def dimensions_from_wire(messages: Iterable[wire.InputDimensions]) -> dict[str, 
 
 def states_from_wire(messages: Iterable[wire.StatePair]) -> tuple[StatePair, ...]:
     """Decode which inputs and outputs are state."""
-    return tuple(StatePair(message.input, message.output) for message in messages)
+    return tuple(
+        StatePair(
+            message.input,
+            message.output,
+            growing={grown.axis: grown.most if grown.HasField("most") else None for grown in message.growing},
+        )
+        for message in messages
+    )
 
 
 def insufficient_to_wire(error: OutputTooSmallError) -> wire.RunReport:

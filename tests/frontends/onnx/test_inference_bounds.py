@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import onnx
@@ -65,3 +66,12 @@ def test_short_sizes_are_propagated_beside_a_long_vector() -> None:
     ]
     graph = read_graph(model(nodes, one=[1], a=[LONG]))
     assert graph.shape("y") == (1 << 20, 1 << 20, 1)
+
+
+def test_a_chain_of_products_has_small_bounds() -> None:
+    """As that of a network with SiLU after each convolution."""
+    names = ["x", *(f"p{number}" for number in range(80)), "y"]
+    nodes = [helper.make_node("Mul", [read, read], [written]) for read, written in pairwise(names)]
+    with memory_limit(SPARE):
+        graph = read_graph(model(nodes, one=[2]))
+    assert graph.shape("y") == (1 << 20, 1 << 20)

@@ -10,7 +10,13 @@ import pytest
 
 from nnhal.descriptor import Descriptor
 from nnhal.link import Channel, ChannelClosedError, ProtocolError, channel_pair
-from nnhal.link.channel import MAX_DESCRIPTORS_PER_MESSAGE, MAX_MESSAGE_BYTES, channel_from, peer_credentials
+from nnhal.link.channel import (
+    MAX_DESCRIPTORS_PER_MESSAGE,
+    MAX_MESSAGE_BYTES,
+    NothingReceivedError,
+    channel_from,
+    peer_credentials,
+)
 
 Pair = tuple[Channel, Channel]
 
@@ -196,6 +202,15 @@ def test_what_takes_longer_than_allowed_is_an_error(pair: Pair) -> None:
     ours.set_timeout(0.001)
     with pytest.raises(ChannelClosedError, match="timed out"):
         ours.receive()
+
+
+def test_receiving_may_be_bounded_and_go_on(pair: Pair) -> None:
+    ours, theirs = pair
+    ours.wait_at_most(0.001)
+    with pytest.raises(NothingReceivedError):
+        ours.receive()
+    theirs.send(b"late")
+    assert ours.receive() == b"late"
 
 
 def test_the_peer_is_known_by_process_and_user(raw: tuple[Channel, socket.socket]) -> None:

@@ -16,22 +16,28 @@ from nnhal_hosting.polling import Poller, Work
 from tests.support.resources import resources_of, threads_of
 from tests.support.waiting import wait_until
 
-BRIEF, LONG, DECEPTIVE, GARBAGE, DEFECT, CLOSED = (
+BRIEF, LONG, DECEPTIVE, CLOSING, GARBAGE, DEFECT, CLOSED = (
     b"brief",
     b"long",
     b"deceptive",
+    b"closing",
     b"garbage",
     b"defect",
     b"closed",
 )
 MANY = 200
+ROW = 100
+"""So many calls of one channel in a row have a thread attend to it."""
 BEHIND_LONG_WORK = 8
 """Threads that a poller may have besides those that do long work: leader, spares, watch, and those that are ending."""
 
 
 @dataclass
 class Job:
-    """Work on a message, which it sends back. Long and deceptive work ends when the test lets it."""
+    """Work on a message, which it sends back. Long and deceptive work ends when the test lets it.
+
+    Closing work is deceptive, and closes its channel first.
+    """
 
     server: Server
     message: bytes
@@ -43,7 +49,9 @@ class Job:
     def run(self) -> None:
         if self.message == DEFECT:
             raise ZeroDivisionError
-        if self.message in (LONG, DECEPTIVE):
+        if self.message == CLOSING:
+            self.server.channel.close()
+        if self.message in (LONG, DECEPTIVE, CLOSING):
             self.server.begun.put(self.message)
             assert self.server.release.wait(30)
         self.server.threads.add(threading.current_thread().name)
@@ -306,3 +314,78 @@ def test_a_channel_that_its_owner_closes_while_it_is_served_costs_the_others_not
     closed.client.send(CLOSED)
     assert str(closed.end()) == "closed"
     other.echo()
+
+
+def test_a_channel_that_its_owner_closes_during_long_work_costs_the_others_nothing(serve: Serve) -> None:
+    closing, other = serve(), serve()
+    for _ in range(2):
+        closing.client.send(CLOSING)
+        closing.begun.get(timeout=30)
+        other.echo()
+        closing.release.set()
+        assert isinstance(closing.end(), ChannelClosedError)
+        other.echo()
+        closing = serve()
+
+
+def in_a_row(server: Server) -> None:
+    """Have a channel attended to."""
+    for _ in range(ROW):
+        server.echo()
+
+
+def test_calls_in_a_row_delay_no_other_channel(serve: Serve) -> None:
+    regular, other = serve(), serve()
+    for _ in range(3):
+        in_a_row(regular)
+        other.echo()
+        in_a_row(other)
+        for _ in range(ROW):
+            regular.echo()
+            other.echo()
+
+
+@pytest.mark.parametrize("message", [LONG, DECEPTIVE])
+def test_long_work_after_calls_in_a_row_delays_no_other_channel(serve: Serve, message: bytes) -> None:
+    regular, other = serve(), serve()
+    in_a_row(regular)
+    regular.client.send(message)
+    regular.begun.get(timeout=30)
+    in_a_row(other)
+    regular.release.set()
+    assert regular.client.receive() == message
+    in_a_row(regular)
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [(GARBAGE, ProtocolError), (DEFECT, ZeroDivisionError), (CLOSED, ProtocolError)],
+    ids=["garbage", "a defect", "closed"],
+)
+def test_what_is_raised_after_calls_in_a_row_ends_the_channel_once(
+    serve: Serve, message: bytes, error: type[Exception]
+) -> None:
+    regular, other = serve(), serve()
+    in_a_row(regular)
+    regular.client.send(message)
+    assert isinstance(regular.end(), error)
+    in_a_row(other)
+    other.client.close()
+    assert isinstance(other.end(), ChannelClosedError)
+    assert regular.ends.empty()
+
+
+def test_a_client_that_reads_no_answers_after_calls_in_a_row_delays_nobody_and_gets_them_all(serve: Serve) -> None:
+    regular, other = serve(), serve()
+    in_a_row(regular)
+    regular.client.defer_sends()
+    sent = 0
+    while not regular.client.has_unsent:
+        regular.client.send(BRIEF)
+        sent += 1
+    in_a_row(other)
+    while sent:
+        assert regular.client.receive() == BRIEF
+        sent -= 1
+        regular.client.flush()
+    regular.echo()

@@ -18,6 +18,7 @@ from nnhal.types import (
 )
 from nnhal_tools.conformance.vectors import parse_vector, vector_of
 from nnhal_tools.conformance.written import vector_line
+from nnhal_tools.distance import Limits
 
 
 def test_a_vector_that_is_written_is_read_as_it_was() -> None:
@@ -48,8 +49,13 @@ def test_names_and_the_way_in_which_a_test_fails_are_written() -> None:
     )
     graph = Subgraph(operands, (Operation(OperationType.TANH, (0,), (1,)),), (0,), (1,))
     vector = vector_of("n", "g", Model(graph), [np.zeros(1, "f4")], [np.zeros(1, "f4")])
-    found = parse_vector(json.loads(vector_line(replace(vector, names=("", "y"), mode="burst", memory="token"))))
+    limits = Limits(max_ulp=0, min_sqnr=40.0, signed_zeros=True)
+    said = replace(vector, names=("", "y"), mode="burst", memory="token", limits=limits, seconds=0.5, paints=True)
+    found = parse_vector(json.loads(vector_line(said)))
     assert (found.names, found.mode, found.memory) == (("", "y"), "burst", "token")
+    assert (found.limits, found.seconds, found.paints) == (limits, 0.5, True)
+    assert parse_vector(json.loads(vector_line(replace(vector, limits=Limits())))).limits == Limits()
+    assert parse_vector(json.loads(vector_line(vector))).limits is None
 
 
 def test_scales_of_channels_are_written() -> None:

@@ -12,7 +12,7 @@ from nnhal.arrays import Array
 from nnhal.errors import DeadObjectError, HalError
 from nnhal.operations import type_name
 from nnhal.resolved import inline_constants
-from nnhal.types import DataLocation, Model, OperandLifeTime
+from nnhal.types import DataLocation, ErrorStatus, Model, OperandLifeTime
 from nnhal.types.layout import ELEMENT_TYPES, describe
 from nnhal_tools.conformance.runner import ENDED, UNWRITTEN, VALUES, TestResult, Verdict
 from nnhal_tools.conformance.surviving import SurvivingRunner
@@ -24,6 +24,8 @@ from nnhal_tools.up import RenewableDevice
 REFERENCE = "cpu_ref"
 """The driver that says what smaller tests expect."""
 _LEAST = "least of "
+_OUT_OF_TIME = (ENDED, ErrorStatus.MISSED_DEADLINE_TRANSIENT.name, ErrorStatus.MISSED_DEADLINE_PERSISTENT.name)
+"""How a test fails that may take too long: its reduced form keeps the deadline."""
 _UNREPEATED = (
     "run once more, it does not fail so",
     "run once more, the device does not die so: what was run before it may be the cause",
@@ -72,7 +74,7 @@ class Reducer:
         (again,) = runner.run(vector)
         if not fails_alike(again, result):
             return Reduction(result, vector, result.reason, 1, False, _UNREPEATED[result.failure == ENDED])
-        judge = _Judge(runner, self._reference, vector, again)
+        judge = _Judge(runner, self._reference, vector, again, self._seconds)
         if problem := judge.problem():
             return Reduction(result, vector, again.reason, 1, False, problem)
         try:
@@ -117,6 +119,7 @@ class _Judge:
     reference: RenewableDevice
     test: Vector
     result: TestResult
+    seconds: float | None
 
     def problem(self) -> str:
         """Say why nothing can be said of smaller forms of the test; empty if something can."""
@@ -163,7 +166,15 @@ class _Judge:
             self.test.half,
             self.test.expect_failure,
         )
-        return replace(vector, names=case.names, mode=self.result.mode, memory=self.result.memory)
+        return replace(
+            vector,
+            names=case.names,
+            mode=self.result.mode,
+            memory=self.result.memory,
+            limits=self.test.limits,
+            seconds=(self.seconds or self.test.seconds) if self.result.failure in _OUT_OF_TIME else None,
+            paints=self.result.failure == UNWRITTEN,
+        )
 
     def _expected(self, model: Model, inputs: Sequence[Array]) -> list[Array] | None:
         """Return what the reference computes; None if it refuses."""

@@ -30,9 +30,8 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal_tools.distance import Limits, tolerance_of
 
-_HALF = (5 * 2.0**-10, 5 * 2.0**-10)
-_FLOAT = (1e-5, 5 * 2.0**-23)
 _MOST_LINE_BYTES = 256 << 20
 
 
@@ -72,6 +71,12 @@ class Vector:
     """How it is executed unless something else is asked for; empty words if it does not say."""
     memory: str = ""
     """The kind of its pools, in the same way."""
+    limits: Limits | None = None
+    """What judges its outputs, as ``nnhal diff`` does; None for the tolerances of ``outputs``."""
+    seconds: float | None = None
+    """How long each preparation and each execution may take unless something else is asked for."""
+    paints: bool = False
+    """Whether it is run twice, to find outputs that are not written, whether or not that is asked for."""
 
     @property
     def half(self) -> bool:
@@ -142,6 +147,9 @@ def parse_vector(test: dict[str, Any]) -> Vector:
         tuple(operand.get("name", "") for operand in operands),
         test.get("mode", ""),
         test.get("memory", ""),
+        Limits.of(test["limits"]) if "limits" in test else None,
+        float(test["deadline"]) if "deadline" in test else None,
+        bool(test.get("paint_outputs")),
     )
 
 
@@ -190,15 +198,3 @@ def _expectation(operand: dict[str, Any], half: bool) -> Expectation:
     code = OperandType[operand["type"]]
     absolute, relative = tolerance_of(code, half)
     return Expectation(_array(operand), not operand.get("ignored", False), absolute, relative)
-
-
-def tolerance_of(code: int, half: bool) -> tuple[float, float]:
-    """Return the absolute and the relative tolerance of an operand type, in its own numbers.
-
-    ``half`` says whether floats of 32 bits may be computed with the precision of float16.
-    """
-    if code in (OperandType.TENSOR_FLOAT16, OperandType.FLOAT16):
-        return _HALF
-    if code in (OperandType.TENSOR_FLOAT32, OperandType.FLOAT32):
-        return _HALF if half else _FLOAT
-    return (0.0, 0.0) if code in (OperandType.TENSOR_BOOL8, OperandType.BOOL) else (1.0, 0.0)

@@ -35,18 +35,28 @@ def vector_line(vector: Vector) -> str:
         frozenset(number for number, expected in outputs.items() if not expected.compared),
         vector.names,
     )
-    test = {
+    test: dict[str, Any] = {
         "name": vector.name,
         "spec": vector.group,
         "relaxed": model.relax_computation_float32_to_float16,
         "expect_failure": vector.expect_failure,
         "multinomial_tolerance": vector.multinomial_tolerance,
-        **{key: said for key, said in (("mode", vector.mode), ("memory", vector.memory)) if said},
+        **{key: said for key, said in _manner(vector) if said},
+        **({} if vector.limits is None else {"limits": vector.limits.said()}),
         "main": graphs[0].written(),
     }
     if model.referenced:
         test["referenced"] = [graph.written() for graph in graphs[1:]]
     return json.dumps(test, allow_nan=False)
+
+
+def _manner(vector: Vector) -> list[tuple[str, str | float | None]]:
+    return [
+        ("mode", vector.mode),
+        ("memory", vector.memory),
+        ("deadline", vector.seconds),
+        ("paint_outputs", vector.paints),
+    ]
 
 
 @dataclass(frozen=True, slots=True)

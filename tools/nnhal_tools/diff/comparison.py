@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from nnhal.errors import HalError
 from nnhal.operations import type_name
 from nnhal.types import OperandType
 from nnhal.types.layout import describe
-from nnhal_tools.diff.bias import bias_of
 from nnhal_tools.diff.device_side import HELPER, DeviceSide, EndedError
-from nnhal_tools.diff.figures import Distance, Figures, steps_between
-from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.report import INHERITED, MADE, DiffReport, LayerDiff
 from nnhal_tools.diff.side import ComparedSide, SideValues
 from nnhal_tools.diff.subject import ComparedLayer, Subject, Values
+from nnhal_tools.distance import Figures, Limits, judged
 
 
 def compare(
@@ -113,18 +109,6 @@ class Comparison:
             is_right is False,
         )
 
-    def gives(self, outputs: Values) -> bool:
-        """Return whether these are the values that the device has computed, within the limits, on one sample."""
-        got = self._got.samples[0]
-        for value, wanted in outputs.items():
-            if value not in got or got[value].size != wanted.size:
-                return False
-            distance = Distance(self.subject.operand(value))
-            distance.add(got[value], wanted)
-            if self.limits.exceeded(distance.figures, self.subject.operand(value).type, self.half):
-                return False
-        return True
-
     def _is_right(self, layer: ComparedLayer) -> bool | None:
         """Return whether the reference computes the device's result from the device's inputs; None if it cannot be
         asked.
@@ -161,39 +145,21 @@ class Comparison:
     ) -> tuple[dict[int, Figures], dict[int, list[str]], str]:
         """Return the figures of each value, the limits that it exceeds, and what keeps values from being compared."""
         found, over, problem = dict[int, Figures](), dict[int, list[str]](), ""
-        for value in layer.outputs:
-            distance = Distance(self.subject.operand(value), self.limits.signed_zeros)
-            for got, wanted in zip(results, expected, strict=True):
-                one, other = got[value], wanted[value]
-                if one.shape != other.shape:
-                    problem = f"{self._names[1]} gives {describe(one.shape)}, {self._names[0]} {describe(other.shape)}"
-                    break
-                distance.add(one, other)
-            else:
-                found[value] = distance.figures
-                over[value] = self.limits.exceeded(found[value], self.subject.operand(value).type, self.half)
-                over[value] = over[value] or self._bias(layer, value, results, expected)
-        return found, over, problem
-
-    def _bias(
-        self, layer: ComparedLayer, value: int, results: Sequence[Values], expected: Sequence[Values]
-    ) -> list[str]:
-        """Say which bias integers have that are within the default limits."""
-        arrays = [
-            np.stack([sample[value] for sample in side]) for side in (results, expected) if _is_stackable(side, value)
-        ]
-        if self.limits.given or len(arrays) < 2 or arrays[0].dtype.kind not in "iu":
-            return []
-        got, wanted = arrays
-        known = {
-            self.subject.name(number): np.stack([sample[number] for sample in self.wanted.samples]).astype(np.int64)
-            - self.subject.operand(number).zero_point
+        known = self.wanted.samples
+        inputs = {
+            self.subject.name(number): (self.subject.operand(number), [sample[number] for sample in known])
             for number in layer.inputs
-            if _is_stackable(self.wanted.samples, number) and self.wanted.samples[0][number].dtype.kind in "iu"
+            if number in known[0]
         }
-        inputs = {name: values for name, values in known.items() if values.shape == wanted.shape}
-        found = bias_of(steps_between(got, wanted), wanted, self.subject.operand(value).zero_point, inputs)
-        return [str(found)] if found else []
+        for value in layer.outputs:
+            got, wanted = ([sample[value] for sample in side] for side in (results, expected))
+            shapes = next(((a.shape, b.shape) for a, b in zip(got, wanted, strict=True) if a.shape != b.shape), None)
+            if shapes:
+                problem = f"{self._names[1]} gives {describe(shapes[0])}, {self._names[0]} {describe(shapes[1])}"
+                continue
+            operand = self.subject.operand(value)
+            found[value], over[value] = judged(self.limits, operand, self.half, got, wanted, inputs)
+        return found, over, problem
 
     def _fused(self, layer: ComparedLayer) -> str:
         """Say which side shows nothing between the operations of a layer."""
@@ -220,10 +186,6 @@ class Comparison:
         told = {number for layer in self.layers for number in layer.operations}
         left = [self.subject.place(number) for number in self.subject.everything if number not in told]
         return [f"not compared, since no value of them is shown by both sides: {', '.join(left)}"] if left else []
-
-
-def _is_stackable(samples: Sequence[Values], value: int) -> bool:
-    return all(value in sample for sample in samples) and len({sample[value].shape for sample in samples}) == 1
 
 
 def _badness(figures: Figures | None, over: Sequence[str]) -> tuple[bool, float]:

@@ -35,7 +35,7 @@ class AskedDevice:
     def __init__(self, name: str, device: RenewableDevice | RemoteDevice, seconds: float | None = None) -> None:
         """A RenewableDevice is started again after it has died. ``seconds`` limits each preparation and execution."""
         self.name = name
-        self._device, self._seconds = device, seconds
+        self._device, self.seconds = device, seconds
         self.deaths: list[str] = []
         """How the device has died so far, in words."""
 
@@ -52,17 +52,17 @@ class AskedDevice:
         """
         began = time.monotonic()
         try:
-            return run_on(self.remote, model, samples, self._seconds)
+            return run_on(self.remote, model, samples, self.seconds)
         except HalError as error:
-            if self._seconds is None or error.status not in _MISSED:
+            if self.seconds is None or error.status not in _MISSED:
                 raise
-            raise EndedError(error.status, f"{self.name} did not finish within {self._seconds:g} s") from error
+            raise EndedError(error.status, f"{self.name} did not finish within {self.seconds:g} s") from error
         except DeadObjectError as error:
             if not isinstance(self._device, RenewableDevice):
                 raise
             words = self._device.end_in_words()
-            if self._seconds is not None and time.monotonic() - began >= self._seconds:
-                words += f", since it did not finish within {self._seconds:g} s"
+            if self.seconds is not None and time.monotonic() - began >= self.seconds:
+                words += f", since it did not finish within {self.seconds:g} s"
             self.deaths.append(words)
             try:
                 self._device.renew()
@@ -79,6 +79,7 @@ class DeviceSide:
         self.name = device.name
         self._device, self._subject, self._helper = device, subject, helper
         self.supported = device.remote.supported_operations(subject.model)
+        self.seconds = device.seconds
         self.ends: dict[int, str] = {}
         """How the device has died of operations in the model, or that they took too long: the helper computes them."""
 

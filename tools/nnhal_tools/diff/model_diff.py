@@ -20,11 +20,11 @@ from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_tools.diff.comparison import compare
 from nnhal_tools.diff.device_side import HELPER, AskedDevice, DeviceSide
-from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.report import DiffReport
 from nnhal_tools.diff.shrinking import shrunk
 from nnhal_tools.diff.side import ComparedSide
 from nnhal_tools.diff.subject import Subject
+from nnhal_tools.distance.limits import Limits
 from nnhal_tools.element_types import number_type_of
 from nnhal_tools.given_model import GivenModel, random_array, read_model
 from nnhal_tools.up import RenewableDevice, opened_device

@@ -8,9 +8,9 @@ from nnhal_pages.graph.boxes import fitting, moved
 from nnhal_pages.graph.lines import PlanLine, drawn_lines
 from nnhal_pages.layout import LayoutLink, NodeShape, layered
 from nnhal_pages.svg import Drawing, Scale, element, label, title
-from nnhal_tools.diff.figures import Figures
 from nnhal_tools.diff.report import DiffReport, LayerDiff
 from nnhal_tools.diff.text import sqnr_words, title_of
+from nnhal_tools.distance.figures import Figures
 
 _BARS_WIDTH, _BARS_HEIGHT = 560, 180
 _BOUNDS = (60.0, 40.0, 20.0)

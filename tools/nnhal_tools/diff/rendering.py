@@ -26,7 +26,6 @@ from nnhal_pages.report import (
 )
 from nnhal_pages.terminal import show_parts
 from nnhal_pages.text import escaped
-from nnhal_tools.diff.figures import Figures
 from nnhal_tools.diff.pictures import LEVELS, layer_graph, level_of, step_bars
 from nnhal_tools.diff.report import MADE, DiffReport, LayerDiff
 from nnhal_tools.diff.text import (
@@ -40,6 +39,7 @@ from nnhal_tools.diff.text import (
     title_of,
     verdict,
 )
+from nnhal_tools.distance.figures import Figures
 
 _GRAPH = (
     "Colours are the signal-to-noise ratio in the model. A thick frame is an error over the limits that is made "

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any
 
-from nnhal_tools.diff.figures import Figures
+from nnhal_tools.distance.figures import Figures
 
 MADE, INHERITED, NOISE = "made", "inherited", "noise"
 

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
+from typing import Any
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.types import OperandLifeTime, OperationType
 from nnhal.types.layout import is_extension
 from nnhal_tools.conformance.compare import mismatch
-from nnhal_tools.conformance.vectors import vector_of
+from nnhal_tools.conformance.vectors import Vector, vector_of
 from nnhal_tools.conformance.written import vector_line
-from nnhal_tools.diff.bias import bias_of
 from nnhal_tools.diff.comparison import Comparison
 from nnhal_tools.diff.device_side import DeviceSide, EndedError
-from nnhal_tools.diff.figures import Distance, steps_between
-from nnhal_tools.diff.limits import Limits
 from nnhal_tools.diff.report import MADE, DiffReport, Reduced
 from nnhal_tools.diff.subject import ComparedLayer, Subject, Values
+from nnhal_tools.distance import Limits, judged
 from nnhal_tools.shrink import Branch, Case, Shrunk, shrink
 
 _GROUP = "nnhal diff"
@@ -95,14 +92,9 @@ class _Judge:
         return dict(zip(shown.outputs, self.reference.run_model(shown.model(), shown.given), strict=True))
 
     def _is_over(self, case: Case, operand: int, got: Array, wanted: Array) -> bool:
-        described = case.operands[operand]
-        distance = Distance(described, self.limits.signed_zeros)
-        distance.add(got, wanted)
-        if self.limits.exceeded(distance.figures, described.type, self.half):
-            return True
-        if self.limits.given or got.dtype.kind not in "iu":
-            return False
-        return bias_of(steps_between(got, wanted)[np.newaxis], wanted[np.newaxis], described.zero_point, {}) is not None
+        inputs = {str(number): (case.operands[number], [case.values[number]]) for number in case.inputs}
+        _, over = judged(self.limits, case.operands[operand], self.half, [got], [wanted], inputs)
+        return bool(over)
 
 
 def _inexpressible(subject: Subject, layer: ComparedLayer) -> str:
@@ -138,7 +130,7 @@ def _with(report: DiffReport, layer: ComparedLayer, found: Shrunk, judge: _Judge
     case, model = found.case, found.case.model()
     wanted = judge.reference.run_model(model, case.given)
     vector = vector_of(f"{report.model}: layer {layer.number}", _GROUP, model, case.given, wanted)
-    vector = replace(vector, names=case.names)
+    vector = replace(vector, names=case.names, **_what_fails(vector, judge))
     reduced = Reduced(
         layer.number,
         tuple(OperationType(operation.type).name for operation in case.operations),
@@ -147,13 +139,19 @@ def _with(report: DiffReport, layer: ComparedLayer, found: Shrunk, judge: _Judge
         found.is_least,
         vector_line(vector),
     )
+    return replace(report, reduced=reduced)
+
+
+def _what_fails(vector: Vector, judge: _Judge) -> dict[str, Any]:
+    """Return the limits that a vector needs to fail as the layer does: those of the command, unless those of
+    conformance tests, which a vector has without any, do.
+    """
     if judge.end:
-        return replace(report, reduced=reduced)
-    got = judge.dut.run_model(model, case.given)
-    if any(mismatch(one, other.reshape(-1), other.shape) for one, other in zip(vector.outputs, got, strict=True)):
-        return replace(report, reduced=reduced)
-    note = "conformance tests allow the error of the reduced model: only the limits given here show it"
-    return _noted(replace(report, reduced=reduced), note)
+        return {"seconds": judge.dut.seconds}
+    given = [values for values in vector.inputs if values is not None]
+    got = judge.dut.run_model(vector.model, given)
+    fails = any(mismatch(one, other.reshape(-1), other.shape) for one, other in zip(vector.outputs, got, strict=True))
+    return {} if fails and not judge.limits.given else {"limits": judge.limits}
 
 
 def _noted(report: DiffReport, note: str) -> DiffReport:

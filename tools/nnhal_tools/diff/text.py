@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nnhal.types.layout import describe
 from nnhal_pages.text import shortened
-from nnhal_tools.diff.figures import Figures
 from nnhal_tools.diff.report import MADE, NOISE, DiffReport, LayerDiff
+from nnhal_tools.distance.figures import Figures
 
 _SHOWN_STEPS = 7
 _NAME_WIDTH = 60

@@ -200,8 +200,11 @@ class Testbed:
 
 
 def _imported_by(topology: Topology) -> list[str]:
-    """What devices and framework import before they serve. Drivers of other packages are left to their devices."""
+    """What devices and framework import before they serve, and the framework with its first model of either format.
+
+    Drivers of other packages are left to their devices.
+    """
     drivers = dict.fromkeys(entry.driver for entry in topology.device if entry.driver != FOREIGN)
     modules = ["nnhal_devices.host.process", *(f"nnhal_devices.{driver}.driver" for driver in drivers)]
-    modules.append("nnhal_service.process")
+    modules += ["nnhal_service.process", "nnhal_frontends.onnx", "nnhal_frontends.tflite"]
     return [*modules, "nnhal_service.model_server"] if "model_repository" in topology.framework else modules

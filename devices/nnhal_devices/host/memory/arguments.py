@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nnhal.arrays import Bytes
 from nnhal.errors import invalid_argument
 from nnhal.extensions import size_in_bytes
 from nnhal.memory import GuardedRegion
@@ -47,9 +48,33 @@ class BufferUses:
         return [buffer for buffer, _ in self._roles]
 
     @property
+    def empty(self) -> list[int]:
+        """The inputs whose buffers hold an empty value."""
+        return [use.role.index for use in self._inputs if 0 in use.buffer.contents.dimensions]
+
+    @property
     def versions(self) -> tuple[int, ...]:
         """The buffers' versions: they change whenever the arguments have to be bound again."""
         return tuple([buffer.version for buffer, _ in self._roles])
+
+    @property
+    def storages(self) -> list[Bytes]:
+        """The memory of the buffers now."""
+        return [buffer.storage for buffer, _ in self._roles]
+
+    def dimensions_in(self, storages: Sequence[Bytes]) -> list[tuple[int, Dimensions]] | None:
+        """The dimensions of inputs by their positions; None if the buffers have other memory than these by now.
+
+        Raises GENERAL_FAILURE if an input is uninitialised, INVALID_ARGUMENT if it has other dimensions than it may.
+        """
+        found = []
+        for use, storage in zip(self._inputs, storages, strict=False):
+            held = use.buffer.dimensions_in(storage, use.dimensions, use.role)
+            if held is None:
+                return None
+            found.append((use.role.index, held))
+        outputs = zip(self._outputs, storages[len(self._inputs) :], strict=True)
+        return found if all(use.buffer.storage is storage for use, storage in outputs) else None
 
     def require_alive(self) -> None:
         """Check that no buffer was released: no execution may begin then. Raises INVALID_ARGUMENT."""
@@ -109,9 +134,9 @@ class BufferUses:
         for use in self._outputs:
             use.buffer.spoil()
 
-    def is_output(self, index: int) -> bool:
-        """Whether output ``index`` lies in device memory."""
-        return any(use.role.index == index for use in self._outputs)
+    def output(self, index: int) -> DeviceBuffer | None:
+        """The device memory that output ``index`` lies in; None if it lies elsewhere."""
+        return next((use.buffer for use in self._outputs if use.role.index == index), None)
 
 
 def empty_argument(dimensions: Dimensions) -> Argument:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
+from operator import le
 from typing import ClassVar, NamedTuple
 
 from nnhal.arrays import Bytes
-from nnhal.errors import general_failure, invalid_argument
+from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.memory import FilePool, open_pool, validate_pool
 from nnhal.types import Memory, Operand
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fully_specified, is_scalar
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fits, fully_specified, is_scalar
 from nnhal_devices.driver import Argument
 from nnhal_devices.host.memory.budget import DeviceMemoryBudget
 from nnhal_devices.host.memory.counters import Counters
@@ -57,9 +58,17 @@ class DeviceBuffer:
         roles: Iterable[ArgumentRole],
         budget: DeviceMemoryBudget,
         counters: Counters,
+        largest: Dimensions = (),
     ) -> None:
-        """For values like ``operand``, of combined ``dimensions``. Raises GENERAL_FAILURE if memory is short."""
+        """For values like ``operand``, of combined ``dimensions``. If ``largest`` is given, they grow up to these at
+        the most; an axis that is 0 there has no limit, and memory doubles.
+
+        Raises INVALID_ARGUMENT if the two contradict each other, GENERAL_FAILURE if memory is short.
+        """
+        if largest and not within(dimensions, largest):
+            invalid_argument(f"a buffer of at most {list(largest)}, its values have {describe(dimensions)}")
         self.type = operand.type
+        self._element_bytes = ELEMENT_TYPES[operand.type].itemsize
         self._initial = self.initial_dimensions = dimensions
         self.roles = frozenset(roles)
         self._budget = budget
@@ -71,7 +80,9 @@ class DeviceBuffer:
         self._initialised = False
         self._writers = 0
         self._released = False
-        self._storage = budget.allocate(self._size(dimensions) or 0)
+        self._largest = largest
+        self._most = [length or inf for length in largest]
+        self._storage = budget.allocate(self._size(largest or dimensions) or 0)
         self.version = 0
 
     def release(self) -> None:
@@ -83,6 +94,11 @@ class DeviceBuffer:
         """What it holds now."""
         with self._lock:
             return BufferContents(len(self._storage), self._current, self._initialised)
+
+    @property
+    def limits(self) -> str:
+        """Its largest dimensions in words; empty if it has none."""
+        return f", of at most {describe(self._largest)}" if self._largest else ""
 
     def values(self) -> tuple[Bytes, Dimensions] | None:
         """Return a copy of what it holds, with its dimensions; None if it is uninitialised. Raises HalError."""
@@ -108,6 +124,12 @@ class DeviceBuffer:
             raise
         self._counters.add_buffer_copy(size, is_output=False)
         self._become(given)
+
+    def become_empty(self, dimensions: Dimensions) -> None:
+        """Hold a value of these dimensions, of which one is 0. Raises INVALID_ARGUMENT."""
+        if 0 not in dimensions or not within(self._initial, dimensions):
+            invalid_argument(f"an empty value of {list(dimensions)} for a buffer of {describe(self._initial)}")
+        self._become(dimensions)
 
     def copy_to(self, destination: Memory) -> None:
         """IBuffer.copyTo. Raises INVALID_ARGUMENT or GENERAL_FAILURE; the state stays as it is."""
@@ -161,6 +183,19 @@ class DeviceBuffer:
                 invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {list(self._current)}")
             return Argument(self._storage[: self._filled], self._current)
 
+    @property
+    def storage(self) -> Bytes:
+        """Its memory now."""
+        return self._storage
+
+    def dimensions_in(self, storage: Bytes, dimensions: Dimensions, role: ArgumentRole) -> Dimensions | None:
+        """The dimensions of its value as an input; None if its memory is no longer this. Raises as ``input``."""
+        with self._lock:
+            if self._initialised and self._storage is storage and dimensions == self._initial:
+                return self._current  # which has those, since it may have no others
+        held = self.input(dimensions, role)
+        return held.dimensions if self._storage is storage else None
+
     def output(self, dimensions: Dimensions, role: ArgumentRole) -> Argument:
         """The argument for an output. Raises as ``require_writable``, and GENERAL_FAILURE if memory is short."""
         combined = self.require_writable(dimensions, role)
@@ -174,10 +209,13 @@ class DeviceBuffer:
 
     def make_room(self, dimensions: Dimensions) -> bool:
         """Grow it for an output of these dimensions, and return whether it had to grow. Raises GENERAL_FAILURE."""
-        size = self._size(dimensions)
-        if size is None or size <= len(self._storage) or not within(self._initial, dimensions):
+        size = self._element_bytes * prod(dimensions)
+        if size <= len(self._storage) or not self._may_have(dimensions):
             return False
-        self._storage_for(size)
+        try:
+            self._storage_for(2 * size if self._largest else size)  # values that grow are likely to grow on
+        except HalError:
+            self._storage_for(size)
         return True
 
     def begin_write(self) -> None:
@@ -192,21 +230,26 @@ class DeviceBuffer:
 
     def wrote(self, dimensions: Dimensions) -> None:
         """Note that an execution has filled it. Raises GENERAL_FAILURE if it cannot have these dimensions."""
-        if not within(self._initial, dimensions):
+        if not self._may_have(dimensions):
             self.spoil()
-            general_failure(f"an output has dimensions {list(dimensions)}, its buffer {describe(self._initial)}")
+            general_failure(
+                f"an output has dimensions {list(dimensions)}, its buffer {describe(self._initial)}{self.limits}"
+            )
         self._become(dimensions)
 
     def spoil(self) -> None:
         """Make it uninitialised: an execution or a copy that was to fill it has failed."""
         self._initialised = False
 
+    def _may_have(self, dimensions: Dimensions) -> bool:
+        return within(self._initial, dimensions) and all(map(le, dimensions, self._most))
+
     def _become(self, dimensions: Dimensions) -> None:
         with self._lock:
             if self._current != dimensions:
                 self._current = dimensions
                 self.version += 1
-            self._filled = ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
+            self._filled = self._element_bytes * prod(dimensions)
             self._initialised = True
 
     def _storage_for(self, size: int) -> Bytes:
@@ -253,9 +296,9 @@ class DeviceBuffer:
         """Size in bytes; None if it does not follow from the dimensions."""
         if not fully_specified(self.type, dimensions):
             return None
-        return ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
+        return self._element_bytes * prod(dimensions)
 
 
 def within(stated: Dimensions, actual: Dimensions) -> bool:
     """Whether ``actual`` fits ``stated``. A 0 in ``stated`` is an unknown axis, one in ``actual`` an empty axis."""
-    return not stated or (len(stated) == len(actual) and all(s in (0, a) for s, a in zip(stated, actual, strict=True)))
+    return not stated or fits(actual, stated)

@@ -87,6 +87,7 @@ def _argument(argument: RequestArgument) -> request_pb2.RequestArgument:
         has_no_value=argument.has_no_value,
         location=location_to_wire(argument.location),
         dimensions=argument.dimensions,
+        varies=argument.varies,
     )
 
 

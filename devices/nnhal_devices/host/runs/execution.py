@@ -164,13 +164,15 @@ class Execution:
         except HalError:
             if self.uses is not None:
                 self.uses.spoil()
-            self._renew_if_cancelled(control)
+            if control.cancelled:
+                self._renew()
             raise
         try:
             done = self._bound.run(control, started)
         finally:
             ran_ns = scheduler.leave(self)
-            self._renew_if_cancelled(control)
+            if control.cancelled:
+                self._renew()
         if ran_ns > self._slowest_ns:
             self._slowest_ns = ran_ns
         return done
@@ -212,10 +214,9 @@ class Execution:
             known = describe(self._arguments.outputs[number].dimensions)
             invalid_argument(f"output {number} has dimensions {known}; a fenced execution needs all of them")
 
-    def _renew_if_cancelled(self, control: Control) -> None:
+    def _renew(self) -> None:
         """Have the next run not end because this one was cancelled: runs without a deadline share their limits."""
-        if control.cancelled:
-            self._unbounded = Control(NO_DEADLINE, self._loop_timeout_ns)
+        self._unbounded = Control(NO_DEADLINE, self._loop_timeout_ns)
 
     def _bounded(self, deadline_ns: int) -> Control:
         if deadline_ns < NO_DEADLINE:

@@ -21,7 +21,10 @@ class BufferServicer(buffer_pb2_grpc.BufferServiceServicer):
     def CopyFrom(self, request: wire.CopyFromRequest, context: grpc.ServicerContext) -> wire.CopyFromResponse:
         client = self._clients.of(context)
         buffer = client.buffer(request.buffer)
-        buffer.copy_from(memory_from_wire(request.src, client.descriptors.get), tuple(request.dimensions))
+        if request.empty:
+            buffer.become_empty(tuple(request.empty))
+        else:
+            buffer.copy_from(memory_from_wire(request.src, client.descriptors.get), tuple(request.dimensions))
         return wire.CopyFromResponse()
 
     @answers

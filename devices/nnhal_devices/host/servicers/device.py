@@ -125,6 +125,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
             ],
             _roles(request.input_roles, "input"),
             _roles(request.output_roles, "output"),
+            tuple(request.largest_dimensions),
         )
         handle = client.add(buffer)
         return wire.AllocateResponse(buffer=handle, token=handle)

@@ -21,8 +21,9 @@ def allocate(
     output_roles: Sequence[BufferRole],
     budget: DeviceMemoryBudget,
     counters: Counters,
+    largest: Dimensions = (),
 ) -> DeviceBuffer:
-    """Allocate a buffer for the given roles (contract rows MD-01 to MD-20).
+    """Allocate a buffer for the given roles (contract rows MD-01 to MD-20), with room for the ``largest`` dimensions.
 
     Raises INVALID_ARGUMENT if the arguments are invalid, GENERAL_FAILURE if the device has no such memory.
     """
@@ -41,7 +42,7 @@ def allocate(
     if is_extension(first.type):
         general_failure(f"the device has no memory of its own for values of type {declared[0][0].type_name}")
     roles = {found: role.operand for role, found in declared}
-    return DeviceBuffer(first, combined, roles, budget, counters)
+    return DeviceBuffer(first, combined, roles, budget, counters, largest)
 
 
 def _declared(

@@ -189,7 +189,7 @@ class FollowedPlan:
         through the framework come to that. Those of a state only if the client ``takes_turns``. Raises as binding does.
         """
         bounds = [self.bound] if self.used.is_empty else []
-        if self.state is not None and self.has_only_state and self.state.is_fixed and takes_turns:
+        if self.state is not None and self.has_only_state and takes_turns:
             self.state.require()
             bounds = [turn.bound for turn in self._turns]
         if self._way is not None and not self.bound.has_known_outputs:

@@ -10,24 +10,28 @@ from nnhal.types.layout import is_scalar
 from nnhal_service.runtime.memory.slots import MemoryRange, Slot
 
 
-def request_of(inputs: Sequence[Slot], outputs: Sequence[Slot], own: bool) -> Request:
+def request_of(inputs: Sequence[Slot], outputs: Sequence[Slot], own: bool, lasting: bool = False) -> Request:
     """The request of a step, with only the pools that it uses.
 
-    ``own`` says that the step runs on its own device. Raises as ``Slot.to_read`` and ``Slot.to_write`` do.
+    ``own`` says that the step runs on its own device, ``lasting`` that it is for all runs: a device's own memory tells
+    it the dimensions of each. Raises as ``Slot.to_read`` and ``Slot.to_write`` do.
     """
     pools: dict[int, tuple[int, RequestMemoryPool]] = {}
 
-    def argument(slot: Slot, place: MemoryRange) -> RequestArgument:
+    def argument(slot: Slot, place: MemoryRange, is_read: bool) -> RequestArgument:
         index, _ = pools.setdefault(pool_key(place.pool), (len(pools), place.pool))
-        dimensions = () if is_scalar(slot.element.code) else slot.dimensions
-        return RequestArgument(DataLocation(index, place.offset, place.length, place.padding), dimensions)
+        stated = slot.stated if lasting else slot.dimensions
+        dimensions = () if is_scalar(slot.element.code) else stated
+        varies = lasting and is_read and isinstance(place.pool, int) and not slot.element.size(stated)
+        location = DataLocation(index, place.offset, place.length, place.padding)
+        return RequestArgument(location, dimensions, varies=varies)
 
     return Request(
         tuple(
-            argument(slot, slot.to_read(own)) if slot.has_value else RequestArgument(has_no_value=True)
+            argument(slot, slot.to_read(own), True) if slot.has_value else RequestArgument(has_no_value=True)
             for slot in inputs
         ),
-        tuple(argument(slot, slot.to_write(own)) for slot in outputs),
+        tuple(argument(slot, slot.to_write(own), False) for slot in outputs),
         tuple(pool for _, pool in pools.values()),
     )
 

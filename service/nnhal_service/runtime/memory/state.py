@@ -58,7 +58,7 @@ class CarriedState:
         self._users = 1
         self._has_values = False
         self._values: list[_Value] = []
-        self._initial: list[Memory] = []
+        self._initial: list[Memory | None] = []
         try:
             self._allocate()
         except BaseException:
@@ -74,12 +74,6 @@ class CarriedState:
     def is_ready(self) -> bool:
         """Whether a run can read it: ``require`` would do nothing."""
         return self._has_values and self._lost_devices() is None
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether its values always have the same dimensions."""
-        described = [value.buffers[0].description for value in self._values]
-        return all(description.is_fixed(description.dimensions) for description in described)
 
     @property
     def output_names(self) -> frozenset[str]:
@@ -123,7 +117,7 @@ class CarriedState:
         if turn != self.turn:
             self.turn = turn
             for value in self._values:
-                value.buffers[turn].written((), True)
+                value.buffers[turn].written_directly()
 
     def reset(self, both: bool = False) -> None:
         """Have the next run begin with the initial values; if ``both``, one of either turn.
@@ -135,7 +129,10 @@ class CarriedState:
             self._initial = [_initial_memory(self.prepared, value.state) for value in self._values]
         for value, initial in zip(self._values, self._initial, strict=True):
             for memory in value.buffers if both else (value.buffers[self.turn],):
-                memory.copy_from(initial)
+                if initial is None:
+                    memory.become_empty(value.state.initial.shape)
+                else:
+                    memory.copy_from(initial, value.state.initial.shape)
         self._has_values = True
 
     def forget(self) -> None:
@@ -165,9 +162,9 @@ class CarriedState:
                 ModelRole(self.prepared, False, len(imported.inputs) + number),
                 ModelRole(self.prepared, True, len(imported.outputs) + number),
             ]
-            first = allocate(roles)
+            first = allocate(roles, largest=state.largest)
             try:
-                self._values.append(_Value(state, (first, allocate(roles))))
+                self._values.append(_Value(state, (first, allocate(roles, largest=state.largest))))
             except BaseException:
                 first.close()
                 raise
@@ -179,7 +176,10 @@ class CarriedState:
         return lost or None
 
 
-def _initial_memory(prepared: PreparedPlan, state: ImportedState) -> Memory:
+def _initial_memory(prepared: PreparedPlan, state: ImportedState) -> Memory | None:
+    """The initial value; None if it is empty."""
+    if not state.initial.size:
+        return None
     code = prepared.imported.model.main.operands[state.before.operand].type
     stored = np.ascontiguousarray(state.initial, stored_type(code, state.before.element_type))
     memory = create_ashmem(stored.nbytes, "nnhal-state")

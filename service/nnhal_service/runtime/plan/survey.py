@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -108,9 +109,8 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
         referenced,
         edge_ns(sides, is_fetched=True) if any(side.costs.is_wire for side in sides.values()) else None,
     )
-    wanting: set[str] = set()
-    candidates = [_candidate(member, imported, sides[member.name], wanting) for member in members.values()]
-    candidates, source_steps = _in_words(imported, members, descriptions, candidates)
+    answers = _asked(imported, members.values(), sides, descriptions)
+    candidates, source_steps = _in_words(imported, answers)
     return Survey(
         task,
         imported,
@@ -123,26 +123,49 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
         Optimisations(members, descriptions),
         source_steps,
         range(len(imported.model.main.operations)),
-        frozenset(wanting),
+        frozenset(answer.candidate.name for answer in answers if answer.wants_channels_last),
     )
 
 
-def _in_words(
+class _Answer(NamedTuple):
+    """What a device says of a model."""
+
+    candidate: Candidate
+    """The device with the operations that it refuses."""
+    wants_channels_last: bool = False
+    prefers_words: bool = False
+    """Whether it prefers steps in the words of the file."""
+    takes_words: bool = False
+    """Whether it refuses some operations, and takes the whole model in the words of the file."""
+
+
+def _asked(
     imported: ImportedModel,
-    members: Mapping[str, FleetMember],
+    members: Collection[FleetMember],
+    sides: Mapping[str, Side],
     descriptions: Mapping[str, DeviceDescription | None],
-    candidates: list[Candidate],
-) -> tuple[list[Candidate], SourceSteps]:
-    """Let devices that prefer steps in the file's words take all operations, if they take the whole model so."""
-    source, only, found = imported.source, {}, []
-    for candidate in candidates:
-        description = descriptions[candidate.name]
-        prefers = source is not None and description is not None and description.source_extension == source.extension
-        if prefers:
-            takes_all = bool(candidate.refusals) and _takes_in_words(members[candidate.name], imported)
-            only[candidate.name] = candidate.refusals if takes_all else {}
-            if takes_all:
-                candidate = taking_in_words(candidate, [other for other in candidates if other is not candidate])
+) -> list[_Answer]:
+    """Ask all devices at once, since each has a process of its own."""
+
+    def ask(member: FleetMember) -> _Answer:
+        return _answer(member, imported, sides[member.name], descriptions[member.name])
+
+    if len(members) < 2:
+        return [ask(member) for member in members]
+    with ThreadPoolExecutor(len(members), "survey") as threads:
+        return list(threads.map(ask, members))
+
+
+def _in_words(imported: ImportedModel, answers: Sequence[_Answer]) -> tuple[list[Candidate], SourceSteps]:
+    """Let devices that take the whole model in the file's words take all operations."""
+    only: dict[str, Mapping[int, str]] = {}
+    found: list[Candidate] = []
+    for answer in answers:
+        candidate = answer.candidate
+        if answer.prefers_words:
+            only[candidate.name] = candidate.refusals if answer.takes_words else {}
+        if answer.takes_words:
+            candidate = taking_in_words(candidate, [other.candidate for other in answers if other is not answer])
         found.append(candidate)
     return found, SourceSteps(imported, only)
 
@@ -183,22 +206,22 @@ def _side(name: str, description: DeviceDescription | None) -> Side:
     return Side(name, alignment=_ALIGNMENT) if description is None else Side.of(name, description)
 
 
-def _candidate(member: FleetMember, imported: ImportedModel, side: Side, wanting: set[str]) -> Candidate:
-    """A device with the operations that it refuses; all of them if it cannot answer.
-
-    It is added to those that are ``wanting`` channels last if it says so.
-    """
+def _answer(member: FleetMember, imported: ImportedModel, side: Side, description: DeviceDescription | None) -> _Answer:
+    """Ask a device, which refuses all operations if it cannot answer."""
     try:
         refusals, costs, wants = _assessed(member, imported.model)
         numbers = range(len(imported.model.referenced))
         referenced = [_assessed(member, as_main(imported.model, number)).refusals for number in numbers]
     except NnhalError as error:
         operations = range(len(imported.model.main.operations))
-        return Candidate(member.name, member.capabilities, dict.fromkeys(operations, str(error)))
-    if wants:
-        wanting.add(member.name)
-    hop_ns = side.costs.hop_ns  # a sync is an edge's
-    return Candidate(member.name, member.capabilities, refusals, costs, hop_ns, referenced=referenced)
+        candidate, wants = Candidate(member.name, member.capabilities, dict.fromkeys(operations, str(error))), False
+    else:
+        hop_ns = side.costs.hop_ns  # a sync is an edge's
+        candidate = Candidate(member.name, member.capabilities, refusals, costs, hop_ns, referenced=referenced)
+    extension = None if imported.source is None else imported.source.extension
+    prefers = description is not None and extension is not None and description.source_extension == extension
+    takes = prefers and bool(candidate.refusals) and _takes_in_words(member, imported)
+    return _Answer(candidate, wants, prefers, takes)
 
 
 class _Assessed(NamedTuple):

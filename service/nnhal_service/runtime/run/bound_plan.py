@@ -363,7 +363,7 @@ class BoundPlan:
     def _is_static(self) -> bool:
         """Whether all requests can be made in advance: no control flow to walk, and all sizes known but the results'.
 
-        The inputs of a single step count only if the memory that they lie in determines their dimensions later.
+        The inputs of a single step count only if host memory that they lie in determines their dimensions later.
         """
         plan = self.prepared.plan
         if plan.walk is not None or not all(slot.has_room for slot in self._slots.values()):
@@ -372,7 +372,8 @@ class BoundPlan:
             return all(
                 slot.element.size(slot.stated)
                 for number, slot in self._slots.items()
-                if number in self._bindings.inputs and self._bindings.inputs[number].memory is not None
+                for binding in [self._bindings.inputs.get(number)]
+                if binding is not None and binding.memory is not None and not binding.memory.device
             )
         return self.has_known_outputs
 
@@ -398,7 +399,7 @@ class BoundPlan:
         """A step's request, for any run: without the dimensions that earlier runs have learnt."""
         for slot in (*inputs, *outputs):
             slot.forget()
-        return request_of(inputs, outputs, own=True)
+        return request_of(inputs, outputs, own=True, lasting=True)
 
     def _runner(self) -> Steps:
         """The steps: several are wired if all devices can, else chained by fences if these are not too many."""

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from nnhal_hosting.whole_requests import WholeRequests
 from nnhal_service.v2.http.infer import Inferences, inference_target
 from nnhal_service.v2.http.middleware import GuardMiddleware, LastResort
 from nnhal_service.v2.http.routes import infer, metadata, repository, settings, shared_memory
@@ -25,6 +26,17 @@ _ERRORS: dict[int | str, dict[str, Any]] = dict.fromkeys(sorted({400, 405, 408, 
 """Each status that a route, the router or the connection answers an error with."""
 
 
+class ProtocolApp:
+    """The ASGI application, with what serves inferences that come whole without it."""
+
+    def __init__(self, app: ASGIApp, whole_requests: WholeRequests) -> None:
+        self._app = app
+        self.whole_requests = whole_requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
 class InferencesFirst:
     """Serves inferences at once, and leaves all else to the application: of a small inference, to find its route there
     would take longer than all the rest.
@@ -39,7 +51,7 @@ class InferencesFirst:
         await (self._inferences if is_inference else self._app)(scope, receive, send)
 
 
-def create_app(services: Services) -> ASGIApp:
+def create_app(services: Services) -> ProtocolApp:
     """The ASGI application. It has no pages of documentation but ``/openapi.json``: those would need the internet."""
     app = FastAPI(
         title="nnhal",
@@ -52,4 +64,6 @@ def create_app(services: Services) -> ASGIApp:
     handle_errors(app)
     for part in (metadata, infer, repository, shared_memory, settings):
         app.include_router(part.router_for(services))
-    return GuardMiddleware(LastResort(InferencesFirst(app, Inferences(services))), services.guard, services.hosts)
+    inferences = Inferences(services)
+    guarded = GuardMiddleware(LastResort(InferencesFirst(app, inferences)), services.guard, services.hosts)
+    return ProtocolApp(guarded, inferences)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -24,7 +25,9 @@ from nnhal_service.v2.http.json_cut import cut_json
 from nnhal_service.v2.http.tensors_json import array_from_json, array_from_text
 from nnhal_service.v2.requested import (
     Caller,
+    RegionPart,
     RequestedOutput,
+    RequestParameters,
     copied_bytes,
     count,
     refuse,
@@ -40,6 +43,9 @@ _IN_THE_PATH = {"model_name", "model_version"}
 MOST_PARSED_JSON = 1 << 14
 """The bytes of JSON that are parsed as they are, which the event loop may do. The lists of longer ones are cut out."""
 _LONGEST_SHAPE = 1 << 10
+_KEPT_HEADS = 1024
+_KEPT_BYTES = 2048
+"""The longest JSON before binary data that is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,39 +109,86 @@ def decode_body(
     """
     if json_size is not None and json_size > len(body):
         raise refuse(f"Inference-Header-Content-Length is {json_size}, and the body has {len(body)} bytes")
-    view = memoryview(body)
-    header, lists = _header(view if json_size is None else view[:json_size])
-    unknown = header.keys() - _KNOWN - _IN_THE_PATH
-    if unknown:
-        raise refuse(f"the request has {sorted(unknown)}, expected only {', '.join(sorted(_KNOWN))}")
-    binary = _Binary(view[len(body) if json_size is None else json_size :])
+    view, start = memoryview(body), len(body) if json_size is None else json_size
+    # Without binary data, a head has the elements of the tensors, and does not come again.
+    kept = json_size is not None and json_size <= _KEPT_BYTES
+    asked, lists = (_kept_asked(bytes(view[:start])), _NO_LISTS) if kept else _asked_of(view[:start])
     inputs: dict[str, TensorData] = {}
-    for entry in _list(header, "inputs", required=True):
-        tensor = _object(entry, "an input")
-        tensor_name = _text(tensor, "name", "an input")
-        if tensor_name in inputs:
-            raise refuse(f"input '{tensor_name}' is repeated")
-        inputs[tensor_name] = _input(tensor, tensor_name, name, _Sources(lists, binary, caller, charge))
-    binary.require_empty()
-    given = _parameters(header, "the request")
-    parameters = request_parameters(given, (BINARY_OUTPUT,))
-    default = bool(given.get(BINARY_OUTPUT, False))
-    outputs = tuple(_output(_object(entry, "an output"), default) for entry in _list(header, "outputs"))
-    if len({output.name for output in outputs}) != len(outputs):
-        raise refuse("one of the outputs is repeated")
+    for given in asked.inputs:
+        end = start + (given.size or 0)
+        if end > len(body):
+            left = len(body) - start
+            raise refuse(f"input '{given.name}' has {given.size} bytes of binary data, and {left} are left in the body")
+        inputs[given.name] = _array_of(given.name, name, partial(_input, given, view[start:end], lists, caller, charge))
+        start = end
+    if start < len(body):
+        raise refuse(f"{len(body) - start} bytes of binary data belong to no input")
+    parameters = asked.parameters
     request = InferenceRequest(
         inputs,
-        [output.name for output in outputs],
-        _text(header, "id", "the request") if "id" in header else "",
+        asked.output_names,
+        asked.id,
         parameters.others,
         parameters.priority,
         parameters.timeout_ns,
         cancellation=cancellation,
         arrived_ns=arrived_ns,
-        output_places=caller.output_places(outputs),
+        output_places=caller.output_places(asked.outputs),
         copying=charge.copy,
     )
-    return DecodedRequest(request, outputs, default)
+    return DecodedRequest(request, asked.outputs, asked.binary)
+
+
+class _InputHead(NamedTuple):
+    """An input without its binary data: it has ``size`` bytes of that, or lies in a region, or is ``data``."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    size: int | None
+    part: RegionPart | None
+    data: object
+
+
+class _Asked(NamedTuple):
+    """What the JSON of a request says."""
+
+    id: str
+    inputs: tuple[_InputHead, ...]
+    outputs: tuple[RequestedOutput, ...]
+    output_names: tuple[str, ...]
+    parameters: RequestParameters
+    binary: bool
+    """Whether outputs are binary data if ``outputs`` is empty."""
+
+
+def _asked_of(text: memoryview) -> tuple[_Asked, _Lists]:
+    """What the JSON of a request says, and the lists that were cut out of it."""
+    header, lists = _header(text)
+    unknown = header.keys() - _KNOWN - _IN_THE_PATH
+    if unknown:
+        raise refuse(f"the request has {sorted(unknown)}, expected only {', '.join(sorted(_KNOWN))}")
+    inputs: dict[str, _InputHead] = {}
+    for entry in _list(header, "inputs", required=True):
+        tensor = _object(entry, "an input")
+        tensor_name = _text(tensor, "name", "an input")
+        if tensor_name in inputs:
+            raise refuse(f"input '{tensor_name}' is repeated")
+        inputs[tensor_name] = _input_head(tensor, tensor_name, lists)
+    given = _parameters(header, "the request")
+    parameters = request_parameters(given, (BINARY_OUTPUT,))
+    default = bool(given.get(BINARY_OUTPUT, False))
+    outputs = tuple(_output(_object(entry, "an output"), default) for entry in _list(header, "outputs"))
+    names = tuple(output.name for output in outputs)
+    if len(set(names)) != len(names):
+        raise refuse("one of the outputs is repeated")
+    request_id = _text(header, "id", "the request") if "id" in header else ""
+    return _Asked(request_id, tuple(inputs.values()), outputs, names, parameters, default), lists
+
+
+@lru_cache(_KEPT_HEADS)
+def _kept_asked(text: bytes) -> _Asked:
+    return _asked_of(memoryview(text))[0]
 
 
 def _header(text: memoryview) -> tuple[dict[str, Any], _Lists]:
@@ -173,52 +226,29 @@ class _Lists:
         return self._cut[found[0]] if self._cut is not None and isinstance(found, list) else None
 
 
-class _Sources(NamedTuple):
-    """Where the elements of inputs come from."""
-
-    lists: _Lists
-    binary: _Binary
-    caller: Caller
-    charge: Charge
+_NO_LISTS = _Lists(None)
 
 
-class _Binary:
-    """The binary tensors of a body, taken in the order of the inputs."""
-
-    def __init__(self, rest: memoryview) -> None:
-        self._rest = rest
-
-    def take(self, size: int, what: str) -> memoryview:
-        if size > len(self._rest):
-            raise refuse(f"{what} has {size} bytes of binary data, and {len(self._rest)} are left in the body")
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return taken
-
-    def require_empty(self) -> None:
-        if len(self._rest):
-            raise refuse(f"{len(self._rest)} bytes of binary data belong to no input")
-
-
-def _input(tensor: Mapping[str, Any], name: str, model: str, sources: _Sources) -> TensorData:
+def _input_head(tensor: Mapping[str, Any], name: str, lists: _Lists) -> _InputHead:
     what = f"input '{name}'"
-    kind_name, shape = _text(tensor, "datatype", what), _shape(sources.lists.small(tensor.get("shape")), what)
+    kind_name, shape = _text(tensor, "datatype", what), _shape(lists.small(tensor.get("shape")), what)
     parameters = _parameters(tensor, what)
     part = region_part(parameters, what)
-    size = parameters.get(BINARY_SIZE)
-    if sum((part is not None, size is not None, "data" in tensor)) != 1:
+    is_binary = BINARY_SIZE in parameters
+    if sum((part is not None, is_binary, "data" in tensor)) != 1:
         raise refuse(f"{what}: expected exactly one of data, {BINARY_SIZE} and shared_memory_region")
+    size = count(parameters, BINARY_SIZE, f"{what}: ") if is_binary else None
+    return _InputHead(name, kind_name, shape, size, part, tensor.get("data"))
 
-    def array() -> TensorData:
-        kind = datatype(kind_name)
-        if part is not None:
-            return sources.caller.input(kind, shape, part, sources.charge)
-        if size is None:
-            return sources.lists.array(kind, shape, tensor["data"], sources.charge)
-        raw = sources.binary.take(count(parameters, BINARY_SIZE, f"{what}: "), what)
-        sources.charge.copy(copied_bytes(kind, shape, len(raw)))
-        return array_from_raw(kind, shape, raw)
 
-    return _array_of(name, model, array)
+def _input(given: _InputHead, raw: memoryview, lists: _Lists, caller: Caller, charge: Charge) -> TensorData:
+    kind, shape = datatype(given.datatype), given.shape
+    if given.part is not None:
+        return caller.input(kind, shape, given.part, charge)
+    if given.size is None:
+        return lists.array(kind, shape, given.data, charge)
+    charge.copy(copied_bytes(kind, shape, len(raw)))
+    return array_from_raw(kind, shape, raw)
 
 
 def _array_of(name: str, model: str, array: Callable[[], TensorData]) -> TensorData:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -10,7 +10,7 @@ import orjson
 from nnhal.inference.datatypes import datatype_of, raw_from_array
 from nnhal_service.access import Charge
 from nnhal_service.serving.requests.client_memory import to_array
-from nnhal_service.serving.requests.request import InferenceResponse
+from nnhal_service.serving.requests.request import InferenceResponse, Parameter
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.decode import BINARY_SIZE, DecodedRequest
 from nnhal_service.v2.http.tensors_json import json_from_array
@@ -21,6 +21,8 @@ from nnhal_service.v2.requested import (
     refuse,
 )
 
+_KEPT_HEADS = 1024
+
 
 def encode(
     decoded: DecodedRequest, response: InferenceResponse, model: ModelBackend, caller: Caller, charge: Charge
@@ -29,46 +31,60 @@ def encode(
 
     Raises ServingError or TensorError.
     """
-    header: dict[str, Any] = {"model_name": response.model_name, "model_version": response.model_version}
-    if decoded.request.id:
-        header["id"] = decoded.request.id
-    if response.parameters:
-        header["parameters"] = dict(response.parameters)
-    outputs: list[dict[str, Any]] = []
+    heads: list[_OutputHead] = []
     raw: list[bytes | memoryview] = []
     data: dict[int, list[bytes]] = {}
     for output in decoded.outputs or [RequestedOutput(name, binary=decoded.binary) for name in response.outputs]:
-        name, part = output.name, output.part
+        name, part, size = output.name, output.part, None
         if name not in response.outputs:
             raise refuse(f"unexpected inference output '{name}' for model '{response.model_name}'")
         array = presented(response.outputs[name], output, model)
         kind = datatype_of(array)
-        entry: dict[str, Any] = {"name": name, "datatype": kind.name, "shape": list(array.shape)}
         if part is not None:
             # No parameters, as with Triton, whose C++ client takes an output that has some for one with binary data.
             caller.write(part, array, name)
         elif output.binary:
             charge.copy(array.nbytes)
             raw.append(raw_from_array(to_array(array)))
-            entry["parameters"] = {BINARY_SIZE: len(raw[-1])}
+            size = len(raw[-1])
         else:
-            data[len(outputs)] = json_from_array(kind, to_array(array), charge)
-        outputs.append(entry)
-    header["outputs"] = outputs
-    encoded = _encoded(header, data)
-    size = sum(map(len, encoded))
-    return b"".join((*encoded, *raw)), size if raw else None
+            data[len(heads)] = json_from_array(kind, to_array(array), charge)
+        heads.append((name, kind.name, array.shape, size))
+    parameters = response.parameters
+    kinds = tuple(map(type, parameters.values()))
+    described = tuple(parameters.items()), kinds, tuple(heads)
+    start, rest, entries = _head(response.model_name, response.model_version, *described)
+    request_id = decoded.request.id
+    parts = [start, b',"id":', orjson.dumps(request_id), rest] if request_id else [start, rest]
+    for index, entry in enumerate(entries):
+        parts += (entry, b',"data":', *data[index]) if index in data else (entry,)
+    parts.append(b"}]}" if entries else b"]}")
+    return b"".join((*parts, *raw)), sum(map(len, parts)) if raw else None
 
 
-def _encoded(header: dict[str, Any], data: Mapping[int, Sequence[bytes]]) -> list[bytes]:
-    """The JSON object in parts. ``data`` are the lists of the outputs that are not binary, each in parts."""
-    if not data:
-        return [orjson.dumps(header)]
-    outputs = header.pop("outputs")
-    parts = [orjson.dumps(header)[:-1], b',"outputs":[']
-    for index, entry in enumerate(outputs):
-        parts += [b"," * bool(index), orjson.dumps(entry)]
-        if index in data:
-            parts[-1] = parts[-1][:-1]
-            parts += [b',"data":', *data[index], b"}"]
-    return [*parts, b"]}"]
+_OutputHead = tuple[str, str, tuple[int, ...], int | None]
+"""An output without its elements: name, datatype, shape, and its bytes of binary data."""
+
+
+@lru_cache(_KEPT_HEADS)
+def _head(
+    model_name: str,
+    model_version: str,
+    parameters: tuple[tuple[str, Parameter], ...],
+    _: tuple[type[Parameter], ...],
+    outputs: tuple[_OutputHead, ...],
+) -> tuple[bytes, bytes, tuple[bytes, ...]]:
+    """The JSON of a response, mostly the same for all requests of a client: what is before the identifier, what follows
+    it, and for each output what is between the elements of the one before it and its own.
+
+    The types of the parameters tell True from 1.
+    """
+    start = orjson.dumps({"model_name": model_name, "model_version": model_version})[:-1]
+    rest = b',"parameters":' + orjson.dumps(dict(parameters)) if parameters else b""
+    entries: list[bytes] = []
+    for name, datatype, shape, size in outputs:
+        entry: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
+        if size is not None:
+            entry["parameters"] = {BINARY_SIZE: size}
+        entries.append((b"}," if entries else b"") + orjson.dumps(entry)[:-1])
+    return start, rest + b',"outputs":[', tuple(entries)

@@ -1,20 +1,23 @@
-"""Inference over HTTP, as a plain ASGI application: it is served in the event loop, by few calls."""
+"""Inference over HTTP, served in the event loop, by few calls: as a plain ASGI application, or without one."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
 from nnhal.whole_numbers import whole_number
+from nnhal_hosting.access import AccessRole, objection_to_page, peer_name
 from nnhal_hosting.http import while_connected
+from nnhal_hosting.whole_requests import Responder
 from nnhal_service.access import FREE_COPIES, Charge
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving.errors import ServingError
 from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP
 from nnhal_service.serving.requests.request import InferenceResponse
 from nnhal_service.v2.backend import ModelBackend
@@ -31,6 +34,8 @@ _JSON_SIZE = JSON_SIZE.lower().encode()
 _TRACEPARENT = TRACEPARENT.encode()
 _REGION = SHM_REGION.encode()
 _ESCAPE = b"\\u"
+_JSON_HEADERS = ((b"content-type", b"application/json"),)
+_BINARY_HEADERS = ((b"content-type", b"application/octet-stream"),)
 _PATH = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
 _KEPT_TARGETS = 128
 _SENT_AT_ONCE = 1 << 18
@@ -45,37 +50,66 @@ class InferenceTarget(NamedTuple):
 
     model: str
     version: str
+    path: str
+
+
+class InferenceHead(NamedTuple):
+    """What the path and the headers of an inference say."""
+
+    target: InferenceTarget
+    json_size: int | None
+    """The bytes of the body that are JSON; None for all."""
+    traceparent: str
+    accepted: str
+    """The encodings of a response that the client accepts."""
+    authorization: str
 
 
 class _Answer(NamedTuple):
     """The body of a response, and its headers beside the length."""
 
     content: bytes
-    headers: list[tuple[bytes, bytes]]
+    headers: Sequence[tuple[bytes, bytes]]
 
 
 @lru_cache(_KEPT_TARGETS)
 def inference_target(path: str) -> InferenceTarget | None:
     """The model whose inference a path names; None for any other path."""
     found = _PATH.fullmatch(path)
-    return InferenceTarget(found[1], found[2] or "") if found is not None else None
+    return InferenceTarget(found[1], found[2] or "", path) if found is not None else None
+
+
+def _head_of(path: str, headers: Mapping[bytes, bytes]) -> InferenceHead:
+    """The head of an inference. Raises INVALID_ARGUMENT, and TypeError if the path names none."""
+    target = inference_target(path)
+    if target is None:
+        raise TypeError("the path names no inference")
+    traceparent, accepted, authorization = (
+        headers.get(name, b"").decode("latin-1") for name in (_TRACEPARENT, b"accept-encoding", b"authorization")
+    )
+    return InferenceHead(target, _json_size(headers), traceparent, accepted, authorization)
 
 
 class Inferences:
-    """Serves ``POST /v2/models/…/infer``."""
+    """Serves ``POST /v2/models/…/infer``: as an ASGI application, and requests that come whole without one."""
+
+    start = b"POST /v2/models/"
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._loop = services.loop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request whose path is an ``inference_target``."""
-        arrived_ns = time.monotonic_ns()
+        """Serve a request whose path is an ``inference_target``. The guard has admitted it."""
+        services, arrived_ns = self._services, time.monotonic_ns()
         headers = headers_of(scope)
-        traceparent = headers.get(_TRACEPARENT, b"").decode("latin-1")
-        with RequestScope(traceparent) as named:
+        with RequestScope(headers.get(_TRACEPARENT, b"").decode("latin-1")) as named:
             try:
-                answer = await self._answer(scope, headers, receive, named, arrived_ns)
+                cancellation = Cancellation()
+                with services.budget.charge() as charge, while_connected(cancellation.cancel):
+                    body = await read_body(receive, headers, services.max_bytes, charge, self._loop)
+                    head = _head_of(scope["path"], headers)
+                    answer = await self._answer(head, body, peer_of(scope), named, cancellation, arrived_ns, charge)
             except Exception as error:  # caught within the scope, so that the log names the request
                 await response_for(error, scope["path"])(scope, receive, send)
                 return
@@ -84,45 +118,89 @@ class Inferences:
         if len(answer.content) <= _SENT_AT_ONCE:
             await send({"type": "http.response.body", "body": answer.content})
             return
-        with self._services.budget.hold(max(0, len(answer.content) - FREE_COPIES)):
+        with self._held(answer.content):
             await _send_in_pieces(answer.content, send)
 
-    async def _answer(
-        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, named: RequestScope, arrived_ns: int
-    ) -> _Answer:
-        services, target = self._services, inference_target(scope["path"])
-        if target is None:
-            raise TypeError("the path names no inference")
-        named.name(target.model, "")
-        cancellation = Cancellation()
-        with services.budget.charge() as charge, while_connected(cancellation.cancel):
-            body = await read_body(receive, headers, services.max_bytes, charge, self._loop)
-            json_size, caller = _json_size(headers), Caller(peer_of(scope), services.memory)
-            with services.repository.model(*target) as lease:
-                model = lease.model
-                # To find out whose regions are, and to read and write large ones, takes long.
-                has_slow_regions = not caller.is_prompt and _may_name_regions(body, json_size)
-                slowly = has_slow_regions or _is_large(body, json_size)
-                arguments = body, json_size, target.model, model, caller, cancellation, arrived_ns, charge
-                decoded = await self._loop.compute(_decode, *arguments) if slowly else _decode(*arguments)
-                named.name(target.model, decoded.request.id)
-                with await model.infer(decoded.request, caller.owner) as response:
-                    slowly = has_slow_regions or _is_large_response(response, decoded)
-                    answer = decoded, response, model, caller, charge
-                    content, header_size = await self._loop.compute(encode, *answer) if slowly else encode(*answer)
-        return await self._compressed(content, header_size, headers)
+    def known(self, path: str, headers: Mapping[bytes, bytes]) -> InferenceHead | None:
+        """The head of requests that are served without an application; None if it is none, or is to be refused."""
+        if inference_target(path) is None or objection_to_page("POST", headers, self._services.hosts):
+            return None
+        try:
+            return _head_of(path, headers)
+        except ServingError:
+            return None
 
-    async def _compressed(self, content: bytes, header_size: int | None, headers: Mapping[bytes, bytes]) -> _Answer:
-        media_type = b"application/json" if header_size is None else b"application/octet-stream"
-        described = [(b"content-type", media_type)]
-        if header_size is not None:
-            described.append((_JSON_SIZE, b"%d" % header_size))
-        accepted = headers.get(b"accept-encoding", b"").decode("latin-1")
-        if accepted and _is_worth_it(accepted, content, header_size is not None):
-            content, encoding = await self._loop.compute(compressed, content, accepted)
+    def admit(self, known: InferenceHead, length: int, connection: Responder) -> Charge | None:
+        """The charge of a request whose body is so long; None if the guard or the budget refuses it."""
+        services = self._services
+        if length > services.max_bytes:
+            return None
+        charge = Charge(services.budget, 0)
+        try:
+            charge.grow(length)
+            peer, is_admitted = peer_name(connection.peer), connection.user_is_admitted
+            services.guard.admit(AccessRole.INFER, known.authorization, peer, is_admitted)
+        except ServingError:
+            charge.release()
+            return None
+        connection.user_is_admitted = True
+        return charge
+
+    async def serve(self, known: InferenceHead, held: Charge, body: bytes, connection: Responder) -> None:
+        """Serve a request that has been admitted."""
+        arrived_ns, cancellation = time.monotonic_ns(), Cancellation()
+        connection.on_lost(cancellation.cancel)
+        with RequestScope(known.traceparent) as named:
+            try:
+                with held as charge:
+                    peer = peer_name(connection.peer)
+                    answer = await self._answer(known, body, peer, named, cancellation, arrived_ns, charge)
+            except Exception as error:  # caught within the scope, so that the log names the request
+                refusal = response_for(error, known.target.path)
+                headers = [header for header in refusal.raw_headers if header[0] != b"content-length"]
+                connection.respond(refusal.status_code, headers, bytes(refusal.body))
+                return
+        if len(answer.content) <= _SENT_AT_ONCE:
+            connection.respond(200, answer.headers, answer.content)
+            return
+        with self._held(answer.content):
+            await connection.respond_in_pieces(200, answer.headers, answer.content, _SENT_AT_ONCE)
+
+    async def _answer(
+        self,
+        head: InferenceHead,
+        body: bytes | bytearray,
+        peer: str,
+        named: RequestScope,
+        cancellation: Cancellation,
+        arrived_ns: int,
+        charge: Charge,
+    ) -> _Answer:
+        services, target, json_size = self._services, head.target, head.json_size
+        named.name(target.model, "")
+        caller = Caller(peer, services.memory)
+        with services.repository.model(target.model, target.version) as lease:
+            model = lease.model
+            # To find out whose regions are, and to read and write large ones, takes long.
+            has_slow_regions = not caller.is_prompt and _may_name_regions(body, json_size)
+            slowly = has_slow_regions or _is_large(body, json_size)
+            arguments = body, json_size, target.model, model, caller, cancellation, arrived_ns, charge
+            decoded = await self._loop.compute(_decode, *arguments) if slowly else _decode(*arguments)
+            named.name(target.model, decoded.request.id)
+            with await model.infer(decoded.request, peer) as response:
+                slowly = has_slow_regions or _is_large_response(response, decoded)
+                answer = decoded, response, model, caller, charge
+                content, json_size = await self._loop.compute(encode, *answer) if slowly else encode(*answer)
+        headers = _JSON_HEADERS if json_size is None else (*_BINARY_HEADERS, (_JSON_SIZE, b"%d" % json_size))
+        if head.accepted and _is_worth_it(head.accepted, content, json_size is not None):
+            content, encoding = await self._loop.compute(compressed, content, head.accepted)
             if encoding:
-                described.append((b"content-encoding", encoding.encode()))
-        return _Answer(content, described)
+                headers = (*headers, (b"content-encoding", encoding.encode()))
+        return _Answer(content, headers)
+
+    def _held(self, content: bytes) -> Charge:
+        """Charge a large response until the client has taken it."""
+        return self._services.budget.hold(max(0, len(content) - FREE_COPIES))
 
 
 def _may_name_regions(body: bytes | bytearray, json_size: int | None) -> bool:

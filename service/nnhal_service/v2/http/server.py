@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import socket
 import ssl
 from collections.abc import Callable
@@ -16,9 +15,11 @@ from nnhal_hosting.access import TcpListener, Tls
 from nnhal_hosting.http import ConnectionLimiter, ConnectionLimits
 from nnhal_hosting.shared_numbers import SharedNumber
 from nnhal_service.serving.loop import ServingLoop
+from nnhal_service.v2.http.app import ProtocolApp
 
 _GRACE_SECONDS = 2
 _BACKLOG = 2048
+_NEVER_SECONDS = 1 << 30
 
 
 class HttpServer:
@@ -44,9 +45,11 @@ class HttpServer:
         self.listener = TcpListener(listener.host, self._socket.getsockname()[1])
         """The given listener, with the chosen port."""
         limits = limits or ConnectionLimits()
-        limiter = ConnectionLimiter(limits, connections)
+        served = app(self.listener)
+        whole_requests = served.whole_requests if isinstance(served, ProtocolApp) else None
+        limiter = ConnectionLimiter(limits, connections, whole_requests)
         config = uvicorn.Config(
-            limiter.application(app(self.listener)),
+            limiter.application(served),
             http=limiter.protocol(),
             ws="none",
             lifespan="off",
@@ -55,7 +58,7 @@ class HttpServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,  # a client that names another peer would evade its rate limit
-            timeout_keep_alive=math.ceil(limits.idle_seconds),
+            timeout_keep_alive=_NEVER_SECONDS,  # the limiter closes idle connections, of which uvicorn sees only a part
             timeout_graceful_shutdown=_GRACE_SECONDS,
             ssl_certfile=tls.certificate if tls else None,
             ssl_keyfile=tls.key if tls else None,

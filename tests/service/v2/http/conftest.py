@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import httpx
 import pytest
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from nnhal_hosting.access import TcpListener
 from nnhal_hosting.http import ConnectionLimits
+from nnhal_hosting.whole_requests import Held, Responder
 from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.v2.http import HttpServer, create_app
+from nnhal_service.v2.http.app import ProtocolApp
+from nnhal_service.v2.http.infer import Inferences
 from nnhal_service.v2.http.services import Services
 from tests.support.serving import shared_loop
 from tests.support.v2 import SERVER, FakeLog, FakeMemory, FakeModel, FakeRepository, FakeTrace
@@ -38,11 +40,23 @@ class Server:
     """A server whose application each test replaces: one that ends takes a while to see that it is to end."""
 
     def __init__(self, limits: ConnectionLimits | None = None) -> None:
-        self.http = HttpServer(TcpListener("127.0.0.1", 0), lambda _: self._forward, shared_loop(), limits=limits)
-        self.app: ASGIApp = PlainTextResponse("no test runs", 404)
+        app = ProtocolApp(self._forward, self)
+        self.http = HttpServer(TcpListener("127.0.0.1", 0), lambda _: app, shared_loop(), limits=limits)
+        self.app: ProtocolApp
+
+    start = Inferences.start
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.app(scope, receive, send)
+
+    def known(self, path: str, headers: Mapping[bytes, bytes]) -> object:
+        return self.app.whole_requests.known(path, headers)
+
+    def admit(self, known: object, length: int, connection: Responder) -> Held | None:
+        return self.app.whole_requests.admit(known, length, connection)
+
+    async def serve(self, known: object, held: Held, body: bytes, connection: Responder) -> None:
+        await self.app.whole_requests.serve(known, held, body, connection)
 
 
 @contextmanager

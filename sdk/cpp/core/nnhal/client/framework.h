@@ -37,15 +37,6 @@ enum class Check {
   kValues,  // these too, and the dimensions that follow from one another, as loading does
 };
 
-struct BindOptions {
-  BindOptions(bool wants_run_channel = true) : wants_run_channel(wants_run_channel) {}  // NOLINT: a flag alone is one
-
-  bool wants_run_channel;
-  bool measures = false;                  // runs report the times of their steps
-  std::int64_t loop_timeout_ns = kNoTime;  // that one activation of WHILE may take; without it the HAL's default
-  Hints hints;
-};
-
 // A loaded model that is tied to memory. It runs once at a time; a second thread waits. When it goes, it is released.
 class Binding {
  public:
@@ -57,6 +48,9 @@ class Binding {
   Status run(RunReport* report = nullptr, std::int64_t deadline_ns = kNoTime, const Patience& patience = {});
 
   std::int64_t handle() const { return handle_; }
+  // Outputs whose dimensions the model leaves open and those of the inputs determine. If the memory that one was given
+  // is too small for them, runs fail.
+  const std::vector<OutputReport>& known_outputs() const { return known_; }
   // Whether there was a run channel that has ended: runs go through the framework until the model is bound again.
   bool has_lost_run_channel() const { return has_lost_run_channel_; }
 
@@ -84,14 +78,29 @@ struct LaunchedRun {
   std::optional<Fence> fence;  // that it will signal; none if it has ended already
 };
 
+// Operations that are tied to a device (docs/partitioning.md).
+struct Pin {
+  std::string match, device;
+};
+
+// Dimensions that an input gets which the file leaves open; 0 for one that stays so.
+struct InputDimensions {
+  std::string name;
+  std::vector<std::uint32_t> dimensions;
+};
+
 struct LoadOptions {
   std::vector<std::string> devices;  // that may be used, in the order of preference; empty for all
+  std::vector<Pin> pins;
+  int partitioner = 0;  // a Partitioner of framework.proto
+  int min_nodes_per_partition = 0;
   int fallback = 0;                  // a Fallback of framework.proto; 0 allows it
   int preference = 1, priority = 1;  // with the HAL's numbers
   std::string cache_token;           // 32 bytes under which compilations are cached; empty for none
-  int partitioner = 0;               // a Partitioner of framework.proto; 0 takes the plan of least time
   std::int64_t deadline_ns = kNoTime;  // by which it must have been prepared
   Hints hints;
+  bool is_relaxed = false;           // float32 may be computed as float16
+  std::vector<InputDimensions> input_dimensions;
 };
 
 // One use of memory that is allocated: an input or output of a loaded model.
@@ -106,6 +115,14 @@ struct MemoryRole {
 struct AllocatedMemory {
   std::int64_t handle = 0;
   std::string device;  // empty for shared memory of the host
+};
+
+struct BindOptions {
+  bool wants_run_channel = true;
+  bool prepares_dimensions = false;  // has a plan prepared for the inputs' dimensions first, if the model leaves some open
+  bool measures = false;                   // runs report the times of their steps
+  std::int64_t loop_timeout_ns = kNoTime;  // that one activation of WHILE may take; without it the HAL's default
+  Hints hints;
 };
 
 // Safe to use from several threads. Objects end with the session at the latest.
@@ -124,7 +141,14 @@ class Framework {
   // Loads a file, ONNX or TFLite.
   Result<LoadedModel> load(const std::string& name, const Fd& file, const LoadOptions& options = {},
                            const Patience& patience = {});
-  Status unload(const std::string& name);
+  // Loads one group of a plan, by its position. INVALID_ARGUMENT if the plan is no longer kept.
+  Result<LoadedModel> load(const std::string& name, const Plan& plan, std::size_t group,
+                           const Patience& patience = {});
+  // Says what would run where if the client runs those nodes of an ONNX file that no device takes. Nothing is prepared.
+  // The framework keeps the plan for a while, to be loaded from.
+  Result<Plan> plan(const Fd& file, const LoadOptions& options = {}, const Patience& patience = {});
+  Status release(const Plan& plan);
+  Status unload(const std::string& name, const Patience& patience = {});
   // Says what is wrong with a model: INVALID_ARGUMENT, or nothing.
   Status check(const Model& model, Check what = Check::kRules);
   // Whether at least one of the devices can do each operation of main.
@@ -150,8 +174,10 @@ class Framework {
  private:
   Framework(std::unique_ptr<Link> link, const std::string& directory, const Link::Options& options)
       : link_(std::move(link)), rpc_(directory + "/framework.sock", link_->token(), options.server_uids) {}
-  Result<LoadedModel> load(Message request, const std::string& name, const LoadOptions& options,
-                           const Patience& patience);
+  Result<LoadedModel> load(Message request, const std::string& name, const Patience& patience);
+  // Makes a call whose argument names a file, which is put on the link for as long as it lasts.
+  template <typename Call>
+  auto with_file(const Fd& file, Call call) -> decltype(call(std::uint64_t()));
   Status open_run_channel(std::string_view encoded, Binding& binding);
 
   std::unique_ptr<Link> link_;

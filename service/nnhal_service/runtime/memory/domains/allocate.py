@@ -21,8 +21,9 @@ from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 _log = get_logger(__name__)
 
 
-def allocate(roles: Sequence[ModelRole], dimensions: Dimensions = ()) -> AllocatedMemory:
-    """Memory for inputs and outputs of loaded models (contract rows MR-05 to MR-10).
+def allocate(roles: Sequence[ModelRole], dimensions: Dimensions = (), largest: Dimensions = ()) -> AllocatedMemory:
+    """Memory for inputs and outputs of loaded models (contract rows MR-05 to MR-10), with room for the ``largest``
+    dimensions if they grow.
 
     It is a device's own buffer if all the steps that use it are on that device and the device grants one. Otherwise it
     is host memory, unless its size is unknown or a model denies fallback.
@@ -31,7 +32,7 @@ def allocate(roles: Sequence[ModelRole], dimensions: Dimensions = ()) -> Allocat
     """
     description = MemoryDescription.of(roles, dimensions)
     try:
-        return AllocatedMemory(description, _on_device(description))
+        return AllocatedMemory(description, _on_device(description, largest))
     except NnhalError as error:
         reason = str(error)
     if any(role.prepared.plan.fallback == Fallback.DENY for role in roles):
@@ -67,17 +68,17 @@ class _PartRole(NamedTuple):
     probability: float = 1.0
 
 
-def _on_device(description: MemoryDescription) -> BufferStorage:
+def _on_device(description: MemoryDescription, largest: Dimensions) -> BufferStorage:
     """A buffer of the one device that uses it. Raises HalError, or TransportError if the device is gone."""
     uses = {role: _steps_of(role) for role in description.roles}
     devices = sorted({device for steps in uses.values() for device in steps.values()})
     if len(devices) != 1:
         general_failure(f"it is used on {', '.join(devices) or 'no device'}, expected one device")
     roles = [_PartRole(role.prepared, use, role.probability) for role, steps in uses.items() for use in steps]
-    return _buffer_of(roles, description.dimensions)
+    return _buffer_of(roles, description.dimensions, largest)
 
 
-def _buffer_of(roles: Sequence[_PartRole], dimensions: Dimensions) -> BufferStorage:
+def _buffer_of(roles: Sequence[_PartRole], dimensions: Dimensions, largest: Dimensions = ()) -> BufferStorage:
     """A buffer for uses by parts on one device. Raises HalError, or TransportError if the device is gone."""
     parts: dict[tuple[int, int], Part] = {}
     translated: dict[bool, list[BufferRole]] = {False: [], True: []}
@@ -87,8 +88,8 @@ def _buffer_of(roles: Sequence[_PartRole], dimensions: Dimensions) -> BufferStor
         translated[use.is_output].append(BufferRole(list(parts).index(part), use.index, probability))
     member = next(iter(parts.values())).member
     models = [part.prepared for part in parts.values()]
-    buffer = member.remote.allocate(models, translated[False], translated[True], dimensions)
-    return BufferStorage(member.name, buffer, partial(_buffer_of, roles, dimensions))
+    buffer = member.remote.allocate(models, translated[False], translated[True], dimensions, largest)
+    return BufferStorage(member.name, buffer, partial(_buffer_of, roles, dimensions, largest))
 
 
 def _steps_of(role: ModelRole) -> Mapping[StepRole, str]:

@@ -130,6 +130,12 @@ class AllocatedMemory:
             _require_size(validate_pool(source, "the source"), size, "source", dimensions)
             self._fill(source, size, dimensions)
 
+    def become_empty(self, dimensions: Dimensions) -> None:
+        """Hold a value of these dimensions, of which one is 0. Raises as ``copy_from`` does."""
+        storage = self._living()
+        storage.empty(dimensions)
+        self._become(self.description.dimensions, storage)
+
     def copy_to(self, destination: Memory) -> None:
         """Copy all values to a client's memory of the same size. The state does not change.
 
@@ -160,6 +166,8 @@ class AllocatedMemory:
         if held is None:
             general_failure(_EMPTY)
         storage, dimensions = held
+        if not self.description.is_fixed(dimensions):
+            general_failure(f"only {self.device} knows the dimensions of its values, {describe(dimensions)} here")
         return storage.to_host(self.description.size_of(dimensions))
 
     def from_host(self, memory: Memory, dimensions: Dimensions) -> None:
@@ -171,6 +179,10 @@ class AllocatedMemory:
                 self._become(known, self._storage)
             else:
                 self._fill(memory, size, known)
+
+    def written_directly(self) -> None:
+        """Note that a run that nobody has told of here has written it: only its device knows the dimensions."""
+        self._become(self.description.dimensions, self._storage)
 
     def written(self, dimensions: Dimensions, succeeded: bool) -> None:
         known = combine(self.description.dimensions, dimensions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from nnhal.errors import DeadObjectError, NnhalError
+from nnhal.errors import DeadObjectError, NnhalError, general_failure
 from nnhal.exhaustion import host_failure
 from nnhal.memory import FilePool, open_pool
 from nnhal.remote import RemoteBuffer
@@ -49,6 +49,10 @@ class Storage(Protocol):
         """Copy ``size`` bytes from host memory of that size."""
         ...
 
+    def empty(self, dimensions: Dimensions) -> None:
+        """Hold a value of these dimensions, of which one is 0."""
+        ...
+
     def copy_to(self, destination: Memory, size: int) -> None:
         """Copy ``size`` bytes to host memory of that size."""
         ...
@@ -85,6 +89,9 @@ class HostStorage:
 
     def copy_from(self, source: Memory, size: int, dimensions: Dimensions) -> None:
         _copy(source, self.memory, size)
+
+    def empty(self, dimensions: Dimensions) -> None:
+        general_failure(f"the host's memory has no empty value of {list(dimensions)}")
 
     def copy_to(self, destination: Memory, size: int) -> None:
         _copy(self.memory, destination, size)
@@ -124,6 +131,10 @@ class BufferStorage:
     def copy_from(self, source: Memory, size: int, dimensions: Dimensions) -> None:
         self._require_alive()
         self._buffer.copy_from(source, dimensions)
+
+    def empty(self, dimensions: Dimensions) -> None:
+        self._require_alive()
+        self._buffer.empty(dimensions)
 
     def copy_to(self, destination: Memory, size: int) -> None:
         self._require_alive()

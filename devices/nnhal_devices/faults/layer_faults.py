@@ -1,13 +1,14 @@
-"""Wrong values of layers: runs in which what a layer has written is altered before the next ones read it.
+"""Faults of layers: runs in which what a layer has written is altered before the next ones read it, or in which it
+takes long, fails, hangs or kills the process.
 
-Whatever the device computes with, these values are computed by the interpreter of cpu_ref beside it, which shows each.
+Whatever the device computes with, layers that have faults are computed by the interpreter of cpu_ref beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,15 +26,12 @@ from nnhal_devices.faults.fault_set import ActiveFault, layers_of_fault
 from nnhal_devices.faults.injection import DeviceFaults, tell, told
 from nnhal_devices.faults.model_facts import ModelFacts, ModelLayer
 from nnhal_devices.faults.outcomes import spoil
-from nnhal_hosting.faults import ValuesFault
-
-if TYPE_CHECKING:
-    from onnx import NodeProto
+from nnhal_hosting.faults import LayerCondition, ValuesFault
 
 
 def about_layers(met: Sequence[ActiveFault]) -> list[ActiveFault]:
-    """Return those of some faults that alter values of layers."""
-    return [each for each in met if isinstance(each.fault, ValuesFault) and each.fault.layer]
+    """Return those of some faults that are about layers."""
+    return [each for each in met if isinstance(each.fault, LayerCondition) and each.fault.layer]
 
 
 class LayerFaults:
@@ -46,17 +44,27 @@ class LayerFaults:
         self._model = model
         self._faults = faults
         self._about: dict[tuple[int, int, str], list[ActiveFault]] = {}
-        """The faults of a layer, by its subgraph, its operation and, of a node, its first output."""
+        """The faults of a layer, by its subgraph, its operation and, of a node, its place."""
+        self._altered_layers = set[tuple[int, int]]()
+        """The operations, by subgraph and number, in which values are altered."""
+        self._control = Control()
+        self._failure: HalError | None = None
         for active in met:
-            assert isinstance(active.fault, ValuesFault)
-            layers = layers_of_fault(active.fault, facts)
-            tell(active, facts, f"{active.fault.how} in {_names(model.model, layers)}")
+            fault = active.fault
+            assert isinstance(fault, LayerCondition)
+            layers = layers_of_fault(fault, facts)
+            how: str = fault.what
+            if isinstance(fault, ValuesFault):
+                how = fault.how
+                self._altered_layers.update((layer.subgraph, layer.number) for layer in layers)
+            tell(active, facts, f"{how} in {_names(model.model, layers)}")
             for layer in layers:
-                self._about.setdefault((layer.subgraph, layer.number, layer.output), []).append(active)
+                self._about.setdefault((layer.subgraph, layer.number, layer.place), []).append(active)
         self._told = told(met[0])
 
     def outputs(self, inputs: Sequence[Argument], control: Control) -> Mapping[int, Array]:
-        """Return the outputs that depend on the layers, by number. Raises HalError."""
+        """Return the outputs that depend on altered values, by number. Raises HalError."""
+        self._control = control
         model = self._model.model
         for number, answer in enumerate(CpuRef().supported_operations(self._model)):
             if isinstance(answer, Unsupported):
@@ -70,6 +78,8 @@ class LayerFaults:
         try:
             results = Interpreter(self._model, self).run(0, given, control)
         except HalError as error:
+            if self._failure is not None:
+                raise self._failure from error
             control.check()
             raise HalError(error.status, f"{self._told}: {error.message}") from error
         # A result may be a view of an input, which the device's own run may overwrite.
@@ -79,25 +89,32 @@ class LayerFaults:
         """Alter the results of an operation: see Alteration."""
         return tuple(self._altered((subgraph, operation, ""), results))
 
-    def node_results(self, subgraph: int, operation: int, node: NodeProto, results: Sequence[Any]) -> tuple[Any, ...]:
+    def node_results(self, subgraph: int, operation: int, place: str, results: Sequence[Any]) -> tuple[Any, ...]:
         """Alter the results of a node: see Alteration. Only arrays of numbers are."""
-        output = next((output for output in node.output if output), "")
-        return tuple(self._altered((subgraph, operation, output), results))
+        return tuple(self._altered((subgraph, operation, place), results))
 
     def _altered(self, layer: tuple[int, int, str], results: Sequence[Any]) -> list[Any]:
         altered = list(results)
         for active in self._about.get(layer, ()):
-            assert isinstance(active.fault, ValuesFault)
+            if not isinstance(active.fault, ValuesFault):
+                self._meet(active)
+                continue
             for number, values in enumerate(altered):
                 if active.fault.output in (None, number) and _is_of_numbers(values):
                     altered[number] = wrong = np.array(values, order="C")  # so that reshaping makes a view
                     spoil(wrong.reshape(-1).view(np.uint8), wrong.dtype, active, self._faults)
         return altered
 
+    def _meet(self, active: ActiveFault) -> None:
+        try:
+            self._faults.do([active], None, self._control, tells=False)
+        except HalError as error:
+            self._failure = error  # what computes graphs makes another error of it
+            raise
+
     def _dependent(self) -> list[int]:
-        """The numbers of the outputs that depend on the layers; all of them if one is in a referenced subgraph."""
-        main = self._model.model.main
-        about = {(subgraph, operation) for subgraph, operation, _ in self._about}
+        """The numbers of the outputs that depend on altered layers; all of them if one is in a referenced subgraph."""
+        main, about = self._model.model.main, self._altered_layers
         everything = any(subgraph for subgraph, _ in about)
         reached: set[int] = set()
         for number, operation in enumerate(main.operations):
@@ -122,6 +139,6 @@ def _is_of_numbers(values: object) -> bool:
 def _names(model: Model, layers: Sequence[ModelLayer]) -> str:
     first = layers[0]
     place = describe_operation(model, first.number, first.subgraph)
-    if first.output:
+    if first.place:
         place = f"{first.type} {first.names[0]!r} of {place}"
     return place if len(layers) == 1 else f"{len(layers)} layers, of which the first is {place}"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnhal.types import Operand, OperandType
-from nnhal_tools.diff.figures import Distance, steps_between
+from nnhal_tools.distance.figures import Distance, steps_between
 
 
 def test_quantised_values_are_compared_in_steps_and_in_what_they_mean() -> None:

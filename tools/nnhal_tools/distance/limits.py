@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 
-from nnhal.types import OperandType
-from nnhal_tools.conformance.vectors import tolerance_of
-from nnhal_tools.diff.figures import Figures
+import numpy as np
 
+from nnhal.arrays import Array
+from nnhal.types import Operand, OperandType
+from nnhal_tools.distance.bias import bias_of
+from nnhal_tools.distance.figures import Distance, Figures, steps_between
+
+_HALF = (5 * 2.0**-10, 5 * 2.0**-10)
+_FLOAT = (1e-5, 5 * 2.0**-23)
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.FLOAT16)
 
 
@@ -24,6 +30,19 @@ class Limits:
     min_cosine: float | None = None
     signed_zeros: bool = False
     """Whether no zero may have the other sign."""
+
+    @classmethod
+    def of(cls, said: Mapping[str, float]) -> Limits:
+        """Return the limits that a file has by name. Raises ValueError for what is none."""
+        known = {each.name for each in fields(cls)}
+        for name, limit in said.items():
+            if name not in known or not isinstance(limit, int | float):
+                raise ValueError(f"got a limit {name!r} of {limit!r}, expected numbers for {', '.join(sorted(known))}")
+        return cls(**said)  # type: ignore[arg-type]
+
+    def said(self) -> dict[str, float]:
+        """Return those that are given by name, as ``of`` takes them."""
+        return {name: limit for name, limit in asdict(self).items() if limit is not None and limit is not False}
 
     @property
     def given(self) -> bool:
@@ -54,6 +73,53 @@ class Limits:
         if self.min_cosine is not None and not figures.is_equal and (figures.cosine or 0.0) < self.min_cosine:
             found.append(f"cosine {figures.cosine or 0.0:.6f}, at least {self.min_cosine:g} allowed")
         return found
+
+
+def judged(
+    limits: Limits,
+    operand: Operand,
+    half: bool,
+    got: Sequence[Array],
+    wanted: Sequence[Array],
+    inputs: Mapping[str, tuple[Operand, Sequence[Array]]],
+) -> tuple[Figures, list[str]]:
+    """Return how far samples of a value are from those of a reference, and which limits that exceeds, in words.
+
+    ``got`` and ``wanted`` have the same shapes. ``inputs`` are those of the layer, by what they are called. If no
+    limits are given, integers must have no bias: see docs/diff.md. ``half`` is that of ``Limits.exceeded``.
+    """
+    distance = Distance(operand, limits.signed_zeros)
+    for one, other in zip(got, wanted, strict=True):
+        distance.add(one, other)
+    figures = distance.figures
+    over = limits.exceeded(figures, operand.type, half)
+    if over or limits.given or not (_are_integers(got) and _are_integers(wanted)):
+        return figures, over
+    expected = np.stack(wanted)
+    signs = {
+        name: np.stack(values).astype(np.int64) - described.zero_point
+        for name, (described, values) in inputs.items()
+        if _are_integers(values) and values[0].shape == expected.shape[1:]
+    }
+    found = bias_of(steps_between(np.stack(got), expected), expected, operand.zero_point, signs)
+    return figures, [str(found)] if found else []
+
+
+def tolerance_of(code: int, half: bool) -> tuple[float, float]:
+    """Return the absolute and the relative tolerance of an operand type, in its own numbers.
+
+    ``half`` says whether floats of 32 bits may be computed with the precision of float16.
+    """
+    if code in (OperandType.TENSOR_FLOAT16, OperandType.FLOAT16):
+        return _HALF
+    if code in (OperandType.TENSOR_FLOAT32, OperandType.FLOAT32):
+        return _HALF if half else _FLOAT
+    return (0.0, 0.0) if code in (OperandType.TENSOR_BOOL8, OperandType.BOOL) else (1.0, 0.0)
+
+
+def _are_integers(samples: Sequence[Array]) -> bool:
+    """Whether samples are arrays of integers, all of one shape."""
+    return len({each.shape for each in samples}) == 1 and samples[0].dtype.kind in "iu"
 
 
 def _beyond_conformance(figures: Figures, code: int, half: bool) -> list[str]:

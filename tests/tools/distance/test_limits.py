@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nnhal.types import Operand, OperandType
-from nnhal_tools.diff.figures import Distance, Figures
-from nnhal_tools.diff.limits import Limits
+from nnhal_tools.distance.figures import Distance, Figures
+from nnhal_tools.distance.limits import Limits
 
 FLOAT, INT8 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 

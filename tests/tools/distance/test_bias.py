@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
-from nnhal_tools.diff.bias import bias_of
+from nnhal_tools.distance.bias import bias_of
 
 _GENERATOR = np.random.default_rng(3)
 _LEFT, _RIGHT = _GENERATOR.integers(-128, 128, (2, 1, 16, 16, 8)).astype(np.int64)

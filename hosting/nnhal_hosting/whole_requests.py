@@ -1,0 +1,330 @@
+"""HTTP requests that are served as a whole, head and body, without an ASGI application.
+
+Most clients send the same head again and again, so heads are kept by their bytes, with what the server made of them. So
+are served requests of HTTP/1.1 with a Content-Length that keep their connection. All others are left to uvicorn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote
+
+import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+_KEPT_HEADS = 1024
+_MOST_GATHERED = HIGH_WATER_LIMIT
+"""The longest body that is gathered from several pieces before it is served: as much as uvicorn reads ahead."""
+_LONGEST_HEAD = 2048
+"""The longest head that is kept."""
+_END_OF_HEAD = b"\r\n\r\n"
+_NOT_WHOLE = (b"transfer-encoding", b"expect", b"upgrade", b"content-encoding")
+"""Headers of requests whose body is not the bytes that follow."""
+
+
+class Responder(Protocol):
+    """The connection of a request, for its answer. Only the loop uses it."""
+
+    user_is_admitted: bool
+    """Whether the user who opened the client's end has been admitted, which stays so while the connection lives."""
+
+    @property
+    def peer(self) -> tuple[str, int] | None:
+        """The client's address; None if it is unknown."""
+
+    def on_lost(self, lost: Callable[[], None]) -> None:
+        """Call back when the connection ends before the request has been served; at once if it has ended."""
+
+    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes) -> None:
+        """Answer; ``headers`` are those beside the length."""
+
+    async def respond_in_pieces(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes, size: int
+    ) -> None:
+        """Answer as the client takes it, ``size`` bytes at a time."""
+
+
+class Held(Protocol):
+    """What is held for a request."""
+
+    def release(self) -> None:
+        """Give it back."""
+
+
+class WholeRequests(Protocol):
+    """What serves such requests."""
+
+    start: bytes
+    """How requests begin that are served so."""
+
+    def known(self, path: str, headers: Mapping[bytes, bytes]) -> Any:
+        """What is to be kept of a head, for all requests with the same; None if they are not served so.
+
+        ``headers`` are by their names in lower case, the first one of a name.
+        """
+
+    def admit(self, known: Any, length: int, connection: Responder) -> Held | None:
+        """Admit a request with so many bytes of body, and hold what it takes; None leaves it to the application, which
+        says why it is refused.
+        """
+
+    async def serve(self, known: Any, held: Any, body: bytes, connection: Responder) -> None:
+        """Answer a request that has been admitted, with whatever it asks for, and release what is held for it. It
+        raises nothing.
+        """
+
+
+class KnownHead(NamedTuple):
+    """The head of a request, and where it ends."""
+
+    known: Any
+    """What was kept of it."""
+    end: int
+    """Its bytes in the piece that it begins."""
+    length: int
+    """The bytes of the body that follow."""
+
+
+class KeptHeads:
+    """The heads of requests that are served without an application."""
+
+    def __init__(self, requests: WholeRequests, most_headers: int, most_bytes: int) -> None:
+        self._start = requests.start
+        self._known = requests.known
+        self._most_headers = most_headers
+        self._most_bytes = min(most_bytes, _LONGEST_HEAD)
+        self._kept = lru_cache(_KEPT_HEADS)(self._read)
+
+    def of(self, piece: bytes) -> KnownHead | None:
+        """The head with which a piece begins, if it is whole."""
+        if not piece.startswith(self._start):
+            return None
+        end = piece.find(_END_OF_HEAD, 0, self._most_bytes) + len(_END_OF_HEAD)
+        return self._kept(piece[:end]) if end >= len(_END_OF_HEAD) else None
+
+    def _read(self, head: bytes) -> KnownHead | None:
+        read = read_head(head)
+        if read is None or len(read.headers) > self._most_headers:
+            return None
+        lengths = [value for name, value in read.headers if name == b"content-length"]
+        if len(lengths) != 1 or not lengths[0].isdigit() or any(name in _NOT_WHOLE for name, _ in read.headers):
+            return None
+        known = self._known(read.path, dict(reversed(read.headers)))
+        return None if known is None else KnownHead(known, len(head), int(lengths[0]))
+
+
+class WholeConnection(Protocol):
+    """The connection whose pieces are taken here or by uvicorn."""
+
+    def begin_whole(self) -> None:
+        """A request that uvicorn does not see has begun, with its head."""
+
+    def end_whole(self) -> None:
+        """Its body has come."""
+
+    def end_serving(self) -> None:
+        """It has been answered."""
+
+    def data_received(self, data: bytes, /) -> None:
+        """Take a piece that was held."""
+
+
+class UvicornConnection(HttpToolsProtocol):
+    """A connection that does not end with the server while a request is served directly."""
+
+    direct: DirectWay | None = None
+
+    def shutdown(self) -> None:
+        if self.direct is not None and self.direct.is_serving:
+            self.direct.closes = True
+        else:
+            super().shutdown()
+
+
+class DirectWay:
+    """Serves the whole requests of one connection, each after the one before it, and answers them: a Responder."""
+
+    def __init__(
+        self,
+        connection: WholeConnection,
+        uvicorns: HttpToolsProtocol,
+        requests: WholeRequests,
+        heads: KeptHeads,
+    ) -> None:
+        self.user_is_admitted = False
+        self.is_serving = False
+        self.closes = False
+        """Whether the connection is closed after the request that is served."""
+        self._connection = connection
+        self._uvicorns = uvicorns
+        self._requests = requests
+        self._heads = heads
+        self._head: KnownHead | None = None
+        """The head of a request whose body is not whole."""
+        self._body = bytearray()
+        """What has come of that."""
+        self._admitted: Held | None = None
+        self._held = b""
+        """What came while a request was served."""
+        self._lost: Callable[[], None] | None = None
+        self._is_lost = False
+        self._writable: asyncio.Future[None] | None = None
+        """Has a result when the client has taken enough of an answer; None if it has."""
+
+    @property
+    def peer(self) -> tuple[str, int] | None:
+        return self._uvicorns.client
+
+    def takes(self, data: bytes, is_at_rest: bool) -> bool:
+        """Take a piece if it is a request, or begins one, that is served so; it may if the connection ``is_at_rest``.
+        What comes while one is served is held until it has been answered. Return whether the piece has been taken.
+        """
+        if self._head is not None:
+            self._add(self._head, data)
+            return True
+        if self.is_serving:
+            self._uvicorns.transport.pause_reading()
+            self._held += data
+            return True
+        if not is_at_rest or self._writable is not None:
+            return False
+        head = self._heads.of(data)
+        if head is None:
+            return False
+        left = head.length - (len(data) - head.end)
+        if left < 0 or (left and head.length > _MOST_GATHERED):
+            return False
+        self._admitted = self._requests.admit(head.known, head.length, self)
+        if self._admitted is None:
+            return False
+        self.is_serving = True
+        self._connection.begin_whole()
+        self._add(head, data[head.end :])
+        return True
+
+    def _add(self, head: KnownHead, data: bytes) -> None:
+        """Add bytes to the body of a request, and serve it if that is whole now."""
+        if self._head is None and len(data) < head.length:
+            self._head, self._body = head, bytearray(data)
+            return
+        body: bytes | bytearray = data
+        if self._head is not None:
+            self._body += data
+            if len(self._body) < head.length:
+                return
+            body, self._head, self._body = self._body, None, bytearray()
+        self._held = bytes(body[head.length :])
+        self._connection.end_whole()
+        task = self._uvicorns.loop.create_task(self._serve(head, bytes(body[: head.length])))
+        self._uvicorns.tasks.add(task)
+        task.add_done_callback(self._uvicorns.tasks.discard)
+
+    def on_lost(self, lost: Callable[[], None]) -> None:
+        self._lost = lost
+        if self._is_lost:
+            lost()
+
+    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes) -> None:
+        if not self._is_lost:
+            self._uvicorns.transport.write(self._start_of(status, headers, len(content)) + content)
+
+    async def respond_in_pieces(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes, size: int
+    ) -> None:
+        head = self._start_of(status, headers, len(content))
+        for start in range(0, len(content), size):
+            if self._writable is not None:
+                await self._writable
+            if self._is_lost:
+                return
+            self._uvicorns.transport.write(head + content[start : start + size])
+            head = b""
+
+    def pause_writing(self) -> None:
+        """The client does not take what it is sent."""
+        self._writable = self._writable or self._uvicorns.loop.create_future()
+
+    def resume_writing(self) -> None:
+        """The client has taken most of it."""
+        if self._writable is not None and not self._writable.done():  # its task may have been cancelled
+            self._writable.set_result(None)
+        self._writable = None
+
+    def connection_lost(self) -> None:
+        """Tell the request that is served."""
+        self._is_lost = True
+        self.resume_writing()
+        if self._head is not None and self._admitted is not None:
+            self._admitted.release()
+        if self._lost is not None:
+            self._lost()
+
+    async def _serve(self, head: KnownHead, body: bytes) -> None:
+        is_answered = False
+        try:
+            await self._requests.serve(head.known, self._admitted, body, self)
+            is_answered = True
+        finally:
+            self._lost = None
+            self.is_serving = False
+            self._connection.end_serving()
+            if self.closes or not is_answered:
+                self._uvicorns.transport.close()
+            elif self._held and not self._is_lost:
+                held, self._held = self._held, b""
+                self._uvicorns.transport.resume_reading()
+                self._connection.data_received(held)
+
+    def _start_of(self, status: int, headers: Sequence[tuple[bytes, bytes]], length: int) -> bytes:
+        close = ((b"connection", b"close"),) if self.closes else ()
+        lines = [b"%s: %s\r\n" % line for line in (*self._uvicorns.server_state.default_headers, *headers, *close)]
+        return b"%scontent-length: %d\r\n%s\r\n" % (STATUS_LINE[status], length, b"".join(lines))
+
+
+class RequestHead(NamedTuple):
+    """The head of a POST."""
+
+    path: str
+    headers: list[tuple[bytes, bytes]]
+    """With names in lower case."""
+
+
+def read_head(head: bytes) -> RequestHead | None:
+    """Read the head of a POST that keeps its connection, by the parser that uvicorn has.
+
+    Returns None if it is any other head, or if it does not end with the last of these bytes.
+    """
+    reader = _HeadReader()
+    parser = httptools.HttpRequestParser(reader)
+    try:
+        parser.feed_data(head[:-1])
+        ends_early = reader.is_complete
+        parser.feed_data(head[-1:])
+        path = httptools.parse_url(reader.url).path.decode("ascii")
+    except (httptools.HttpParserError, httptools.HttpParserUpgrade, UnicodeDecodeError):
+        return None
+    if ends_early or not reader.is_complete or parser.get_method() != b"POST" or parser.get_http_version() != "1.1":
+        return None
+    if not parser.should_keep_alive() or parser.should_upgrade():
+        return None
+    return RequestHead(unquote(path) if "%" in path else path, reader.headers)
+
+
+class _HeadReader:
+    def __init__(self) -> None:
+        self.url = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.is_complete = False
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        self.is_complete = True
