@@ -14,10 +14,10 @@
 namespace nnhal::ndk {
 
 struct Argument {
-  Dimensions dimensions;              // 0 for one that is unknown
-  std::uint64_t size = 0;             // the bytes of the value; 0 if they are unknown
-  void* buffer = nullptr;             // of the application
-  std::shared_ptr<Memory> memory;     // or memory
+  Dimensions dimensions;               // 0 for one that is unknown
+  std::uint64_t size = 0;              // the bytes of the value; 0 if they are unknown
+  void* buffer = nullptr;              // of the application
+  std::shared_ptr<Memory> memory;      // or memory
   std::size_t offset = 0, length = 0;  // of the buffer, or in the memory
 
   // An optional input without a value, unless it is in memory that is used whole.
@@ -29,8 +29,8 @@ class ArgumentList {
   // Of a compilation that is ready, which must outlive it.
   ArgumentList(const Compilation& compilation, bool is_output);
 
-  // `given` completes the dimensions that the model does not say; null says no more. BAD_DATA if it contradicts the model,
-  // if a dimension of an input stays unknown, or if the buffer has another size than they need.
+  // `given` completes the dimensions that the model does not say; null says no more. BAD_DATA if it contradicts the
+  // model, if a dimension of an input stays unknown, or if the buffer has another size than they need.
   void set_buffer(std::int32_t index, const OperandType* given, void* buffer, std::size_t length);
   void set_memory(std::int32_t index, const OperandType* given, std::shared_ptr<Memory> memory, std::size_t offset,
                   std::size_t length);

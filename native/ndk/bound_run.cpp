@@ -64,8 +64,7 @@ BoundRun::BoundRun(Compilation& compilation, std::string key, const ArgumentList
     bound_inputs.push_back(bound("input" + std::to_string(bound_inputs.size()), *argument));
   for (const std::optional<Argument>& argument : outputs.all())
     bound_outputs.push_back(bound("output" + std::to_string(bound_outputs.size()), *argument));
-  auto made =
-      session_->framework().bind(compilation.name(), bound_inputs, bound_outputs, pools_, options);
+  auto made = session_->framework().bind(compilation.name(), bound_inputs, bound_outputs, pools_, options);
   if (!put_.empty()) (void)session_->framework().link().drop(put_);  // what is bound is mapped
   binding_ = required(std::move(made));
 }

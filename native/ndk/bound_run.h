@@ -1,5 +1,5 @@
-// A compilation that is bound to the arguments of executions: buffers have a place in one shared memory, memory is used in
-// place. One run at a time.
+// A compilation that is bound to the arguments of executions: buffers have a place in one shared memory, memory is used
+// in place. One run at a time.
 #ifndef NNHAL_NDK_BOUND_RUN_H_
 #define NNHAL_NDK_BOUND_RUN_H_
 

@@ -8,7 +8,7 @@
 namespace nnhal::ndk {
 namespace {
 
-constexpr int kByNnapisRule = 2;  // PARTITIONER_NNAPI
+constexpr int kByNnapisRule = 2;          // PARTITIONER_NNAPI
 constexpr int kAllowed = 1, kDenied = 3;  // Fallback
 constexpr std::size_t kMaxIdle = 8;
 

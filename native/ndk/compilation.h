@@ -51,14 +51,16 @@ class Compilation : public Object {
   void require_ready() const;
   // OP_FAILED if constants or dimensions of the model contradict one another: NNAPI compiles such a model, and fails to
   // execute it.
-  void require_sound() const { if (!contradiction_.empty()) refuse(kOpFailed, contradiction_); }
+  void require_sound() const {
+    if (!contradiction_.empty()) refuse(kOpFailed, contradiction_);
+  }
   bool is_sound() const { return contradiction_.empty(); }
   const Model& model() const { return *model_; }
   const std::shared_ptr<Session>& session() const { return session_; }
   const std::string& name() const { return name_; }
 
-  // Applications make an execution for each run, and a binding takes longer than most runs: one that is not used any more
-  // goes to the next execution with arguments of the same kind.
+  // Applications make an execution for each run, and a binding takes longer than most runs: one that is not used any
+  // more goes to the next execution with arguments of the same kind.
   std::unique_ptr<BoundRun> take(const std::string& key);
   void give_back(std::unique_ptr<BoundRun> run);
 

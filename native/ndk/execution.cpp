@@ -11,7 +11,9 @@ namespace {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-std::uint64_t nanoseconds(std::int64_t found) { return found < 0 ? kUnknownDuration : static_cast<std::uint64_t>(found); }
+std::uint64_t nanoseconds(std::int64_t found) {
+  return found < 0 ? kUnknownDuration : static_cast<std::uint64_t>(found);
+}
 
 // A fence that has signalled, for a run that ended while it was launched.
 Fence signalled() {
@@ -152,8 +154,8 @@ std::shared_ptr<Event> Execution::start_after(const std::vector<std::shared_ptr<
     run.fill(inputs_);
     const std::int64_t duration =
         duration_ns ? static_cast<std::int64_t>(std::min<std::uint64_t>(duration_ns, INT64_MAX)) : kNoTime;
-    client::LaunchedRun launched = required(compilation_->session()->framework().launch(
-        run.binding(), fences, deadline_after(timeout_ns_), duration));
+    client::LaunchedRun launched = required(
+        compilation_->session()->framework().launch(run.binding(), fences, deadline_after(timeout_ns_), duration));
     Fence fence = launched.fence ? Fence(required(launched.fence->fd().duplicate())) : signalled();
     const Lock lock(mutex_);
     launched_ = std::move(launched);
@@ -239,7 +241,8 @@ void Execution::require_preparation() {
 void Execution::require_computable() {
   look();
   if (state_ == State::kRunning) bad_state("the execution runs");
-  if (state_ == State::kCompleted && !is_reusable_) bad_state("the execution was computed already, and is not reusable");
+  if (state_ == State::kCompleted && !is_reusable_)
+    bad_state("the execution was computed already, and is not reusable");
 }
 
 void Execution::begin() {

@@ -25,8 +25,8 @@ struct Burst : Object {
   std::atomic_flag is_busy = ATOMIC_FLAG_INIT;
 };
 
-// Safe to use from several threads. Buffers are read when it is computed, and written once it is known to have succeeded:
-// when compute() returns, or when the application has waited for the event.
+// Safe to use from several threads. Buffers are read when it is computed, and written once it is known to have
+// succeeded: when compute() returns, or when the application has waited for the event.
 class Execution : public Object, public std::enable_shared_from_this<Execution> {
  public:
   explicit Execution(std::shared_ptr<Compilation> compilation);

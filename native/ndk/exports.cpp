@@ -263,8 +263,8 @@ NNHAL_EXPORT int ANeuralNetworksModel_getExtensionOperandType(Handle model, cons
   return extension_code(model, extension, code, result, __func__);
 }
 
-NNHAL_EXPORT int ANeuralNetworksModel_getExtensionOperationType(Handle model, const char* extension,
-                                                                std::uint16_t code, std::int32_t* result) {
+NNHAL_EXPORT int ANeuralNetworksModel_getExtensionOperationType(Handle model, const char* extension, std::uint16_t code,
+                                                                std::int32_t* result) {
   return extension_code(model, extension, code, result, __func__);
 }
 
@@ -324,8 +324,7 @@ NNHAL_EXPORT int ANeuralNetworksCompilation_finish(Handle compilation) {
   return CALL({ get<Compilation>(compilation)->finish(); });
 }
 
-NNHAL_EXPORT int ANeuralNetworksCompilation_getPreferredMemoryAlignmentForInput(Handle compilation,
-                                                                                std::uint32_t index,
+NNHAL_EXPORT int ANeuralNetworksCompilation_getPreferredMemoryAlignmentForInput(Handle compilation, std::uint32_t index,
                                                                                 std::uint32_t* result) {
   return preference(compilation, index, false, result, __func__);
 }
@@ -383,12 +382,14 @@ NNHAL_EXPORT void ANeuralNetworksMemoryDesc_free(Handle description) { forget(de
 
 NNHAL_EXPORT int ANeuralNetworksMemoryDesc_addInputRole(Handle description, Handle compilation, std::uint32_t index,
                                                         float frequency) {
-  return CALL({ get<MemoryDescription>(description)->add_role(get<Compilation>(compilation), false, index, frequency); });
+  return CALL(
+      { get<MemoryDescription>(description)->add_role(get<Compilation>(compilation), false, index, frequency); });
 }
 
 NNHAL_EXPORT int ANeuralNetworksMemoryDesc_addOutputRole(Handle description, Handle compilation, std::uint32_t index,
                                                          float frequency) {
-  return CALL({ get<MemoryDescription>(description)->add_role(get<Compilation>(compilation), true, index, frequency); });
+  return CALL(
+      { get<MemoryDescription>(description)->add_role(get<Compilation>(compilation), true, index, frequency); });
 }
 
 NNHAL_EXPORT int ANeuralNetworksMemoryDesc_setDimensions(Handle description, std::uint32_t rank,
@@ -426,8 +427,8 @@ NNHAL_EXPORT int ANeuralNetworksExecution_setInput(Handle execution, std::int32_
 }
 
 NNHAL_EXPORT int ANeuralNetworksExecution_setInputFromMemory(Handle execution, std::int32_t index,
-                                                             const OperandType* type, Handle memory,
-                                                             std::size_t offset, std::size_t length) {
+                                                             const OperandType* type, Handle memory, std::size_t offset,
+                                                             std::size_t length) {
   return CALL({ get<Execution>(execution)->set_input(index, type, get<Memory>(memory), offset, length); });
 }
 

@@ -1,5 +1,5 @@
-// The objects of an application. It knows them by handles, which are numbers and never pointers: what was freed, or is of
-// another kind, is an error code.
+// The objects of an application. It knows them by handles, which are numbers and never pointers: what was freed, or is
+// of another kind, is an error code.
 #ifndef NNHAL_NDK_HANDLES_H_
 #define NNHAL_NDK_HANDLES_H_
 

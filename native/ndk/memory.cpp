@@ -1,5 +1,6 @@
 #include "memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 
 #include "compilation.h"
 
@@ -135,7 +135,8 @@ std::shared_ptr<RoleMemory> MemoryDescription::create() const {
     if (role.compilation->is_sound()) loaded.push_back(all.back());  // another is not loaded, and never runs
   }
   if (loaded.empty()) refuse(kOpFailed, "no compilation can use the memory");
-  return std::make_shared<RoleMemory>(session, required(session->framework().allocate(loaded, dimensions_)), std::move(all), dimensions_);
+  return std::make_shared<RoleMemory>(session, required(session->framework().allocate(loaded, dimensions_)),
+                                      std::move(all), dimensions_);
 }
 
 void MemoryDescription::require_unfinished() const {

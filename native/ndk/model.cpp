@@ -12,7 +12,9 @@ namespace {
 constexpr std::size_t kConstantAlignment = 64;
 constexpr std::int32_t kLastOperation = 105;
 
-std::size_t aligned(std::size_t size) { return (size + kConstantAlignment - 1) / kConstantAlignment * kConstantAlignment; }
+std::size_t aligned(std::size_t size) {
+  return (size + kConstantAlignment - 1) / kConstantAlignment * kConstantAlignment;
+}
 
 }  // namespace
 

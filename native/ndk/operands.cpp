@@ -11,7 +11,7 @@ struct Layout {
   bool is_scalar;
 };
 constexpr Layout kLayouts[] = {
-    {4, true}, {4, true},  {4, true},  {4, false}, {4, false}, {1, false}, {1, true},  {2, false},
+    {4, true},  {4, true},  {4, true}, {4, false}, {4, false}, {1, false}, {1, true},  {2, false},
     {2, false}, {1, false}, {2, true}, {1, false}, {2, false}, {1, false}, {1, false},
 };
 

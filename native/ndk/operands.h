@@ -14,7 +14,8 @@ namespace nnhal::ndk {
 using Dimensions = std::vector<std::uint32_t>;
 
 bool is_scalar(std::int32_t type);
-// Whether the size of an operand is known: a scalar, or all axes are. Extensions' types have no size that is known here.
+// Whether the size of an operand is known: a scalar, or all axes are. Extensions' types have no size that is known
+// here.
 bool is_fully_specified(std::int32_t type, const Dimensions& dimensions);
 // The bytes of an operand; 0 if they are unknown.
 std::uint64_t byte_size(std::int32_t type, const Dimensions& dimensions);

@@ -6,7 +6,7 @@
 namespace nnhal::ndk {
 namespace {
 
-constexpr const char* kCpu = "cpu_ref";               // the framework's name of it
+constexpr const char* kCpu = "cpu_ref";                // the framework's name of it
 constexpr const char* kReference = "nnapi-reference";  // the NDK's
 constexpr const char* kDirectory = "NNHAL_FRAMEWORK";
 constexpr std::size_t kMaxChecked = 4096;

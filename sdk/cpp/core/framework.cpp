@@ -190,11 +190,8 @@ Result<AllocatedMemory> Framework::allocate(const std::vector<MemoryRole>& roles
                                             const std::vector<std::uint32_t>& dimensions) {
   Message request;
   for (const MemoryRole& role : roles)
-    request.message(1, Message()
-                           .bytes(1, role.model)
-                           .number(2, role.is_output)
-                           .integer(3, role.index)
-                           .real(4, role.probability));
+    request.message(
+        1, Message().bytes(1, role.model).number(2, role.is_output).integer(3, role.index).real(4, role.probability));
   Result<std::string> answer = rpc_.call("FrameworkService/AllocateMemory", request.numbers(2, dimensions));
   if (!answer.ok()) return answer.status();
   AllocatedMemory memory;

@@ -61,8 +61,7 @@ Message Model::encode() const {
 }
 
 void Hints::add_to(Message& request, int values_field, int extensions_field) const {
-  for (const Hint& hint : values)
-    request.message(values_field, Message().integer(1, hint.token).bytes(2, hint.value));
+  for (const Hint& hint : values) request.message(values_field, Message().integer(1, hint.token).bytes(2, hint.value));
   for (const ExtensionPrefix& extension : extensions) request.message(extensions_field, message_of(extension));
 }
 

@@ -94,12 +94,12 @@ struct LoadOptions {
   std::vector<Pin> pins;
   int partitioner = 0;  // a Partitioner of framework.proto
   int min_nodes_per_partition = 0;
-  int fallback = 0;                  // a Fallback of framework.proto; 0 allows it
-  int preference = 1, priority = 1;  // with the HAL's numbers
-  std::string cache_token;           // 32 bytes under which compilations are cached; empty for none
+  int fallback = 0;                    // a Fallback of framework.proto; 0 allows it
+  int preference = 1, priority = 1;    // with the HAL's numbers
+  std::string cache_token;             // 32 bytes under which compilations are cached; empty for none
   std::int64_t deadline_ns = kNoTime;  // by which it must have been prepared
   Hints hints;
-  bool is_relaxed = false;           // float32 may be computed as float16
+  bool is_relaxed = false;  // float32 may be computed as float16
   std::vector<InputDimensions> input_dimensions;
 };
 
@@ -119,8 +119,9 @@ struct AllocatedMemory {
 
 struct BindOptions {
   bool wants_run_channel = true;
-  bool prepares_dimensions = false;  // has a plan prepared for the inputs' dimensions first, if the model leaves some open
-  bool measures = false;                   // runs report the times of their steps
+  bool prepares_dimensions =
+      false;              // has a plan prepared for the inputs' dimensions first, if the model leaves some open
+  bool measures = false;  // runs report the times of their steps
   std::int64_t loop_timeout_ns = kNoTime;  // that one activation of WHILE may take; without it the HAL's default
   Hints hints;
 };
@@ -142,8 +143,7 @@ class Framework {
   Result<LoadedModel> load(const std::string& name, const Fd& file, const LoadOptions& options = {},
                            const Patience& patience = {});
   // Loads one group of a plan, by its position. INVALID_ARGUMENT if the plan is no longer kept.
-  Result<LoadedModel> load(const std::string& name, const Plan& plan, std::size_t group,
-                           const Patience& patience = {});
+  Result<LoadedModel> load(const std::string& name, const Plan& plan, std::size_t group, const Patience& patience = {});
   // Says what would run where if the client runs those nodes of an ONNX file that no device takes. Nothing is prepared.
   // The framework keeps the plan for a while, to be loaded from.
   Result<Plan> plan(const Fd& file, const LoadOptions& options = {}, const Patience& patience = {});
@@ -161,7 +161,8 @@ class Framework {
   Result<LaunchedRun> launch(const Binding& binding, const std::vector<const Fence*>& wait_for = {},
                              std::int64_t deadline_ns = kNoTime, std::int64_t duration_ns = kNoTime);
   // Memory for certain inputs and outputs. Empty dimensions are those of the roles.
-  Result<AllocatedMemory> allocate(const std::vector<MemoryRole>& roles, const std::vector<std::uint32_t>& dimensions = {});
+  Result<AllocatedMemory> allocate(const std::vector<MemoryRole>& roles,
+                                   const std::vector<std::uint32_t>& dimensions = {});
   // Copies one whole memory to another: each end is what allocated() or ashmem() and its like make.
   Status copy(const Message& source, const Message& destination);
   Status free(const AllocatedMemory& memory);

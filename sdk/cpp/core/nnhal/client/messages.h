@@ -72,7 +72,7 @@ struct LoadedModel {
 
 // A part of a model that the framework would run as one model.
 struct PlannedGroup {
-  std::vector<std::int32_t> nodes;  // by their indices in the file's main graph, ascending
+  std::vector<std::int32_t> nodes;        // by their indices in the file's main graph, ascending
   std::vector<std::string> step_devices;  // in the order of execution
 };
 
