@@ -23,10 +23,14 @@ from nnhal_devices.cpu_acc.elements import memory_type
 from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns, binders, bound_run
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
+from nnhal_devices.figures import OperationTimes
 
 _ITEM_SIZES = {code: element.itemsize for code, element in ELEMENT_TYPES.items()}
 _EQUAL_RUNS = 8
 """Runs with the same dimensions of outputs after which these are taken to be those of the next run."""
+_FROM_A_CACHE = OperationTimes(
+    note="it was restored from the compilation cache, which has the optimised graph only: prepare it without the cache"
+)
 
 
 class OnnxWorkload:
@@ -39,13 +43,18 @@ class OnnxWorkload:
         graph: OptimisedGraph,
         session: OnnxSession,
         gains: bool = True,
+        times: Callable[[Control], OperationTimes] | None = None,
     ) -> None:
-        """``dimensions`` are those of main's operands. ``gains`` tells whether a cache of this model spares time."""
+        """``dimensions`` are those of main's operands. ``gains`` tells whether a cache of this model spares time.
+
+        ``times`` measures the nodes of the session's graph; None for a model that a cache has kept.
+        """
         main = model.model.main
         self._model = model
         self._session = session
         self._optimised = graph
         self._gains = gains
+        self._times = times
         self._dimensions = tuple(dimensions)
         self._inputs = tuple((name, main.input_indexes.index(operand)) for name, operand in graph.inputs.items())
         self._outputs = tuple(graph.outputs)
@@ -65,6 +74,9 @@ class OnnxWorkload:
         if not self._gains:
             return None
         return write_artifact(graph, self._model) if graph.content else ()
+
+    def operation_times(self, control: Control) -> OperationTimes:
+        return _FROM_A_CACHE if self._times is None else self._times(control)
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
         """Bind to memory. Known dimensions of the outputs are computed here, and not in each run."""
