@@ -52,7 +52,7 @@ browser: $(VENV)/.dev  ## Test the dashboard with a real browser, Debian's Chrom
 
 # What the SDK's server half is built with; its core needs g++ only. Where they are missing, tests say so and are skipped.
 SDK_PACKAGES := g++ cmake pkg-config libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-SDK_TESTS ?= tests/sdk
+SDK_TESTS ?= tests/sdk tests/frontends/ort_ep
 sdk: $(VENV)/.dev  ## Test the SDK in C++, which it builds with g++ and Debian's gRPC
 	@if ! pkg-config --exists grpc++ protobuf 2>/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo 'installing g++ and gRPC for C++'; $(APT) $(SDK_PACKAGES) || echo 'they cannot be installed' >&2; fi

@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("hal", "hosting", "frontends", "devices", "service", "client", "pages", "dashboard", "tools", "scaleout")
+SOURCES = (
+    "hal",
+    "hosting",
+    "frontends",
+    "frontends/ort_ep",
+    "devices",
+    "service",
+    "client",
+    "pages",
+    "dashboard",
+    "tools",
+    "scaleout",
+)
 
 
 def packages() -> list[str]:

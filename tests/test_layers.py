@@ -24,6 +24,7 @@ PACKAGES = {
     "nnhal_dashboard": ROOT / "dashboard/nnhal_dashboard",
     "nnhal_tools": ROOT / "tools/nnhal_tools",
     "nnhal_ray": ROOT / "scaleout/nnhal_ray",
+    "nnhal_ort": ROOT / "frontends/ort_ep/nnhal_ort",
 }
 COMPILERS = ("nnhal_cascade", "nnhal_mlip")
 """Compilers for devices. A compiler turns a model into a plan, or runs it, and has no process, no wire and no device.
@@ -51,6 +52,7 @@ MAY_USE: dict[str, set[str]] = {
     "nnhal_dashboard": {"nnhal", "nnhal_hosting", "nnhal_client", "nnhal_pages"},
     "nnhal_tools": {"nnhal", "nnhal_hosting", "nnhal_frontends", "nnhal_client", "nnhal_pages"},
     "nnhal_ray": {"nnhal", "nnhal_hosting", "nnhal_client", *OF_V2_SERVERS},
+    "nnhal_ort": set(),
 }
 """Devices, framework and clients meet over sockets; the tools start other processes by module name."""
 SERVICE_LAYERS = [
@@ -64,7 +66,7 @@ SERVICE_LAYERS = [
 """The layers of the service, from the top down. A layer may use those below; packages of one layer are independent."""
 SERVING_ROOMS = ["models", "history", "instances", "queue", "config", "requests", "loop", "errors"]
 """The rooms of serving, and the modules beside them, from the top down: as those of the runtime."""
-RUNTIME_ROOMS = ["context", "run", "memory", "plan", "devices"]
+RUNTIME_ROOMS = ["loading", "context", "run", "memory", "plan", "devices"]
 """The rooms of the runtime, from the top down. A room may use those below it."""
 HOST_ROOMS = ["wire", "servicers", "operating", "recording", "channels", "sessions", "runs", "memory"]
 """The rooms of a device's host, from the top down: as those of the runtime."""

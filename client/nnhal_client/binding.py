@@ -15,11 +15,11 @@ from nnhal.types import NO_DEADLINE
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
-from nnhal_client.core.binding_memory import BindingMemory, DomainMemoryHandle
+from nnhal_client.core.binding_memory import BindingMemory, DomainMemoryHandle, is_within
 from nnhal_client.core.binding_runs import BindingRuns
 from nnhal_client.core.native_model import NativeModel
 from nnhal_client.reports import RunReport, output_dimensions
-from nnhal_client.tensors import ReservedDimensions, first_of, room_for
+from nnhal_client.tensors import ReservedDimensions, first_of, most_of, room_for
 
 
 class NativeBinding:
@@ -47,6 +47,7 @@ class NativeBinding:
         self._lengths = {
             t.name: first_of(dimensions[t.name]) for t in model.inputs if t.is_open and t.name in dimensions
         }
+        self._most = {name: most_of(dimensions[name]) for name in self._lengths}
         self._varies = any(_is_varied(dimensions[name]) for name in self._lengths)
         self.measures = measure_timing
         self._bind(self._lengths)
@@ -82,7 +83,8 @@ class NativeBinding:
             if offered.channel_descriptor_id
         ]
         self._memory.resize(settled)
-        self._runs = BindingRuns(calls.place, channel, run_channels, measure_timing, self._memory)
+        names = [tensor.name for tensor in model.inputs]
+        self._runs = BindingRuns(calls.place, channel, run_channels, measure_timing, self._memory, names)
         self.dimensions = self._memory.dimensions
         self.inputs = self._memory.inputs
         self.outputs = self._memory.outputs
@@ -91,7 +93,8 @@ class NativeBinding:
 
     def _show(self, lengths: Mapping[str, Dimensions]) -> None:
         self._lengths = dict(lengths)
-        self._runs.resize(self._memory.resize_inputs(lengths), lengths)
+        self._memory.resize_inputs(lengths)
+        self._runs.resize(self._lengths)
 
     def takes(self, dimensions: Mapping[str, Dimensions]) -> bool:
         """Whether runs may be for these dimensions of open inputs, without binding anew."""
@@ -108,8 +111,7 @@ class NativeBinding:
                 f"got dimensions of {fixed or sorted(lengths)}, expected inputs that were bound with a range"
             )
         for name, found in dimensions.items():
-            limits = [n if isinstance(n, int) else n[1] for n in self._given[name]]
-            if len(found) != len(limits) or any(m is not None and n > m for n, m in zip(found, limits, strict=True)):
+            if not is_within(found, self._most[name]):
                 raise ValueError(f"input {name!r} is to be {list(found)}, but it was bound as {self._given[name]}")
         if self._memory.has_room(lengths):
             self._show(lengths)

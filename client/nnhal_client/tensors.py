@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Protocol
 
 from nnhal.arrays import Array
@@ -69,6 +70,12 @@ ReservedDimensions = Sequence[int | Range]
 def first_of(dimensions: ReservedDimensions) -> Dimensions:
     """The dimensions that a binding begins with."""
     return tuple(length if isinstance(length, int) else length[0] for length in dimensions)
+
+
+def most_of(dimensions: ReservedDimensions) -> Sequence[float]:
+    """The most that each length may be; infinite if there is no limit."""
+    limits = [length if isinstance(length, int) else length[1] for length in dimensions]
+    return [inf if limit is None else limit for limit in limits]
 
 
 def room_for(dimensions: ReservedDimensions, needed: Dimensions = ()) -> Dimensions:

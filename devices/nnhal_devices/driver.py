@@ -34,9 +34,9 @@ from nnhal.types import (
 )
 from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules, OptimizationViews
-from nnhal_devices.figures import WorkloadFigures
+from nnhal_devices.figures import OperationTimes, WorkloadFigures
 
-BACKEND_API_VERSION = (1, 9)
+BACKEND_API_VERSION = (1, 10)
 """Major and minor version of this interface, which dynamic backends are checked against.
 
 The minor version grows with a change that existing backends need not know: a new member with a default. The major
@@ -158,6 +158,17 @@ class BoundWorkload(Protocol):
         ...
 
 
+@runtime_checkable
+class ResizableWorkload(BoundWorkload, Protocol):
+    """A workload that can be had run for other dimensions without being bound anew."""
+
+    def resize(self, inputs: Sequence[Dimensions]) -> None:
+        """Have the next runs be for these dimensions of all inputs, where a 0 is an empty axis. Each begins where it
+        did, and has the memory that it needs there. Raises HalError.
+        """
+        ...
+
+
 class Pending(Protocol):
     """A run that was enqueued."""
 
@@ -205,6 +216,18 @@ class ShownWorkload(Workload, Protocol):
 
     def figures(self) -> WorkloadFigures:
         """Return them. It is called rarely, may take seconds, and must not disturb runs. Raises HalError."""
+        ...
+
+
+@runtime_checkable
+class TimedWorkload(Workload, Protocol):
+    """A workload that tells how long each of its operations takes."""
+
+    def operation_times(self, control: Control) -> OperationTimes:
+        """Return what a model of the hardware says, or run the operations and measure them: only when it is asked.
+
+        It must not disturb runs, and ends as they do by ``control``; what was measured before counts. Raises HalError.
+        """
         ...
 
 
@@ -265,6 +288,14 @@ class RefusingDriver(Protocol):
         Returns None if ``supported_operations`` must be asked before this model is prepared.
         """
         ...
+
+
+@runtime_checkable
+class SerialDriver(Protocol):
+    """A driver that says whether its runs may overlap. Those of other drivers may."""
+
+    is_serial: bool
+    """Whether a run begins only after the one before it has ended, however many workers are asked for."""
 
 
 class Driver(Protocol):

@@ -1,6 +1,7 @@
 """What a driver shows of itself and of its prepared models to whoever operates the device: plain values, no wire.
 
-All of it is optional. Times and addresses are modelled ones of the emulated hardware, in the unit that a figure names.
+All of it is optional. Times and addresses are modelled ones of the emulated hardware, in the unit that a figure names,
+but for the times of operations that a device has measured.
 """
 
 from __future__ import annotations
@@ -137,3 +138,38 @@ class WorkloadFigures:
     """What units do over the time of one run."""
 
     roofline: RooflineFigure | None = None
+
+
+NANOSECONDS = "ns"
+BY_SCHEDULE = "by the schedule that the device has compiled"
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOperation:
+    """The time of what a device runs as one."""
+
+    name: str
+    """What the device calls it: by the user's own name if it has one."""
+
+    operations: tuple[int, ...]
+    """The operations of main that it stands for; empty if it is none of the model's, such as a copy."""
+
+    duration: float
+    """How long it takes in one run."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationTimes:
+    """How long the operations of a prepared model take in one run."""
+
+    times: tuple[TimedOperation, ...] = ()
+    """In the order of a run; none if the device cannot tell."""
+
+    unit: str = NANOSECONDS
+    """Nanoseconds, or cycles."""
+
+    is_modelled: bool = False
+    """Whether a model of the hardware says so, and not a clock."""
+
+    note: str = ""
+    """What was measured, in a sentence, or why there are no times."""

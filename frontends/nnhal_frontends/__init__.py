@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
+from mmap import mmap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal.types.layout import MAX_OPERAND_BYTES, byte_size, describe
@@ -17,7 +19,11 @@ from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.states import StatePair, given_dimensions, is_settled, settled, with_states
 from nnhal_frontends.tflite_identifier import is_tflite
 
-__all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "StatePair", "import_file", "import_model"]
+__all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "StatePair", "import_file", "import_model", "parse_onnx"]
+
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 _UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -40,7 +46,7 @@ def import_file(path: Path) -> ImportedModel:
 
 
 def import_model(
-    content: ModelContent,
+    content: ModelContent | ModelProto,
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     as_one: bool = False,
     limits: ImportLimits = DEFAULT_LIMITS,
@@ -49,7 +55,7 @@ def import_model(
     tensors_only: bool = False,
     signature: str | None = None,
 ) -> ImportedModel:
-    """Import a model file. Without ``format``, the format follows from the content.
+    """Import a model file. Without ``format``, the format follows from the content, which may be a message of ONNX.
 
     ``shapes`` fixes dimensions of inputs that the file leaves open; one that is 0 stays open. ``states`` are inputs and
     outputs that become states, in known dimensions. ``as_one`` makes the model one operation of the extension of its
@@ -65,7 +71,8 @@ def import_model(
         _require_expressible(imported)
         return imported
     except MemoryError as error:
-        raise InvalidModel(f"importing the {len(content)} bytes takes more memory than there is") from error
+        size = len(content) if isinstance(content, (bytes, mmap)) else content.ByteSize()
+        raise InvalidModel(f"importing the {size} bytes takes more memory than there is") from error
     except RecursionError as error:
         raise InvalidModel("the graphs of the model are nested too deep") from error
     except _UNFORESEEN as error:
@@ -109,7 +116,7 @@ def _output_of(pair: StatePair) -> str:
 
 
 def _imported(
-    content: ModelContent,
+    content: ModelContent | ModelProto,
     format: ModelFormat | None,  # noqa: A002
     as_one: bool,
     limits: ImportLimits,
@@ -119,9 +126,9 @@ def _imported(
     outputs: Mapping[str, Sequence[int]],
 ) -> ImportedModel:
     """``outputs`` has dimensions of outputs that an ONNX file leaves open."""
-    if format is None:
+    if format is None and isinstance(content, (bytes, mmap)):
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001
-    if format == ModelFormat.TFLITE:
+    if format == ModelFormat.TFLITE and isinstance(content, (bytes, mmap)):
         # What reads a format is imported with the first model of that format.
         from nnhal_frontends.tflite import import_tflite
 
@@ -129,18 +136,23 @@ def _imported(
         return with_dimensions(imported, shapes) if shapes else imported
     if signature is not None:
         raise InvalidModel(f"signature '{signature}' of an ONNX model, which has none")
+    from nnhal_frontends.onnx import import_onnx, state_outputs
+
+    model = parse_onnx(content) if isinstance(content, (bytes, mmap)) else content
+    state_outputs(model, outputs)
+    return import_onnx(model, shapes, as_one=as_one, limits=limits, tensors_only=tensors_only)
+
+
+def parse_onnx(content: ModelContent) -> ModelProto:
+    """Return the message that an ONNX file holds. Raises InvalidModel."""
     from google.protobuf.message import DecodeError
     from onnx import ModelProto  # "import onnx" would name the subpackage here
-
-    from nnhal_frontends.onnx import import_onnx, state_outputs
 
     if content[:1] == b"\0":  # no message begins so; a sparse file is not read to find that out
         raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model")
     try:
-        model = ModelProto.FromString(content if isinstance(content, bytes) else content[:])
+        return ModelProto.FromString(content if isinstance(content, bytes) else content[:])
     except DecodeError as error:
         raise InvalidModel(
             f"{len(content)} bytes that are neither an ONNX nor a TFLite model, or whose graphs are nested too deep"
         ) from error
-    state_outputs(model, outputs)
-    return import_onnx(model, shapes, as_one=as_one, limits=limits, tensors_only=tensors_only)

@@ -72,6 +72,16 @@ class SourceForm(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class FileNode:
+    """A node of a file's main graph: the values that it reads, those of its own graphs included, and writes."""
+
+    name: str
+    op_type: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ImportedModel:
     """A HAL model, and how it relates to the user's model.
 
@@ -96,6 +106,12 @@ class ImportedModel:
     """The entry points of the file; one of them is imported."""
     source: SourceForm | None = None
     """The file's own form of the model; None if it has none that a device could take."""
+    operation_places: tuple[tuple[int, ...], ...] = ()
+    """The nodes of ``operation_nodes`` by their indexes in the file's main graph: their names may be repeated. Empty
+    if they cannot be told apart.
+    """
+    node_count: int = 0
+    """How many nodes the file's main graph has; 0 if they cannot be told apart."""
 
     @property
     def all_inputs(self) -> tuple[ImportedTensor, ...]:

@@ -69,16 +69,22 @@ class ResolvedModel:
         )
 
 
+def operation_in_words(model: Model, code: int) -> str:
+    """Name an operation's type for messages: ``SOFTMAX``, or as what it belongs to if the HAL does not know it."""
+    try:
+        return OperationType(code).name
+    except ValueError:
+        return f"type {type_in_words(model, code) if is_extension(code) else code}"
+
+
 def describe_operation(model: Model, index: int, subgraph: int = 0, origin: int | None = None) -> str:
     """Name an operation for messages: ``operation 3 (SOFTMAX)``, with the subgraph if it is not main.
 
     ``origin`` is its index in the model that the reader knows, if that is another one.
     """
-    code = (model.referenced[subgraph - 1] if subgraph else model.main).operations[index].type
-    try:
-        name = OperationType(code).name
-    except ValueError:
-        name = f"type {type_in_words(model, code) if is_extension(code) else code}"
+    name = operation_in_words(
+        model, (model.referenced[subgraph - 1] if subgraph else model.main).operations[index].type
+    )
     where = f" of referenced subgraph {subgraph - 1}" if subgraph else ""
     return f"operation {index if origin is None else origin} ({name}){where}"
 

@@ -82,6 +82,7 @@ class FrameworkProcess:
             note=events.note,
             load_bytes=settings.load_bytes,
             import_limits=settings.import_limits,
+            plan_secs=settings.plan_secs,
         )
         framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self._native.rpc)
         set_level = self._model_server.log_settings.set_level if self._model_server else None

@@ -31,6 +31,9 @@ class ServiceSettings(ProcessSettings):
     load_bytes: int = Field(default=8192 * _MEBIBYTE, ge=0, le=MOST_BYTES)
     """Memory that native clients' models take while they are loaded, three times the bytes of a file."""
 
+    plan_secs: float = Field(default=300.0, gt=0, le=MOST_SECONDS)
+    """How long a plan of a native client is kept after its last use, to be loaded from."""
+
     value_bytes: int = Field(default=0, ge=0, le=MOST_BYTES)
     """Host memory of values between steps, all runs together; 0 for 80 % of what host and control group allow."""
 

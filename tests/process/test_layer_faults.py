@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 
 from nnhal.arrays import Array
 from nnhal.remote import RemoteDevice
+from nnhal.remote.admin import DeviceAdmin
 from nnhal.types import NO_DEADLINE, ErrorStatus, Model, Operand, OperandType, OperationType
 from nnhal_frontends.onnx import import_onnx
 from nnhal_tools.diff import DiffRequest, diff_model
@@ -204,6 +205,17 @@ def test_layers_are_of_executions(faulty: FaultyDevice, what: str) -> None:
         INVALID,
         "got layers for prepare, expected executions",
     )
+
+
+def test_a_delay_of_a_layer_is_the_layers_own_time(healthy: FaultyDevice) -> None:
+    healthy.control.set(fault("delay", layer="TANH", ms=60_000))
+    with (
+        RemoteDevice(healthy.endpoint, "test") as remote,
+        DeviceAdmin(healthy.endpoint, healthy.child.admin_key) as admin,
+    ):
+        told = admin.operation_times(remote.prepare_model(three_layers()).handle)
+    slow = [list(each.operations) for each in told.times if each.duration >= 60e9]
+    assert slow == ([] if told.is_modelled else [[1]])
 
 
 def test_an_output_that_does_not_depend_on_the_layer_stays_right(healthy: FaultyDevice) -> None:

@@ -118,6 +118,66 @@ def test_a_wrong_kernel_is_found_in_its_call_and_from_its_operation_on(wrong: No
     assert report.origins[1].startswith("operation 1 (LOGISTIC), by comparison with cpu_ref: made there")
 
 
+REMEMBERING = """
+class Remembering:
+    def __init__(self, workload):
+        self._workload, self.large = workload, 0
+
+    def bind(self, inputs, outputs):
+        return Bound(self._workload.bind(inputs, outputs), self, inputs, outputs)
+
+
+class Bound:
+    def __init__(self, bound, workload, inputs, outputs):
+        self._bound, self._workload, self._inputs, self._outputs = bound, workload, inputs, outputs
+
+    def run(self, control):
+        outcome = self._bound.run(control)
+        if self._workload.large >= 2:
+            self._outputs[0].data[:] = 0
+        self._workload.large += int(self._inputs[0].data.view("f4")[0] > 100)
+        return outcome
+"""
+"""Workloads whose outputs are zeros once two runs have had an input above 100."""
+
+
+@pytest.mark.usefixtures("warm_single_devices")
+def test_the_runs_that_make_a_later_one_wrong_are_found(
+    device: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (
+        Path("examples/workbench/Acme_Npu_backend.py").read_text().replace("    OperationType.MAX_POOL_2D: ", "    # ")
+    )
+    right = "return self._reference.prepare(replace(model, model=compiled), options)"
+    assert right in source
+    wrong = source.replace(right, "return Remembering(self._reference.prepare(model, options))") + REMEMBERING
+    (tmp_path / "Acme_Npu_backend.py").write_text(wrong)
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
+    path = tmp_path / "a.nnrec"
+    with recording(device, path), RemoteDevice(device, "a client") as remote:
+        runs = [[np.full(4, first, np.float32)] for first in (200, 1, 200, 5, 6)]
+        run_on(remote, network(OperationType.ABS), runs)
+    report = replayed(path, "Npu")
+    assert len(report.differences) == 2
+    assert report.origins[1].startswith(
+        "no operation: by itself run 4 of the model is right. It is wrong after runs 1 and 3: that is the shortest run "
+        "of executions that shows it ("
+    )
+
+
+def test_a_recorded_device_that_was_wrong_is_named(wrong: None, tmp_path: Path) -> None:
+    path = tmp_path / "a.nnrec"
+    with (
+        recordable_device(tmp_path / "device", driver="Wrong") as endpoint,
+        recording(endpoint, path),
+        RemoteDevice(endpoint, "a client") as remote,
+    ):
+        run_on(remote, network(OperationType.LOGISTIC), [[INPUT]])
+    told = replay_recording(ReplayRequest(path, "cpu_acc")).origins[1]
+    assert told.startswith("no operation: cpu_acc and cpu_ref agree, and differ from the recording, so it is the ")
+    assert "recorded device, Wrong, that was wrong" in told
+
+
 def test_a_device_that_dies_is_said_with_its_call(wrong: None, device: Endpoint, tmp_path: Path) -> None:
     path = tmp_path / "a.nnrec"
     with recording(device, path), RemoteDevice(device, "a client") as remote:

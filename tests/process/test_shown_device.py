@@ -59,12 +59,18 @@ class Shown:
 
     def prepare(self, model, options):
         workload = self._reference.prepare(model, options)
-        return Workload(workload) if len(model.model.main.operations) == 1 else workload
+        return Workload(workload) if len(model.model.main.operations) == 1 else Unshown(workload)
 
 
-class Workload:
+class Unshown:
     def __init__(self, reference):
         self.bind = reference.bind
+
+
+class Workload(Unshown):
+    def operation_times(self, control):
+        control.check()
+        return f.OperationTimes((f.TimedOperation("sum", (0,), 2.5),), "cycles", True, "by hand")
 
     def figures(self):
         return f.WorkloadFigures(
@@ -284,7 +290,19 @@ def test_a_driver_shows_the_memory_time_and_roofline_of_a_prepared_model(served:
     refusal(lambda: served.admin.figures(prepared.handle), INVALID, f"prepared model {prepared.handle} exists in no")
 
 
+def test_a_driver_tells_the_time_of_each_operation_when_it_is_asked(served: Served, session: RemoteDevice) -> None:
+    told = served.admin.operation_times(session.prepare_model(addition_model()).handle)
+    assert (told.unit, told.is_modelled, told.note, told.operation_count) == ("cycles", True, "by hand", 1)
+    ((name, numbers, duration),) = [(each.name, list(each.operations), each.duration) for each in told.times]
+    assert (name, numbers, duration) == ("sum", [0], 2.5)
+    without = served.admin.operation_times(session.prepare_model(addition_model(operations=2)).handle)
+    assert (without.note, without.operation_count) == (f"{NAME} does not tell the times of operations", 2)
+
+
 def test_only_an_operator_looks_at_the_figures_of_a_prepared_model(served: Served, session: RemoteDevice) -> None:
     prepared = session.prepare_model(addition_model())
     with DeviceAdmin(served.endpoint) as stranger:
         refusal(lambda: stranger.figures(prepared.handle), FAILURE, "only an operator may look at the figures")
+        refusal(
+            lambda: stranger.operation_times(prepared.handle), FAILURE, "only an operator may measure the operations"
+        )

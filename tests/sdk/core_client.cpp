@@ -218,7 +218,7 @@ void use_framework(const std::string& directory) {
   other_signal.send();  // which it has waited for: it does not begin now
   std::printf("cancelled: %s\n", launched.fence->wait(patience().deadline_ns).words().c_str());
 
-  auto plain = required(framework->bind("addition", inputs, outputs, {terms.pool()}, /*wants_run_channel=*/false));
+  auto plain = required(framework->bind("addition", inputs, outputs, {terms.pool()}, {/*wants_run_channel=*/false}));
   terms.fill(7, 8);
   require(plain->run(&report, kNoTime, patience()));
   show("through the framework");

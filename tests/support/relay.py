@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -138,7 +138,7 @@ class Client:
             self.wrong.append(error)
 
 
-def result(outputs: dict[str, Array]) -> Array:
+def result(outputs: Mapping[str, Array]) -> Array:
     """Return the only output."""
     (array,) = outputs.values()
     return array

@@ -47,6 +47,7 @@ class WellFormedFramework:
         copy = wire.CopyMemoryRequest(source=wire.MemoryEnd(memory=memory), destination=wire.MemoryEnd(memory=memory))
         self._requests: dict[str, Message] = {
             "LoadModel": _changed(load, name="other"),
+            "PlanModel": wire.PlanModelRequest(model=load),
             "OpenModel": wire.OpenModelRequest(model=served, version="1", name="opened"),
             "GetModel": wire.GetModelRequest(name="m"),
             "ExplainModel": wire.ExplainModelRequest(name="m"),

@@ -106,6 +106,7 @@ def test_a_model_of_the_users_is_measured_beside_its_runtime(tmp_path: Path) -> 
         "beside",
         "steps",
         "operations",
+        "on_devices",
         "prepared_again",
         "bound_again",
         "pointed_at",
@@ -129,10 +130,71 @@ def test_a_model_of_the_users_is_measured_beside_its_runtime(tmp_path: Path) -> 
         ("ort", "Relu", "low"),
         ("ort", "Softmax", "top"),
     }
+    told = report["on_devices"]
+    assert [(each["device"], each["step"], each["is_modelled"]) for each in told] == [
+        ("cpu_acc", 0, False),
+        ("cpu_ref", 1, False),
+    ]
+    assert [[report["operations"][n]["nodes"] for n in each["operations"]] for each in told] == [[["low"]], [["top"]]]
+    assert all(each["duration_ns"] > 0 for each in told)
+    assert report["notes"] == [
+        f"step {number}, times by operation from {device}: measured in 20 runs on zeros"
+        for number, device in enumerate(("cpu_acc", "cpu_ref"))
+    ]
     assert report["prepared_again"] == report["bound_again"] == {"cpu_acc": 0, "cpu_ref": 0}
     assert "Operations, those that take longest" in page.read_text()
+    assert "cpu_ref, measured" in page.read_text()
     assert "<script" not in page.read_text()
-    assert any(event["ph"] == "X" for event in json.loads(trace.read_text())["traceEvents"])
+    spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    inside = [span for span in spans if "share_of_step" in span["args"]]
+    assert {span["name"] for span in inside} == {each["name"] for each in told}
+    assert all(span["args"] == {"share_of_step": 1.0, "measured_in_this_run": False} for span in inside)
+
+
+_SLOW = """
+from nnhal.kernels import KERNELS
+from nnhal.types import OperationType
+from nnhal_devices.cpu_ref import interpreter
+from nnhal_devices.cpu_ref.driver import CpuRef
+
+BACKEND_ID = "Slow"
+API_VERSION = (1, 4)
+
+
+class Kernels:
+    def __getitem__(self, kind):
+        kernel, count = KERNELS[kind], 1000 if kind == OperationType.TANH else 1
+        return lambda context: [kernel(context) for _ in range(count)][-1]
+
+
+def create_backend(options):
+    interpreter.KERNELS = Kernels()
+    device = CpuRef(options)
+    device.name = BACKEND_ID
+    return device
+"""
+
+
+@pytest.mark.slow
+def test_a_slow_operation_of_a_device_is_pointed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "Test_Slow_backend.py").write_text(_SLOW)
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in "xy")
+    names = {"low": "Relu", "middle": "Tanh", "top": "Softmax"}
+    values = ["x", "a", "b", "y"]
+    nodes = [
+        helper.make_node(kind, [values[number]], [values[number + 1]], name=name)
+        for number, (name, kind) in enumerate(names.items())
+    ]
+    model = tmp_path / "model.onnx"
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    done = nnhal("bench", str(model), "--devices", "Slow", "--rounds", "10", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert [step["operations"] for step in report["steps"]] == [["RELU", "TANH", "SOFTMAX"]]
+    (found,) = report["pointed_at"]
+    assert found.startswith("TANH middle takes ")
 
 
 def test_what_is_neither_a_file_nor_a_command_is_refused() -> None:

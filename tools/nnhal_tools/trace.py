@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nnhal.reports import StepReport
 from nnhal_client import OperationPlacement
@@ -36,3 +36,22 @@ def add_run(trace: Trace, report: RunReport, placements: Sequence[OperationPlace
 
     called, answered = (client, report.called_ns), (client, report.answered_ns - 1)
     add_steps(trace, report.steps, report.ledger, lambda step: trace.row(step.device), called, answered, operations)
+
+
+def add_operations(trace: Trace, report: RunReport, times: Mapping[int, Sequence[tuple[str, float]]]) -> None:
+    """Add operations inside the measured steps of a run, by step: by name, and nanoseconds on the device.
+
+    They were not measured in this run: each has its share of the step, and is marked so.
+    """
+    for step in report.steps:
+        told = times.get(step.step, ())
+        whole = sum(duration for _, duration in told)
+        if step.started_ns < 0 or not whole:
+            continue
+        length, begin, passed = step.ended_ns - step.started_ns, step.started_ns, 0.0
+        for name, duration in told:
+            passed += duration
+            end = step.started_ns + int(length * passed / whole)
+            details = {"share_of_step": duration / whole, "measured_in_this_run": False}
+            trace.span(trace.row(step.device), name, begin, end, details)
+            begin = end

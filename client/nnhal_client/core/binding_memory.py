@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import le
 from typing import Protocol
 
 import numpy as np
@@ -70,8 +72,9 @@ class BindingMemory:
         if not isinstance(pool, MappedPool):
             raise TypeError("ashmem is mapped")
         self._pool = pool
-        self.inputs = {t.name: self._view(t, self.dimensions[t.name]) for t in own_inputs}
-        self.outputs = {t.name: self._view(t, (0,) if t.is_open else t.dimensions) for t in own_outputs}
+        self.inputs = Views({t.name: partial(self._view, t) for t in own_inputs}, self.dimensions)
+        shown = {t.name: (0,) if t.is_open else t.dimensions for t in own_outputs}
+        self.outputs = Views({t.name: partial(self._view, t) for t in own_outputs}, shown)
 
     @property
     def has_unknown_dimensions(self) -> bool:
@@ -116,20 +119,16 @@ class BindingMemory:
         for tensor in self._unknown:
             found = dimensions.get(tensor.name)
             if found is not None:
-                self.outputs[tensor.name] = self._view(tensor, found)
+                self.outputs.show(tensor.name, found)
 
     def has_room(self, lengths: Mapping[str, Dimensions]) -> bool:
         """Whether inputs may have these dimensions in the memory that they have."""
-        return all(_is_within(found, self.dimensions[name]) for name, found in lengths.items())
+        return all(is_within(found, self.dimensions[name]) for name, found in lengths.items())
 
-    def resize_inputs(self, lengths: Mapping[str, Dimensions]) -> list[tuple[int, Dimensions]]:
-        """Show inputs in the dimensions of the next run, and return these by the inputs' positions."""
-        found = []
-        for position, tensor in enumerate(self._bound_inputs):
-            if tensor.name in lengths:
-                self.inputs[tensor.name] = self._view(tensor, lengths[tensor.name])
-                found.append((position, lengths[tensor.name]))
-        return found
+    def resize_inputs(self, lengths: Mapping[str, Dimensions]) -> None:
+        """Show inputs in the dimensions of the next run."""
+        for name, dimensions in lengths.items():
+            self.inputs.show(name, dimensions)
 
     def shortage(self, dimensions: Mapping[str, Dimensions]) -> str:
         """Say which outputs need more memory, and how they get it, after a run that has reported dimensions."""
@@ -175,5 +174,38 @@ class BindingMemory:
         return wire.TensorBinding(name=tensor.name, location=location, dimensions=dimensions)
 
 
-def _is_within(dimensions: Dimensions, most: Dimensions) -> bool:
-    return len(dimensions) == len(most) and all(d <= m for d, m in zip(dimensions, most, strict=True))
+class Views(Mapping[str, Array]):
+    """Views of memory by name. One whose dimensions have changed is made when it is asked for."""
+
+    def __init__(
+        self, makers: Mapping[str, Callable[[Dimensions], Array]], dimensions: Mapping[str, Dimensions]
+    ) -> None:
+        self._makers = makers
+        self._dimensions = {name: dimensions[name] for name in makers}
+        self._made: dict[str, Array] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        found = self._made.get(name)
+        if found is None:
+            found = self._made[name] = self._makers[name](self._dimensions[name])
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def show(self, name: str, dimensions: Dimensions) -> None:
+        """Have the view be of these dimensions from now on."""
+        if self._dimensions[name] != dimensions:
+            self._dimensions[name] = dimensions
+            self._made.pop(name, None)
+
+
+def is_within(dimensions: Dimensions, most: Sequence[float]) -> bool:
+    """Whether no length exceeds the most that it may be."""
+    return len(dimensions) == len(most) and all(map(le, dimensions, most))

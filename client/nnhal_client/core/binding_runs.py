@@ -7,14 +7,13 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import Protocol
 
-from nnhal.codec.lengths import Lengths, lengths_to_wire
+from nnhal.codec.lengths import lengths_to_wire
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.remote import RemoteRunChannel
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
-from nnhal.v1.burst_pb2 import InputLengths
 from nnhal_client.reports import RunReport, dimensions_from_wire, report_from_wire
 
 _log = logging.getLogger(__name__)
@@ -58,8 +57,10 @@ class BindingRuns:
         run_channels: Sequence[RemoteRunChannel],
         measures: bool,
         outputs: ResizableOutputs,
+        inputs: Sequence[str] = (),
     ) -> None:
-        """``place`` names the framework in errors; ``channel`` is the binding's channel to it.
+        """``place`` names the framework in errors; ``channel`` is the binding's channel to it. ``inputs`` are named as
+        they were bound.
 
         Of ``run_channels`` there are two for a model with a state, whose buffers change their roles with each run.
         """
@@ -75,7 +76,8 @@ class BindingRuns:
         self._shown: Mapping[str, Dimensions] | None = None
         """The dimensions of the last run, which its outputs are shown in."""
         self._call = wire.RunCall(deadline_ns=NO_DEADLINE).SerializeToString()
-        self._lengths: list[InputLengths] = []
+        self._positions = {name: position for position, name in enumerate(inputs)}
+        self._lengths: Mapping[str, Dimensions] = {}
         self.lost_run_channel = False
         """Whether there was a run channel that has closed or failed. Runs go through the framework from then on."""
 
@@ -84,10 +86,9 @@ class BindingRuns:
         """The channels that are in use."""
         return [self._channel, *(run_channel.channel for run_channel in self._run_channels)]
 
-    def resize(self, positions: Lengths, lengths: Mapping[str, Dimensions]) -> None:
-        """Have the next runs be for these dimensions of inputs, given by position as well."""
-        self._lengths = lengths_to_wire(positions)
-        self._call = wire.RunCall(deadline_ns=NO_DEADLINE, lengths=self._lengths).SerializeToString()
+    def resize(self, lengths: Mapping[str, Dimensions]) -> None:
+        """Have the next runs be for these dimensions of inputs."""
+        self._lengths = lengths
         for run_channel in self._run_channels:
             run_channel.resize(lengths)
 
@@ -127,13 +128,13 @@ class BindingRuns:
 
     def _through_framework(self, deadline_ns: int, has_lost_channel: bool = False, reason: str = "") -> Exchanges:
         call = self._call
-        if deadline_ns != NO_DEADLINE or has_lost_channel or self._turns > 1:
+        if deadline_ns != NO_DEADLINE or has_lost_channel or self._turns > 1 or self._lengths:
             call = wire.RunCall(
                 deadline_ns=deadline_ns,
                 lost_run_channel=has_lost_channel,
                 lost_because=reason,
                 state_turn=self._turn if self._turns > 1 else None,
-                lengths=self._lengths,
+                lengths=lengths_to_wire([(self._positions[name], found) for name, found in self._lengths.items()]),
             ).SerializeToString()
         called_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
         try:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import final
 
 import onnxruntime
 
 from nnhal.errors import HalError
-from nnhal.extensions.onnx import EXTENSION, NAME
+from nnhal.extensions.onnx import ELEMENT_TYPES, EXTENSION, NAME
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.support import Support
 from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
+from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_acc.artifact import OptimisedGraph, gains_by_restoring, read_artifact, weights_of
 from nnhal_devices.cpu_acc.blocked import keep_blocked
@@ -22,11 +24,14 @@ from nnhal_devices.cpu_acc.lowering import lower
 from nnhal_devices.cpu_acc.messages import has_branches, is_one_run
 from nnhal_devices.cpu_acc.optimised import NO_GRAPH
 from nnhal_devices.cpu_acc.performance import CAPABILITIES, ROOFLINE
+from nnhal_devices.cpu_acc.profile import profiled_times
 from nnhal_devices.cpu_acc.runs import declared
 from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session, restore_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
-from nnhal_devices.driver import DriverOptions, PrepareOptions
+from nnhal_devices.driver import Control, DriverOptions, PrepareOptions
+from nnhal_devices.figures import OperationTimes
+from nnhal_devices.measured import NO_ZEROS, zeros_for
 
 
 @final
@@ -66,14 +71,13 @@ class CpuAcc:
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload:
         """Lower and compile a model. The preference changes nothing, since there is one way to run a model."""
         dimensions = propagate_dimensions(model)
-        graph, on_cpu = lower(model, dimensions), tuple(self._providers) == CPU
-        if graph.message is None and on_cpu:
-            keep_blocked(graph)
+        graph, on_cpu = self._lowered(model, dimensions), tuple(self._providers) == CPU
         gains = not on_cpu or gains_by_restoring(graph, model)
         session = self._session(graph, folds(model, dimensions), options.is_cached and on_cpu and gains)
         content, weights = session.optimised
         optimised = OptimisedGraph(content, graph.inputs, graph.outputs, graph.message is not None, weights)
-        return OnnxWorkload(model, dimensions, optimised, replace(session, optimised=NO_GRAPH), gains)
+        times = partial(self._operation_times, model, dimensions)
+        return OnnxWorkload(model, dimensions, optimised, replace(session, optimised=NO_GRAPH), gains, times)
 
     def replaced_constants(self, model: ResolvedModel) -> Collection[int]:
         """The weights. Shapes and messages are read again, since the dimensions of values follow from them."""
@@ -87,13 +91,30 @@ class CpuAcc:
             return None
         return OnnxWorkload(model, propagate_dimensions(model), replace(graph, content=b"", weights={}), session)
 
-    def _session(self, graph: LoweredGraph, may_fold: bool, keeps: bool) -> OnnxSession:
+    def _lowered(self, model: ResolvedModel, dimensions: Sequence[Dimensions]) -> LoweredGraph:
+        graph = lower(model, dimensions)
+        if graph.message is None and tuple(self._providers) == CPU:
+            keep_blocked(graph)
+        return graph
+
+    def _operation_times(
+        self, model: ResolvedModel, dimensions: Sequence[Dimensions], control: Control
+    ) -> OperationTimes:
+        """Measure the nodes of a model, in a session of their own."""
+        graph, may_fold = self._lowered(model, dimensions), folds(model, dimensions)
+        given = zeros_for(model, lambda index: ELEMENT_TYPES.get(graph.element_type(index)))
+        if given is None:
+            return NO_ZEROS
+        inputs = {name: given[operand] for name, operand in graph.inputs.items()}
+        return profiled_times(graph, inputs, lambda prefix: self._session(graph, may_fold, False, prefix), control)
+
+    def _session(self, graph: LoweredGraph, may_fold: bool, keeps: bool, profile: str = "") -> OnnxSession:
         """Compile a graph; with open axes if ONNX Runtime refuses the message for its dimensions, as branches may."""
         try:
-            return create_session(graph, self._threads, self._providers, may_fold, keeps)
+            return create_session(graph, self._threads, self._providers, may_fold, keeps, profile)
         except HalError as error:
             branches = graph.message is not None and has_branches(graph.message)
             if not branches or error.status != ErrorStatus.GENERAL_FAILURE:
                 raise
             graph.open_axes = True
-            return create_session(graph, self._threads, self._providers, may_fold, keeps)
+            return create_session(graph, self._threads, self._providers, may_fold, keeps, profile)

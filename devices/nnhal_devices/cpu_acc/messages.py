@@ -13,6 +13,8 @@ from nnhal.types import Model, OperandType, Operation
 from nnhal_devices.cpu_acc.graph import DEFAULT_OPSETS
 from nnhal_devices.remembered import Remembered, digest_of
 
+FUNCTION = "run"
+"""How the functions of messages are called, with the number of the operation behind it."""
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _LEAST_OPSET = 7
 """The first for which ONNX Runtime has kernels."""

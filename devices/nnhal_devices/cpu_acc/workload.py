@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from onnxruntime import IOBinding, OrtValue, RunOptions
@@ -17,17 +17,22 @@ from nnhal.errors import HalError, invalid_argument
 from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE
 from nnhal.extensions.values import value_from_bytes, value_to_bytes
 from nnhal.resolved import ResolvedModel
-from nnhal.types.layout import Dimensions, is_extension
+from nnhal.types.layout import MAX_OPERAND_BYTES, Dimensions, is_extension
 from nnhal_devices.cpu_acc.artifact import OptimisedGraph, write_artifact
 from nnhal_devices.cpu_acc.elements import memory_type
-from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns, bound_run, named_run
+from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns, binders, bound_run, named_run
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
+from nnhal_devices.figures import OperationTimes
 
 _SMALL_BYTES = 4096
 """Copying so much takes no longer than letting go of the interpreter's lock."""
+_ITEM_SIZES = {code: element.itemsize for code, element in ELEMENT_TYPES.items()}
 _EQUAL_RUNS = 8
 """Runs with the same dimensions of outputs after which these are taken to be those of the next run."""
+_FROM_A_CACHE = OperationTimes(
+    note="it was restored from the compilation cache, which has the optimised graph only: prepare it without the cache"
+)
 
 
 class OnnxWorkload:
@@ -40,13 +45,18 @@ class OnnxWorkload:
         graph: OptimisedGraph,
         session: OnnxSession,
         gains: bool = True,
+        times: Callable[[Control], OperationTimes] | None = None,
     ) -> None:
-        """``dimensions`` are those of main's operands. ``gains`` tells whether a cache of this model spares time."""
+        """``dimensions`` are those of main's operands. ``gains`` tells whether a cache of this model spares time.
+
+        ``times`` measures the nodes of the session's graph; None for a model that a cache has kept.
+        """
         main = model.model.main
         self._model = model
         self._session = session
         self._optimised = graph
         self._gains = gains
+        self._times = times
         self._dimensions = tuple(dimensions)
         self._inputs = tuple((name, main.input_indexes.index(operand)) for name, operand in graph.inputs.items())
         self._outputs = tuple(graph.outputs)
@@ -67,6 +77,9 @@ class OnnxWorkload:
             return None
         return write_artifact(graph, self._model) if graph.content else ()
 
+    def operation_times(self, control: Control) -> OperationTimes:
+        return _FROM_A_CACHE if self._times is None else self._times(control)
+
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
         """Bind to memory. Known dimensions of the outputs are computed here, and not in each run."""
         for name, position in self._inputs:
@@ -79,18 +92,18 @@ class OnnxWorkload:
         for name, position in self._inputs:
             _bind(binding.bind_input, name, self._input_types[position], inputs[position])
         if self._data_dependent and not all(dimensions and 0 not in dimensions for dimensions in found):
-            return DataDependentSession(
-                self._session, binding, self._outputs, self._output_types, inputs, outputs, self._forecast
-            )
-        written = False
+            read = [(name, self._input_types[position], position) for name, position in self._inputs]
+            written = list(zip(self._outputs, self._output_types, outputs, strict=True))
+            return DataDependentSession(self._session, binding, read, inputs, written, self._forecast)
+        writes = False
         for name, code, argument, dimensions in zip(self._outputs, self._output_types, outputs, found, strict=True):
             size = ELEMENT_TYPES[code].itemsize * prod(dimensions)
             if argument.data is not None and 0 < size <= len(argument.data):
                 _bind(binding.bind_output, name, code, Argument(argument.data, dimensions))
-                written = True
+                writes = True
         as_bound = all(argument.dimensions == dimensions for argument, dimensions in zip(outputs, found, strict=True))
         outcome = DONE if as_bound else Outcome(found)
-        if not written:
+        if not writes:
             return Idle(outcome)
         return BoundSession(self._session, binding, (*inputs, *outputs), outcome)
 
@@ -134,37 +147,52 @@ class BoundSession:
 class DataDependentSession:
     """A session with outputs whose dimensions depend on data: ONNX Runtime allocates them, and they are copied.
 
-    When they have been the same for some runs, it writes them in place. If they then turn out to be others, which ONNX
-    Runtime refuses, the run is repeated: for that to be rare, it takes more such runs each time.
+    When they have been the same for some runs, or follow from those of the inputs, it writes them in place. If they
+    then turn out to be others, which ONNX Runtime refuses, the run is repeated: for that to be rare, it takes more such
+    runs each time.
     """
 
     def __init__(
         self,
         session: OnnxSession,
         binding: IOBinding,
-        names: Sequence[str],
-        types: Sequence[int],
+        read: Sequence[tuple[str, int, int]],
         inputs: Sequence[Argument],
-        outputs: Sequence[Argument],
+        written: Sequence[tuple[str, int, Argument]],
         forecast: Forecast,
     ) -> None:
+        """``read`` has the name, the element type and the position of each input that the session has; ``written`` has
+        its outputs, with their element types and memory.
+        """
         self._session = session
         self._runs = StoppableRuns()
         self._run: Callable[[RunOptions], None] = bound_run(session.runtime, binding)
         self._binding = binding
         self._forecast = forecast
+        self._bind_input, self._bind_output = binders(binding)
         self._lengths = tuple([argument.dimensions for argument in inputs])
-        self._names = names
-        self._types = types
-        self._inputs = inputs
-        self._outputs = outputs
+        self._kept = inputs
+        self._written = [_Output(name, code, *_span(argument), argument) for name, code, argument in written]
+        self._read = [_Input(name, code, n, *self._place(inputs[n])) for name, code, n in read]
+        self._is_apart = all(one.room >= _size(one.code, self._lengths[one.position]) for one in self._read)
         self._outcome = DONE
         self._is_in_place = False
+        self._in_place: tuple[Dimensions, ...] = ()
         self._equal_runs, self._enough_runs = 0, _EQUAL_RUNS
-        expected = forecast.of(self._lengths)
-        if expected is not None:
-            self._outcome = Outcome(expected)
-            self._write_in_place(expected)
+        self._forecast_outputs()
+
+    def resize(self, inputs: Sequence[Dimensions]) -> None:
+        """Have the next runs be for these dimensions of inputs, in the memory that they are bound to."""
+        before, self._lengths = self._lengths, tuple(inputs)
+        self._is_apart = True
+        for name, code, position, address, room in self._read:
+            dimensions = inputs[position]
+            if dimensions != before[position] and address:
+                self._bind_input(name, code, dimensions, address)
+            if _ITEM_SIZES[code] * prod(dimensions) > room:
+                self._is_apart = False
+        self._outcome, self._equal_runs = DONE, 0
+        self._forecast_outputs()
 
     def run(self, control: Control) -> Outcome:
         if self._is_in_place:
@@ -176,12 +204,12 @@ class DataDependentSession:
                 self._is_in_place = False
                 self._enough_runs *= 2
         self._binding.clear_binding_outputs()
-        for name in self._names:
-            self._binding.bind_output(name, "cpu")
+        for output in self._written:
+            self._binding.bind_output(output.name, "cpu")
         self._runs(control, self._run)
         results: list[OrtValue] = self._binding.get_outputs()
-        for result, element_type, argument in zip(results, self._types, self._outputs, strict=True):
-            _copy_out(result.data_ptr(), ELEMENT_TYPES[element_type].itemsize * prod(result.shape()), argument)
+        for result, output in zip(results, self._written, strict=True):
+            _copy_out(result.data_ptr(), _size(output.code, tuple(result.shape())), output.argument)
         found = tuple(tuple(result.shape()) for result in results)
         self._forecast.note(self._lengths, found)
         self._note(found)
@@ -199,19 +227,41 @@ class DataDependentSession:
 
     def _write_in_place(self, dimensions: tuple[Dimensions, ...]) -> None:
         """Have the next outputs, of these dimensions, written to the memory of the request if they can be."""
-        bound = list(zip(self._names, self._types, self._outputs, dimensions, strict=True))
-        # A run may be repeated, and so must not write what it reads.
-        read = _spans(self._inputs)
-        is_apart = not any(start < end and first < last for first, end in _spans(self._outputs) for start, last in read)
-        if not is_apart or not all(_has_room(argument, code, found) for _, code, argument, found in bound):
+        if not self._is_apart:  # a run may be repeated, and so must not write what it reads
+            self._is_in_place = False
             return
-        self._binding.clear_binding_outputs()
-        for name, code, argument, found in bound:
-            if argument.data is None:
-                self._binding.bind_output(name, "cpu")
-            else:
-                _bind(self._binding.bind_output, name, code, Argument(argument.data, found))
-        self._is_in_place = True
+        for output, found in zip(self._written, dimensions, strict=True):
+            if output.address and not 0 < _ITEM_SIZES[output.code] * prod(found) <= output.room:
+                self._is_in_place = False
+                return
+        if not self._is_in_place:
+            self._binding.clear_binding_outputs()
+            self._in_place = ((),) * len(dimensions)
+        for output, before, found in zip(self._written, self._in_place, dimensions, strict=True):
+            if not output.address:
+                self._binding.bind_output(output.name, "cpu")
+            elif found != before:
+                self._bind_output(output.name, output.code, found, output.address)
+        self._is_in_place, self._in_place = True, dimensions
+
+    def _forecast_outputs(self) -> None:
+        """Have the next run write in place if the dimensions of outputs follow from those of inputs."""
+        expected = self._forecast.of(self._lengths)
+        if expected is None:
+            self._is_in_place = False
+        else:
+            self._outcome = Outcome(expected)
+            self._write_in_place(expected)
+
+    def _place(self, argument: Argument) -> tuple[int, int]:
+        """Where an input begins, and how many bytes it may have there before an output begins."""
+        start, _ = _span(argument)
+        if not start:
+            return 0, MAX_OPERAND_BYTES
+        spans = [(output.address, output.address + output.room) for output in self._written if output.address]
+        if any(first <= start < end for first, end in spans):
+            return start, 0
+        return start, min((first - start for first, _ in spans if first > start), default=MAX_OPERAND_BYTES)
 
 
 class Forecast:
@@ -303,19 +353,33 @@ class Idle:
         return self._outcome
 
 
-def _has_room(argument: Argument, code: int, dimensions: Dimensions) -> bool:
-    """Whether an output that is not omitted can be written in place."""
-    return argument.data is None or 0 < ELEMENT_TYPES[code].itemsize * prod(dimensions) <= len(argument.data)
+class _Input(NamedTuple):
+    """An input of a session, by its position among the arguments, and the bytes that it may have where it lies."""
+
+    name: str
+    code: int
+    position: int
+    address: int
+    room: int
 
 
-def _spans(arguments: Sequence[Argument]) -> list[tuple[int, int]]:
-    """Where arguments begin in memory, and where they end."""
-    found = []
-    for argument in arguments:
-        if argument.data is not None:
-            address = argument.data.ctypes.data
-            found.append((address, address + len(argument.data)))
-    return found
+class _Output(NamedTuple):
+    """An output of a session, and its memory; the address is 0 if it is omitted."""
+
+    name: str
+    code: int
+    address: int
+    room: int
+    argument: Argument
+
+
+def _size(code: int, dimensions: Dimensions) -> int:
+    return _ITEM_SIZES[code] * prod(dimensions)
+
+
+def _span(argument: Argument) -> tuple[int, int]:
+    """Where an argument begins in memory, and its bytes; zeros if it is omitted."""
+    return (0, 0) if argument.data is None else (argument.data.ctypes.data, len(argument.data))
 
 
 def _copy_out(address: int, size: int, argument: Argument) -> None:

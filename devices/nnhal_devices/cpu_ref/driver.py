@@ -14,9 +14,11 @@ from nnhal_devices.arguments import BoundArrayWorkload, read_argument
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_ref.extension import element_type
 from nnhal_devices.cpu_ref.interpreter import Interpreter
+from nnhal_devices.cpu_ref.measured import operation_times
 from nnhal_devices.cpu_ref.performance import CAPABILITIES, ROOFLINE
 from nnhal_devices.cpu_ref.support import operation_limits, supported_operations
-from nnhal_devices.driver import Argument, DriverOptions, PrepareOptions
+from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
+from nnhal_devices.figures import OperationTimes
 
 
 @final
@@ -53,6 +55,9 @@ class ReferenceWorkload:
     def __init__(self, model: ResolvedModel) -> None:
         self._model = model
         self._interpreter = Interpreter(model)
+
+    def operation_times(self, control: Control) -> OperationTimes:
+        return operation_times(self._model, control)
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrayWorkload:
         main = self._model.model.main

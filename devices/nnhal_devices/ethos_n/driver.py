@@ -24,6 +24,8 @@ from nnhal_devices.ethos_n.limits import SRAM_BYTES
 from nnhal_devices.ethos_n.optimize import optimize, sram_of
 from nnhal_devices.ethos_n.performance import CAPABILITIES, ROOFLINE, TRANSFER_COSTS, inference_ns
 from nnhal_devices.ethos_n.support import operation_limits, supported_operations
+from nnhal_devices.figures import OperationTimes
+from nnhal_devices.measured import modelled_times
 
 _DMA_BUF = frozenset({MemoryKind.HARDWARE_BUFFER_BLOB})
 _ALIGNMENT = 64
@@ -81,7 +83,7 @@ class EthosN:
         answers = self._accelerated.supported_operations(model)
         fast = all(isinstance(answer, Supported) for answer in answers)
         inner = self._accelerated.prepare(model, options) if fast else self._reference.prepare(model, options)
-        return ModelledWorkload(inner, inference_ns(model), taken)
+        return ModelledWorkload(inner, model, taken)
 
     def optimize_within(self, model: ResolvedModel, working_bytes: int) -> OptimizationViews:
         return optimize(model, working_bytes)
@@ -90,10 +92,14 @@ class EthosN:
 class ModelledWorkload:
     """Another driver's workload, with the modelled time and SRAM of the NPU for each run."""
 
-    def __init__(self, inner: Workload, duration_ns: int, working_bytes: int) -> None:
+    def __init__(self, inner: Workload, model: ResolvedModel, working_bytes: int) -> None:
         self.working_bytes = working_bytes
         self._inner = inner
-        self._duration_ns = duration_ns
+        self._model = model
+        self._duration_ns = inference_ns(model)
+
+    def operation_times(self, control: Control) -> OperationTimes:
+        return modelled_times(self._model, ROOFLINE.operation_ns(self._model))
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundModelled:
         return BoundModelled(self._inner.bind(inputs, outputs), self._duration_ns)

@@ -29,11 +29,11 @@ from nnhal_cascade.support import operation_limits, supported_operations
 from nnhal_devices.arguments import BoundArrayWorkload, read_argument
 from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
-from nnhal_devices.ethos_u.figures import schedule_figures
+from nnhal_devices.ethos_u.figures import schedule_figures, schedule_times
 from nnhal_devices.ethos_u.optimize import optimize
 from nnhal_devices.ethos_u.options import OPTIONS, read_options
 from nnhal_devices.ethos_u.performance import TRANSFER_COSTS, capabilities_of, nanoseconds, operation_ns
-from nnhal_devices.figures import DeviceFigure, WorkloadFigures
+from nnhal_devices.figures import DeviceFigure, OperationTimes, WorkloadFigures
 
 _SCHEDULES = 8
 """Schedules that are kept: a network is optimised, and then prepared."""
@@ -120,6 +120,9 @@ class CascadedWorkload:
 
     def figures(self) -> WorkloadFigures:
         return schedule_figures(self._schedule, self._budget)
+
+    def operation_times(self, control: Control) -> OperationTimes:
+        return schedule_times(self._schedule)
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrayWorkload:
         main = self._machine.model.model.main

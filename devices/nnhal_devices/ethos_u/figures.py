@@ -10,7 +10,17 @@ from collections.abc import Iterator, Sequence
 from nnhal_cascade.schedule.lives import TensorLife, lives
 from nnhal_cascade.schedule.replay import PlanReplay, TimedStripe, replay
 from nnhal_cascade.schedule.schedule import Schedule
-from nnhal_devices.figures import RESERVED, MemoryFigure, MemorySpan, TimeFigure, TimeSpan, WorkloadFigures
+from nnhal_devices.figures import (
+    BY_SCHEDULE,
+    RESERVED,
+    MemoryFigure,
+    MemorySpan,
+    OperationTimes,
+    TimedOperation,
+    TimeFigure,
+    TimeSpan,
+    WorkloadFigures,
+)
 
 _UNIT = "cycles"
 _DMA = "DMA"
@@ -23,6 +33,16 @@ def schedule_figures(schedule: Schedule, budget: int) -> WorkloadFigures:
     lanes = (*(part.name for part in schedule.graph.parts), _DMA)
     time = TimeFigure("Stripes and copies of constants", _UNIT, lanes, tuple(_time(schedule, replays)))
     return WorkloadFigures((memory,), (time,))
+
+
+def schedule_times(schedule: Schedule) -> OperationTimes:
+    """Return the cycles in which the stripes of each part are computed: parts of a cascade take turns."""
+    cycles = [0] * len(schedule.graph.parts)
+    for ran in replay(schedule):
+        for stripe in ran.stripes:
+            cycles[stripe.run.part] += stripe.end - stripe.start
+    times = (TimedOperation(part.name, part.operations, cycles[part.index]) for part in schedule.graph.parts)
+    return OperationTimes(tuple(times), _UNIT, True, BY_SCHEDULE)
 
 
 def _memory(schedule: Schedule, replays: Sequence[PlanReplay]) -> Iterator[MemorySpan]:

@@ -30,15 +30,17 @@ from nnhal_devices.driver import (
     RestoringDriver,
     ShownWorkload,
     ShrinkableDriver,
+    TimedWorkload,
     Workload,
 )
-from nnhal_devices.faults.fault_set import LATER, RAN, ActiveFault, Point
+from nnhal_devices.faults.fault_set import LATER, RAN, ActiveFault, CountedFault, Point, layers_of_fault
 from nnhal_devices.faults.injection import DeviceFaults, told
 from nnhal_devices.faults.layer_faults import LayerFaults, about_layers, with_outputs
 from nnhal_devices.faults.model_facts import ModelFacts, facts_of, layers_of
 from nnhal_devices.faults.outcomes import DoneExecution, altered_outcome, altered_result
 from nnhal_devices.faults.shrunk_sram import ShrinkingSram
-from nnhal_hosting.faults import AnswerFault, Fault, LayerCondition, ShrunkSramFault, ValuesFault
+from nnhal_devices.figures import OperationTimes
+from nnhal_hosting.faults import AnswerFault, DelayFault, Fault, LayerCondition, ShrunkSramFault, ValuesFault
 
 
 def with_faults(driver: Driver, faults: DeviceFaults) -> Driver:
@@ -115,6 +117,9 @@ class FaultyWorkload:
             self.artifact = workload.artifact
         if isinstance(workload, ShownWorkload):
             self.figures = workload.figures
+        if isinstance(workload, TimedWorkload):
+            self._timed = workload
+            self.operation_times = self._operation_times
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
         """Bind it to memory. Raises HalError."""
@@ -123,6 +128,10 @@ class FaultyWorkload:
         if isinstance(bound, AsynchronousWorkload):
             return _FaultyAsynchronous(bound, self, inputs, outputs)
         return _FaultyBound(bound, self, inputs, outputs)
+
+    def _operation_times(self, control: Control) -> OperationTimes:
+        """Return the times of the operations, with what faults add to those that they slow down."""
+        return slowed(self._timed.operation_times(control), self.faults.set.states(), self.facts)
 
     def altered(self, result: ExecutionResult, known: Sequence[Dimensions]) -> tuple[ExecutionResult, Sequence[Copy]]:
         """Return the result that is told in place of one, and notes of the faults.
@@ -204,6 +213,18 @@ class _FaultyBound:
                 self._workload.model, self._workload.facts, self._workload.faults, self._outputs, took_ns, control
             ),
         )
+
+
+def slowed(times: OperationTimes, faults: Sequence[CountedFault], facts: ModelFacts) -> OperationTimes:
+    """Return measured times with the delays of faults that are about layers. Modelled ones are as they were."""
+    found = list(times.times)
+    for delay in (each.fault for each in faults if isinstance(each.fault, DelayFault) and each.fault.layer):
+        for layer in () if times.is_modelled else layers_of_fault(delay, facts):
+            own = [n for n, each in enumerate(found) if not layer.subgraph and layer.number in each.operations]
+            named = [n for n in own if found[n].name in layer.names] if layer.place else own
+            for number in named[:1]:
+                found[number] = replace(found[number], duration=found[number].duration + delay.ms * 1e6)
+    return replace(times, times=tuple(found))
 
 
 def noted(faults: Sequence[ActiveFault], started_ns: int) -> tuple[Copy, ...]:

@@ -14,7 +14,7 @@ from nnhal_devices.backend import Backend, DeviceFigure, MemoryKind, MemoryRules
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import DriverOptions, PrepareOptions
 from nnhal_devices.gpu_acc.memory import WORKING_MEMORY_BYTES, LoadedNetworks, WorkingMemory
-from nnhal_devices.gpu_acc.optimize import fuse, fusions, optimize
+from nnhal_devices.gpu_acc.optimize import fuse, fusions, optimize, stands_for
 from nnhal_devices.gpu_acc.performance import CAPABILITIES, TRANSFER_COSTS, fused_operation_ns
 from nnhal_devices.gpu_acc.queue import InOrderQueue
 from nnhal_devices.gpu_acc.runtime import this_machine
@@ -73,8 +73,10 @@ class GpuAcc:
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> QueuedWorkload:
         """Fuse activations, as the optimisation views say, and compile the result."""
-        fused = fuse(model, fusions(model))
-        return QueuedWorkload(fused, self._arithmetic.prepare(fused, options), self._queue, self._memory)
+        found = fusions(model)
+        fused = fuse(model, found)
+        arithmetic = self._arithmetic.prepare(fused, options)
+        return QueuedWorkload(fused, stands_for(model, found), arithmetic, self._queue, self._memory)
 
     def _operation_ns(self, model: ResolvedModel) -> Sequence[float]:
         answers = self.supported_operations(model)

@@ -101,6 +101,17 @@ def fuse(model: ResolvedModel, found: Sequence[Fusion]) -> ResolvedModel:
     )
 
 
+def stands_for(model: ResolvedModel, found: Sequence[Fusion]) -> list[tuple[int, ...]]:
+    """The operations of the model that each operation of the fused model stands for."""
+    activation_of = {fusion.operation: fusion.activation for fusion in found}
+    fused_away = set(activation_of.values())
+    return [
+        (number, activation_of[number]) if number in activation_of else (number,)
+        for number in range(len(model.model.main.operations))
+        if number not in fused_away
+    ]
+
+
 def _is_between(operand: Operand) -> bool:
     return operand.type in _FLOATS and operand.lifetime == OperandLifeTime.TEMPORARY_VARIABLE
 

@@ -11,9 +11,11 @@ from nnhal.types import Span
 from nnhal.types.layout import Dimensions
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import Argument, BoundWorkload, Control, Outcome, Workload
+from nnhal_devices.figures import OperationTimes
 from nnhal_devices.gpu_acc.memory import WorkingMemory, working_bytes
 from nnhal_devices.gpu_acc.performance import ROOFLINE
 from nnhal_devices.gpu_acc.queue import InOrderQueue, QueuedWork
+from nnhal_devices.measured import modelled_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,20 @@ def needs_of(model: ResolvedModel) -> Needs:
 class QueuedWorkload:
     """A model, and the workload that does its arithmetic."""
 
-    def __init__(self, model: ResolvedModel, arithmetic: Workload, queue: InOrderQueue, memory: WorkingMemory) -> None:
-        """Raises GENERAL_FAILURE if the device has too little working memory for it."""
+    def __init__(
+        self,
+        model: ResolvedModel,
+        numbers: Sequence[tuple[int, ...]],
+        arithmetic: Workload,
+        queue: InOrderQueue,
+        memory: WorkingMemory,
+    ) -> None:
+        """``numbers`` are those that the model's operations had before they were fused.
+
+        Raises GENERAL_FAILURE if the device has too little working memory for it.
+        """
         self._model = model
+        self._numbers = numbers
         self._arithmetic = arithmetic
         self._queue = queue
         self._memory = memory
@@ -42,6 +55,9 @@ class QueuedWorkload:
         self._declared = [main.operands[index].dimensions for index in main.input_indexes]
         self._needs = needs_of(model)
         memory.require(self._needs.bytes)
+
+    def operation_times(self, control: Control) -> OperationTimes:
+        return modelled_times(self._model, ROOFLINE.operation_ns(self._model), self._numbers)
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> QueuedRun:
         bound = self._arithmetic.bind(inputs, outputs)

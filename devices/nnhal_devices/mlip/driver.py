@@ -24,7 +24,7 @@ from nnhal_devices.driver import DriverOptions, PrepareOptions
 from nnhal_devices.mlip.optimize import optimize
 from nnhal_devices.mlip.performance import capabilities_of
 from nnhal_devices.mlip.residence import OcmResidence
-from nnhal_devices.mlip.workload import LoadedBinaries, SimulatedWorkload
+from nnhal_devices.mlip.workload import LoadedBinaries, SimulatedWorkload, numbers_of
 from nnhal_mlip.artifact import read_artifact
 from nnhal_mlip.compiler.errors import MisfitOfTilesError, MlipCompileError
 from nnhal_mlip.costs import operation_ns
@@ -123,7 +123,7 @@ class Mlip:
         """Raises BinaryError and ProgramError if a binary is damaged."""
         options = self._compiler.options
         simulators = tuple(Simulator(step.binary, options.profile, options.checked) for step in made.compiled.steps)
-        loaded = LoadedBinaries(made, simulators, model.model.main)
+        loaded = LoadedBinaries(made, simulators, model.model.main, numbers_of(model))
         self._residence.load([simulator.binary for simulator in simulators], loaded)
         return SimulatedWorkload(loaded)
 

@@ -6,14 +6,17 @@ Names are the user's if the model has some. Otherwise operations are told by the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from nnhal_devices.figures import (
+    BY_SCHEDULE,
     MemoryFigure,
     MemorySpan,
+    OperationTimes,
     RooflineFigure,
     RooflineLayer,
+    TimedOperation,
     TimeFigure,
     TimeSpan,
     WorkloadFigures,
@@ -45,6 +48,25 @@ def network_figures(simulators: Sequence[Simulator], memory: Sequence[Sequence[T
         (TimeFigure("Tiles and the DMA engine", _UNIT, lanes, tuple(spans)),) if spans else (),
         _roofline(simulators),
     )
+
+
+def network_times(simulators: Sequence[Simulator], numbers: Mapping[str, int]) -> OperationTimes:
+    """Return the cycles in which tiles compute each layer of binaries: those of the tile that takes longest.
+
+    ``numbers`` are the operations of the model, by what they are called.
+    """
+    times = []
+    for simulator in simulators:
+        cycles: dict[int, list[int]] = {}
+        for stage in simulator.timeline.stages:
+            by_tile = cycles.setdefault(stage.layer, [0] * simulator.program.tiles)
+            for tile in range(simulator.program.tiles):
+                by_tile[tile] += max((span.end for span in stage.tasks if span.tile == tile), default=stage.copied)
+                by_tile[tile] -= stage.copied
+        for layer, by_tile in cycles.items():
+            found = tuple(numbers[name] for name in simulator.program.layers[layer].user_names if name in numbers)
+            times.append(TimedOperation(_title(simulator.program, layer), found, max(by_tile)))
+    return OperationTimes(tuple(times), _UNIT, True, BY_SCHEDULE)
 
 
 def _memories(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError, invalid_argument
+from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.arguments import BoundArrayWorkload, read_argument
 from nnhal_devices.driver import Argument, Control
-from nnhal_devices.figures import WorkloadFigures
-from nnhal_devices.mlip.figures import network_figures
+from nnhal_devices.figures import OperationTimes, WorkloadFigures
+from nnhal_devices.mlip.figures import network_figures, network_times
 from nnhal_mlip.artifact import write_artifact
 from nnhal_mlip.compilation import FED, ValuePlace
 from nnhal_mlip.importing.hal_operation import signed, unsigned
@@ -30,6 +31,17 @@ class LoadedBinaries:
     simulators: tuple[Simulator, ...]
     """One for each binary."""
     main: Subgraph
+    numbers: Mapping[str, int]
+    """The operations of main by what the compiler calls them: by the user's names of their results, or by number."""
+
+
+def numbers_of(model: ResolvedModel) -> dict[str, int]:
+    """Return ``LoadedBinaries.numbers`` of a model."""
+    return {
+        (model.names.get(operation.outputs[0]) if operation.outputs else None)
+        or describe_operation(model.model, number): number
+        for number, operation in enumerate(model.model.main.operations)
+    }
 
 
 class SimulatedWorkload:
@@ -62,6 +74,9 @@ class SimulatedWorkload:
     def figures(self) -> WorkloadFigures:
         memory = [step.memory for step in self._loaded.made.compiled.steps]
         return network_figures(self._loaded.simulators, memory)
+
+    def operation_times(self, control: Control) -> OperationTimes:
+        return network_times(self._loaded.simulators, self._loaded.numbers)
 
     def artifact(self) -> bytes:
         return write_artifact(*self._loaded.made)

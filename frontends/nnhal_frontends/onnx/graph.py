@@ -18,6 +18,7 @@ from nnhal.types.layout import Dimensions, describe
 from nnhal_frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.inference import forget_unknown, infer, with_types
+from nnhal_frontends.onnx.places import NodePlace, with_own_names
 from nnhal_frontends.onnx.qoperators import expand_qoperators
 from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.onnx.weights_apart import set_weights_apart
@@ -108,6 +109,8 @@ class OnnxGraph:
     """Declarations of the model that are wrong, in words."""
     taken: Collection[str] = ()
     """The names of the model's tensors, those of subgraphs too, which no pass may give to another."""
+    places: Mapping[str, NodePlace] = field(default_factory=dict)
+    """The nodes of the file by the names of those of the graph; empty if that cannot be told."""
 
     def fresh(self, name: str) -> str:
         """Return a name for a tensor of a pass."""
@@ -171,10 +174,10 @@ def read_graph(
 
 
 def read_screened(
-    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None, lenient: bool = False
+    given: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None, lenient: bool = False
 ) -> OnnxGraph:
     """Read a model that has been screened, as ``read_graph`` does."""
-    apart = set_weights_apart(model)
+    apart = set_weights_apart(given)
     model = apart.model
     try:
         onnx.checker.check_model(with_types(model))
@@ -182,8 +185,8 @@ def read_screened(
         raise InvalidModel(f"not a valid ONNX model: {error}") from error
     opset = _opset(model, 0 if lenient else MIN_OPSET)
     own = {function.domain for function in model.functions}
-    if model.functions:
-        model = inliner.inline_local_functions(model)
+    inlined = inliner.inline_local_functions(model) if model.functions else model
+    model, places = with_own_names(inlined, model, apart.original, is_copy=inlined is not given)
     taken = tensor_names(model.graph) - apart.added
     expanded = expand_qoperators(model, apart, taken)
     model, warnings = infer(_with_shapes(expanded, shapes or {}, apart.added), lenient)
@@ -192,7 +195,7 @@ def read_screened(
     constants |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer} | apart.weights
     return OnnxGraph(
         opset,
-        tuple(_node(apart.original(node), index) for index, node in enumerate(graph.node)),
+        tuple(_node(apart.original(node), node.name) for node in graph.node),
         tuple(value.name for value in graph.input if value.name not in constants and value.name not in apart.added),
         {value.name: value.name for value in graph.output},
         {
@@ -205,6 +208,7 @@ def read_screened(
         imports=tuple(entry for entry in model.opset_import if entry.domain not in own),
         warnings=tuple(warnings),
         taken=taken,
+        places=places,
     )
 
 
@@ -265,9 +269,7 @@ def _with_shapes(
     return fixed
 
 
-def _node(proto: onnx.NodeProto, index: int) -> OnnxNode:
-    # A node that is left to the extension has its name too, by which a device says what has failed.
-    name = proto.name = proto.name or f"{proto.op_type}_{index}"
+def _node(proto: onnx.NodeProto, name: str) -> OnnxNode:
     attributes = {a.name: _text(helper.get_attribute_value(a)) for a in proto.attribute}
     domain = "" if proto.domain in _DEFAULT_DOMAINS else proto.domain
     return OnnxNode(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import onnx
 from onnx import shape_inference, version_converter
@@ -72,6 +73,8 @@ def import_onnx(
     if raised is not model:
         screen(raised, limits)
     source = read_screened(raised, shapes, lenient=True)
+    if raised is not model and [n.op_type for n in raised.graph.node] != [n.op_type for n in model.graph.node]:
+        source = replace(source, places={})
     if not as_one:
         imported = _with_extension(source, limits)
         if imported is not None:
@@ -199,15 +202,23 @@ def _imported(source: OnnxGraph, builder: OnnxGraphBuilder, form: OnnxSource | N
     inputs = [_tensor(source, name, builder.operands[name]) for name in source.inputs]
     outputs = [_tensor(source, user, builder.operands[name]) for user, name in builder.graph.outputs.items()]
     used = {name for names in builder.origins for name in names}
+    shown = {name: place.name for name, place in source.places.items()}
     return ImportedModel(
         builder.model.build([tensor.operand for tensor in inputs], [tensor.operand for tensor in outputs]),
         tuple(inputs),
         tuple(outputs),
-        tuple(builder.origins),
-        tuple(node.name for node in source.nodes if node.name not in used),
+        tuple(tuple(dict.fromkeys(shown.get(name, name) for name in names)) for names in builder.origins),
+        tuple(shown.get(node.name, node.name) for node in source.nodes if node.name not in used),
         tuple(builder.model.names),
         source.warnings,
         source=form,
+        operation_places=tuple(
+            tuple(dict.fromkeys(source.places[name].number for name in names if name in source.places))
+            for names in builder.origins
+        )
+        if source.places
+        else (),
+        node_count=1 + max((place.number for place in source.places.values()), default=-1),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -266,7 +266,22 @@ def _imported(builder: TfliteGraphBuilder, outputs: Sequence[int], entry: EntryP
         tuple(operator.name for operator in graph.operators if operator.name not in used),
         tuple(builder.model.names),
         states=states,
+        operation_places=_places(builder.origins, entry.graphs[0]),
+        node_count=len(entry.graphs[0].operators),
     )
+
+
+def _places(origins: Iterable[Sequence[str]], graph: TfliteGraph) -> tuple[tuple[int, ...], ...]:
+    """Return the operators of the file's graph that operations stand for; what a composite consists of is it itself."""
+    indexes = {operator.name: index for index, operator in enumerate(graph.operators)}
+
+    def index_of(name: str) -> int | None:
+        while name and name not in indexes:
+            name = name.rpartition("/")[0]
+        return indexes.get(name)
+
+    found = (map(index_of, names) for names in origins)
+    return tuple(tuple(index for index in dict.fromkeys(each) if index is not None) for each in found)
 
 
 def _require_fitting_subgraphs(model: Model) -> None:

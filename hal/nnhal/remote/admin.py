@@ -20,6 +20,8 @@ from nnhal.v1 import framework_admin_pb2 as framework_wire
 
 CLIENT_NAME = "nnhal-admin"
 _ANSWER_SECONDS = 10.0
+_MEASURING_SECONDS = 60.0
+"""The device may compile the model once more, and then runs it for some seconds."""
 """Seconds for a call that a process serves at once, in threads that clients cannot block."""
 T = TypeVar("T")
 
@@ -102,6 +104,11 @@ class DeviceAdmin(ProcessAdmin):
         """Return what the driver shows of a prepared model; nothing if it has no figures."""
         request = wire.GetFiguresRequest(prepared_model=prepared_model)
         return self._ask(self._device.GetFigures, request).figures
+
+    def operation_times(self, prepared_model: int) -> wire.MeasureOperationsResponse:
+        """Return how long each operation of a prepared model takes, which the device may measure for some seconds."""
+        request = wire.MeasureOperationsRequest(prepared_model=prepared_model)
+        return self._calls.call(self._device.MeasureOperations, request, _MEASURING_SECONDS)
 
 
 class FrameworkAdmin(ProcessAdmin):

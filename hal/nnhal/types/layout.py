@@ -81,7 +81,7 @@ def fits(dimensions: Dimensions, known: Dimensions) -> bool:
 
     A known 0 is an axis of unknown size. No known dimensions are those of a scalar.
     """
-    return len(dimensions) == len(known) and all(k in (0, length) for length, k in zip(dimensions, known, strict=True))
+    return len(dimensions) == len(known) and [k and n for k, n in zip(known, dimensions, strict=True)] == list(known)
 
 
 def describe(dimensions: Sequence[int]) -> str:

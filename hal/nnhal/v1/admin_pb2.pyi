@@ -1024,6 +1024,100 @@ class GetFiguresResponse(_message.Message):
 Global___GetFiguresResponse: _TypeAlias = GetFiguresResponse  # noqa: Y015
 
 @_typing.final
+class MeasureOperationsRequest(_message.Message):
+    """MeasureOperationsRequest names a prepared model, of any session."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREPARED_MODEL_FIELD_NUMBER: _builtins.int
+    prepared_model: _builtins.int
+    """Its handle."""
+    def __init__(
+        self,
+        *,
+        prepared_model: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["prepared_model", b"prepared_model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MeasureOperationsRequest: _TypeAlias = MeasureOperationsRequest  # noqa: Y015
+
+@_typing.final
+class MeasureOperationsResponse(_message.Message):
+    """MeasureOperationsResponse holds the times."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TIMES_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
+    IS_MODELLED_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
+    OPERATION_COUNT_FIELD_NUMBER: _builtins.int
+    unit: _builtins.str
+    """The unit of time: ns, or cycles."""
+    is_modelled: _builtins.bool
+    """Whether a model of the hardware says so, and not a clock."""
+    note: _builtins.str
+    """What was measured, in a sentence, or why there are no times."""
+    operation_count: _builtins.int
+    """The operations that the prepared model has."""
+    @_builtins.property
+    def times(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationTime]:
+        """In the order of a run; none if the device cannot tell."""
+
+    def __init__(
+        self,
+        *,
+        times: _abc.Iterable[Global___OperationTime] | None = ...,
+        unit: _builtins.str = ...,
+        is_modelled: _builtins.bool = ...,
+        note: _builtins.str = ...,
+        operation_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_modelled", b"is_modelled", "note", b"note", "operation_count", b"operation_count", "times", b"times", "unit", b"unit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MeasureOperationsResponse: _TypeAlias = MeasureOperationsResponse  # noqa: Y015
+
+@_typing.final
+class OperationTime(_message.Message):
+    """OperationTime is the time of what a device runs as one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    OPERATIONS_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """What the device calls it: by the user's own name if it has one."""
+    duration: _builtins.float
+    """How long it takes in one run."""
+    @_builtins.property
+    def operations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The operations of the prepared model that it stands for, by their indexes; none if it is no operation of the model's."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        operations: _abc.Iterable[_builtins.int] | None = ...,
+        duration: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "name", b"name", "operations", b"operations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OperationTime: _TypeAlias = OperationTime  # noqa: Y015
+
+@_typing.final
 class WorkloadFigures(_message.Message):
     """WorkloadFigures are what a driver shows of a prepared model. Each part may be absent."""
 

@@ -385,6 +385,11 @@ class DeviceAdminServiceStub:
                 request_serializer=nnhal_dot_v1_dot_admin__pb2.GetFiguresRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_admin__pb2.GetFiguresResponse.FromString,
                 _registered_method=True)
+        self.MeasureOperations = channel.unary_unary(
+                '/nnhal.v1.DeviceAdminService/MeasureOperations',
+                request_serializer=nnhal_dot_v1_dot_admin__pb2.MeasureOperationsRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_admin__pb2.MeasureOperationsResponse.FromString,
+                _registered_method=True)
 
 
 class DeviceAdminServiceServicer:
@@ -405,6 +410,14 @@ class DeviceAdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MeasureOperations(self, request, context):
+        """MeasureOperations returns how long each operation of a prepared model takes. A device without a model of its time runs
+        the prepared model's operations for that, for some seconds at most. Only with the key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DeviceAdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -417,6 +430,11 @@ def add_DeviceAdminServiceServicer_to_server(servicer, server):
                     servicer.GetFigures,
                     request_deserializer=nnhal_dot_v1_dot_admin__pb2.GetFiguresRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_admin__pb2.GetFiguresResponse.SerializeToString,
+            ),
+            'MeasureOperations': grpc.unary_unary_rpc_method_handler(
+                    servicer.MeasureOperations,
+                    request_deserializer=nnhal_dot_v1_dot_admin__pb2.MeasureOperationsRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_admin__pb2.MeasureOperationsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -474,6 +492,33 @@ class DeviceAdminService:
             '/nnhal.v1.DeviceAdminService/GetFigures',
             nnhal_dot_v1_dot_admin__pb2.GetFiguresRequest.SerializeToString,
             nnhal_dot_v1_dot_admin__pb2.GetFiguresResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MeasureOperations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.DeviceAdminService/MeasureOperations',
+            nnhal_dot_v1_dot_admin__pb2.MeasureOperationsRequest.SerializeToString,
+            nnhal_dot_v1_dot_admin__pb2.MeasureOperationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

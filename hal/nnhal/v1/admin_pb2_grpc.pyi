@@ -147,6 +147,10 @@ class DeviceAdminServiceStub:
     """GetDevice says what the device can do, and how much it has done."""
     GetFigures: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetFiguresRequest, _admin_pb2.GetFiguresResponse]
     """GetFigures returns what the driver shows of a prepared model: its memory, its time, its roofline. Only with the key."""
+    MeasureOperations: _grpc.UnaryUnaryMultiCallable[_admin_pb2.MeasureOperationsRequest, _admin_pb2.MeasureOperationsResponse]
+    """MeasureOperations returns how long each operation of a prepared model takes. A device without a model of its time runs
+    the prepared model's operations for that, for some seconds at most. Only with the key.
+    """
 
 @_typing.type_check_only
 class DeviceAdminServiceAsyncStub(DeviceAdminServiceStub):
@@ -157,6 +161,10 @@ class DeviceAdminServiceAsyncStub(DeviceAdminServiceStub):
     """GetDevice says what the device can do, and how much it has done."""
     GetFigures: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetFiguresRequest, _admin_pb2.GetFiguresResponse]  # type: ignore[assignment]
     """GetFigures returns what the driver shows of a prepared model: its memory, its time, its roofline. Only with the key."""
+    MeasureOperations: _aio.UnaryUnaryMultiCallable[_admin_pb2.MeasureOperationsRequest, _admin_pb2.MeasureOperationsResponse]  # type: ignore[assignment]
+    """MeasureOperations returns how long each operation of a prepared model takes. A device without a model of its time runs
+    the prepared model's operations for that, for some seconds at most. Only with the key.
+    """
 
 class DeviceAdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """DeviceAdminService is what devices have besides."""
@@ -176,5 +184,15 @@ class DeviceAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetFiguresResponse, _abc.Awaitable[_admin_pb2.GetFiguresResponse]]:
         """GetFigures returns what the driver shows of a prepared model: its memory, its time, its roofline. Only with the key."""
+
+    @_abc_1.abstractmethod
+    def MeasureOperations(
+        self,
+        request: _admin_pb2.MeasureOperationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.MeasureOperationsResponse, _abc.Awaitable[_admin_pb2.MeasureOperationsResponse]]:
+        """MeasureOperations returns how long each operation of a prepared model takes. A device without a model of its time runs
+        the prepared model's operations for that, for some seconds at most. Only with the key.
+        """
 
 def add_DeviceAdminServiceServicer_to_server(servicer: DeviceAdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

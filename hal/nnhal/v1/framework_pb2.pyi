@@ -248,6 +248,8 @@ class LoadModelRequest(_message.Message):
     INPUT_DIMENSIONS_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that the model gets in this session."""
     descriptor_id: _builtins.int
@@ -276,6 +278,12 @@ class LoadModelRequest(_message.Message):
     """The entry point of a file that has several, by its name: inputs and outputs then have the names that it gives them. Empty
     for the file's first graph, with the names of its tensors.
     """
+    plan: _builtins.int
+    """A plan of PlanModel, which has the model and all else that is asked for; of this message only name, deadline_ns and group are
+    then given. 0 for none. A plan may be loaded from more than once.
+    """
+    group: _builtins.int
+    """Which of the plan's groups is loaded, by its position. Its inputs and outputs are those of the group."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices that may be used, in order of preference; empty for all devices."""
@@ -328,10 +336,12 @@ class LoadModelRequest(_message.Message):
         input_dimensions: _abc.Iterable[Global___InputDimensions] | None = ...,
         states: _abc.Iterable[Global___StatePair] | None = ...,
         signature: _builtins.str = ...,
+        plan: _builtins.int = ...,
+        group: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "deadline_ns", b"deadline_ns", "model", b"model", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "signature", b"signature", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "group", b"group", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "plan", b"plan", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "signature", b"signature", "states", b"states"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
@@ -347,6 +357,246 @@ class LoadModelRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
 
 Global___LoadModelRequest: _TypeAlias = LoadModelRequest  # noqa: Y015
+
+@_typing.final
+class PlanModelRequest(_message.Message):
+    """PlanModelRequest names the model and says how to split it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    LEAVES_NODES_FIELD_NUMBER: _builtins.int
+    EXPLAINS_FIELD_NUMBER: _builtins.int
+    leaves_nodes: _builtins.bool
+    """Whether the client runs those nodes itself that no device takes: there are then as many groups as are needed, or none, and groups
+    of fewer than min_nodes_per_partition nodes are left to the client too. Otherwise the only group is the whole model, and a node
+    that no device takes is an error, as for LoadModel. Only for files in ONNX.
+    """
+    explains: _builtins.bool
+    """Whether to explain the plan of each group."""
+    @_builtins.property
+    def model(self) -> Global___LoadModelRequest:
+        """The model, and what LoadModel would be told about it. It needs no name; a deadline is given when it is loaded."""
+
+    def __init__(
+        self,
+        *,
+        model: Global___LoadModelRequest | None = ...,
+        leaves_nodes: _builtins.bool = ...,
+        explains: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explains", b"explains", "leaves_nodes", b"leaves_nodes", "model", b"model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanModelRequest: _TypeAlias = PlanModelRequest  # noqa: Y015
+
+@_typing.final
+class PlanModelResponse(_message.Message):
+    """PlanModelResponse says what would run where. Nodes are named by their indices in the main graph of the file, since names may be empty
+    or repeated; a node with graphs of its own counts as a whole. Each node is in just one group, or left.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    NODE_COUNT_FIELD_NUMBER: _builtins.int
+    KEPT_NS_FIELD_NUMBER: _builtins.int
+    plan: _builtins.int
+    """The handle of the plan, valid in this session; 0 if there is no group."""
+    node_count: _builtins.int
+    """How many nodes the main graph has."""
+    kept_ns: _builtins.int
+    """How long the plan is kept after its last use, in nanoseconds."""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedGroup]:
+        """The groups, in an order in which they can run: no path leads out of a group and back into it."""
+
+    @_builtins.property
+    def left(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeftNode]:
+        """The nodes that are in no group, in the order of the file."""
+
+    def __init__(
+        self,
+        *,
+        plan: _builtins.int = ...,
+        groups: _abc.Iterable[Global___PlannedGroup] | None = ...,
+        left: _abc.Iterable[Global___LeftNode] | None = ...,
+        node_count: _builtins.int = ...,
+        kept_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "kept_ns", b"kept_ns", "left", b"left", "node_count", b"node_count", "plan", b"plan"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanModelResponse: _TypeAlias = PlanModelResponse  # noqa: Y015
+
+@_typing.final
+class PlannedGroup(_message.Message):
+    """PlannedGroup is a part of a model that the framework would run as one model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODES_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    MODELLED_NS_FIELD_NUMBER: _builtins.int
+    EXPLANATION_FIELD_NUMBER: _builtins.int
+    modelled_ns: _builtins.float
+    """The modelled time of a run; 0 if a device has no cost model."""
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Its nodes, ascending."""
+
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorInfo]:
+        """What it reads, constants left out."""
+
+    @_builtins.property
+    def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorInfo]:
+        """What it writes that a node outside reads, or the model's user."""
+
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedStep]:
+        """The steps of its plan, in the order of execution."""
+
+    @_builtins.property
+    def explanation(self) -> Global___ModelExplanation:
+        """The explanation of its plan, if the request asks for it."""
+
+    def __init__(
+        self,
+        *,
+        nodes: _abc.Iterable[_builtins.int] | None = ...,
+        inputs: _abc.Iterable[Global___TensorInfo] | None = ...,
+        outputs: _abc.Iterable[Global___TensorInfo] | None = ...,
+        steps: _abc.Iterable[Global___PlannedStep] | None = ...,
+        modelled_ns: _builtins.float = ...,
+        explanation: Global___ModelExplanation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "inputs", b"inputs", "modelled_ns", b"modelled_ns", "nodes", b"nodes", "outputs", b"outputs", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedGroup: _TypeAlias = PlannedGroup  # noqa: Y015
+
+@_typing.final
+class PlannedStep(_message.Message):
+    """PlannedStep is what one device would run at a time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    """The device."""
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The nodes that its operations stand for, ascending. A node that becomes several operations may be in several steps; one that needs
+        no operation, such as one that computes a constant, is in none.
+        """
+
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        nodes: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "nodes", b"nodes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedStep: _TypeAlias = PlannedStep  # noqa: Y015
+
+@_typing.final
+class LeftNode(_message.Message):
+    """LeftNode is a node that no group has."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    OP_TYPE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
+    node: _builtins.int
+    """Its index."""
+    name: _builtins.str
+    """Its name in the file, which may be empty."""
+    op_type: _builtins.str
+    """Its operator."""
+    reason: _builtins.str
+    """Why it is in no group, in a sentence."""
+    @_builtins.property
+    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceRefusal]:
+        """The reasons of devices that do not take it."""
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.int = ...,
+        name: _builtins.str = ...,
+        op_type: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        refusals: _abc.Iterable[Global___DeviceRefusal] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "node", b"node", "op_type", b"op_type", "reason", b"reason", "refusals", b"refusals"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeftNode: _TypeAlias = LeftNode  # noqa: Y015
+
+@_typing.final
+class ReleasePlanRequest(_message.Message):
+    """ReleasePlanRequest names the plan."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    plan: _builtins.int
+    """The plan."""
+    def __init__(
+        self,
+        *,
+        plan: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleasePlanRequest: _TypeAlias = ReleasePlanRequest  # noqa: Y015
+
+@_typing.final
+class ReleasePlanResponse(_message.Message):
+    """ReleasePlanResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleasePlanResponse: _TypeAlias = ReleasePlanResponse  # noqa: Y015
 
 @_typing.final
 class StatePair(_message.Message):

@@ -45,6 +45,16 @@ class FrameworkServiceStub:
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.LoadModelRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_framework__pb2.LoadModelResponse.FromString,
                 _registered_method=True)
+        self.PlanModel = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/PlanModel',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.PlanModelRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.PlanModelResponse.FromString,
+                _registered_method=True)
+        self.ReleasePlan = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/ReleasePlan',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.ReleasePlanRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.ReleasePlanResponse.FromString,
+                _registered_method=True)
         self.OpenModel = channel.unary_unary(
                 '/nnhal.v1.FrameworkService/OpenModel',
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.OpenModelRequest.SerializeToString,
@@ -140,6 +150,22 @@ class FrameworkServiceServicer:
 
     def LoadModel(self, request, context):
         """LoadModel splits a model over the devices and prepares the parts.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PlanModel(self, request, context):
+        """PlanModel says which nodes of a model would run on which devices, and why others would not. No device prepares anything. What
+        the framework has found out is kept under a handle: LoadModel loads it from there, and neither imports the model nor asks the
+        devices about it again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleasePlan(self, request, context):
+        """ReleasePlan drops what PlanModel has kept. Models that were loaded from it stay. Unknown handles do no harm.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -274,6 +300,16 @@ def add_FrameworkServiceServicer_to_server(servicer, server):
                     servicer.LoadModel,
                     request_deserializer=nnhal_dot_v1_dot_framework__pb2.LoadModelRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_framework__pb2.LoadModelResponse.SerializeToString,
+            ),
+            'PlanModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanModel,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.PlanModelRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.PlanModelResponse.SerializeToString,
+            ),
+            'ReleasePlan': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleasePlan,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.ReleasePlanRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.ReleasePlanResponse.SerializeToString,
             ),
             'OpenModel': grpc.unary_unary_rpc_method_handler(
                     servicer.OpenModel,
@@ -411,6 +447,60 @@ class FrameworkService:
             '/nnhal.v1.FrameworkService/LoadModel',
             nnhal_dot_v1_dot_framework__pb2.LoadModelRequest.SerializeToString,
             nnhal_dot_v1_dot_framework__pb2.LoadModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/PlanModel',
+            nnhal_dot_v1_dot_framework__pb2.PlanModelRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.PlanModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleasePlan(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/ReleasePlan',
+            nnhal_dot_v1_dot_framework__pb2.ReleasePlanRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.ReleasePlanResponse.FromString,
             options,
             channel_credentials,
             insecure,

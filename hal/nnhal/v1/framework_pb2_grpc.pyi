@@ -41,6 +41,13 @@ class FrameworkServiceStub:
     """ListDevices says which devices the framework knows and whether they answer."""
     LoadModel: _grpc.UnaryUnaryMultiCallable[_framework_pb2.LoadModelRequest, _framework_pb2.LoadModelResponse]
     """LoadModel splits a model over the devices and prepares the parts."""
+    PlanModel: _grpc.UnaryUnaryMultiCallable[_framework_pb2.PlanModelRequest, _framework_pb2.PlanModelResponse]
+    """PlanModel says which nodes of a model would run on which devices, and why others would not. No device prepares anything. What
+    the framework has found out is kept under a handle: LoadModel loads it from there, and neither imports the model nor asks the
+    devices about it again.
+    """
+    ReleasePlan: _grpc.UnaryUnaryMultiCallable[_framework_pb2.ReleasePlanRequest, _framework_pb2.ReleasePlanResponse]
+    """ReleasePlan drops what PlanModel has kept. Models that were loaded from it stay. Unknown handles do no harm."""
     OpenModel: _grpc.UnaryUnaryMultiCallable[_framework_pb2.OpenModelRequest, _framework_pb2.OpenModelResponse]
     """OpenModel makes a model of the server's repository available in this session. After the server has unloaded it, which
     lets the runs in flight end first, its bindings answer with DEVICE_UNAVAILABLE.
@@ -93,6 +100,13 @@ class FrameworkServiceAsyncStub(FrameworkServiceStub):
     """ListDevices says which devices the framework knows and whether they answer."""
     LoadModel: _aio.UnaryUnaryMultiCallable[_framework_pb2.LoadModelRequest, _framework_pb2.LoadModelResponse]  # type: ignore[assignment]
     """LoadModel splits a model over the devices and prepares the parts."""
+    PlanModel: _aio.UnaryUnaryMultiCallable[_framework_pb2.PlanModelRequest, _framework_pb2.PlanModelResponse]  # type: ignore[assignment]
+    """PlanModel says which nodes of a model would run on which devices, and why others would not. No device prepares anything. What
+    the framework has found out is kept under a handle: LoadModel loads it from there, and neither imports the model nor asks the
+    devices about it again.
+    """
+    ReleasePlan: _aio.UnaryUnaryMultiCallable[_framework_pb2.ReleasePlanRequest, _framework_pb2.ReleasePlanResponse]  # type: ignore[assignment]
+    """ReleasePlan drops what PlanModel has kept. Models that were loaded from it stay. Unknown handles do no harm."""
     OpenModel: _aio.UnaryUnaryMultiCallable[_framework_pb2.OpenModelRequest, _framework_pb2.OpenModelResponse]  # type: ignore[assignment]
     """OpenModel makes a model of the server's repository available in this session. After the server has unloaded it, which
     lets the runs in flight end first, its bindings answer with DEVICE_UNAVAILABLE.
@@ -154,6 +168,25 @@ class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_framework_pb2.LoadModelResponse, _abc.Awaitable[_framework_pb2.LoadModelResponse]]:
         """LoadModel splits a model over the devices and prepares the parts."""
+
+    @_abc_1.abstractmethod
+    def PlanModel(
+        self,
+        request: _framework_pb2.PlanModelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.PlanModelResponse, _abc.Awaitable[_framework_pb2.PlanModelResponse]]:
+        """PlanModel says which nodes of a model would run on which devices, and why others would not. No device prepares anything. What
+        the framework has found out is kept under a handle: LoadModel loads it from there, and neither imports the model nor asks the
+        devices about it again.
+        """
+
+    @_abc_1.abstractmethod
+    def ReleasePlan(
+        self,
+        request: _framework_pb2.ReleasePlanRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.ReleasePlanResponse, _abc.Awaitable[_framework_pb2.ReleasePlanResponse]]:
+        """ReleasePlan drops what PlanModel has kept. Models that were loaded from it stay. Unknown handles do no harm."""
 
     @_abc_1.abstractmethod
     def OpenModel(

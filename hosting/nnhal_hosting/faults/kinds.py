@@ -70,6 +70,9 @@ class DelayFault(LayerCondition):
 
     spread_ms: float = Field(default=0.0, ge=0.0, le=_MOST_MS)
 
+    layer: Layers = ()
+    """The layer of the model that takes the time, as for wrong values: an execution of a model without it does not."""
+
     @model_validator(mode="after")
     def _spread(self) -> DelayFault:
         if (self.distribution in ("uniform", "normal")) != (self.spread_ms > 0):

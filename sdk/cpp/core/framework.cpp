@@ -3,6 +3,18 @@
 namespace nnhal::client {
 namespace {
 
+// The options, as fields of LoadModelRequest.
+Message encode(const LoadOptions& options) {
+  Message request = Message().integer(8, options.fallback).bytes(9, options.cache_token);
+  request.integer(6, options.partitioner).integer(7, options.min_nodes_per_partition);
+  request.integer(11, options.preference).integer(12, options.priority).number(16, options.is_relaxed);
+  for (const std::string& device : options.devices) request.bytes(4, device);
+  for (const Pin& pin : options.pins) request.message(5, Message().bytes(1, pin.match).bytes(2, pin.device));
+  for (const InputDimensions& input : options.input_dimensions)
+    request.message(17, Message().bytes(1, input.name).numbers(2, input.dimensions));
+  return request;
+}
+
 Message encode(const BoundTensor& tensor) {
   Message message = Message().bytes(1, tensor.name);
   if (tensor.is_omitted) return message.number(5, true);
@@ -26,40 +38,61 @@ Result<std::vector<DeviceInfo>> Framework::devices() {
 
 Result<LoadedModel> Framework::load(const std::string& name, const Model& model, const LoadOptions& options,
                                     const Patience& patience) {
-  return load(Message().message(10, model.encode()), name, options, patience);
+  return load(encode(options).message(10, model.encode()), name, patience);
 }
 
 Result<LoadedModel> Framework::load(const std::string& name, const Fd& file, const LoadOptions& options,
                                     const Patience& patience) {
-  Result<std::uint64_t> id = link_->put(file);
-  if (!id.ok()) return id.status();
-  Result<LoadedModel> model = load(Message().number(2, *id), name, options, patience);
-  // The framework has read the file, or has refused it. If the link has ended, the id has ended with it.
-  (void)link_->drop({*id});
-  return model;
+  return with_file(file, [&](std::uint64_t id) { return load(encode(options).number(2, id), name, patience); });
 }
 
-Result<LoadedModel> Framework::load(Message request, const std::string& name, const LoadOptions& options,
+Result<LoadedModel> Framework::load(const std::string& name, const Plan& plan, std::size_t group,
                                     const Patience& patience) {
+  return load(Message().integer(20, plan.handle).integer(21, static_cast<std::int64_t>(group)), name, patience);
+}
+
+Result<Plan> Framework::plan(const Fd& file, const LoadOptions& options, const Patience& patience) {
+  constexpr const char* kMethod = "FrameworkService/PlanModel";
+  return with_file(file, [&](std::uint64_t id) -> Result<Plan> {
+    const Message request = Message().message(1, encode(options).number(2, id)).number(2, /*leaves_nodes=*/true);
+    Result<std::string> answer = rpc_.call(kMethod, request, patience);
+    if (!answer.ok()) return answer.status();
+    return decode_plan(*answer, kMethod);
+  });
+}
+
+Status Framework::release(const Plan& plan) {
+  return rpc_.call("FrameworkService/ReleasePlan", Message().integer(1, plan.handle)).status();
+}
+
+template <typename Call>
+auto Framework::with_file(const Fd& file, Call call) -> decltype(call(std::uint64_t())) {
+  Result<std::uint64_t> id = link_->put(file);
+  if (!id.ok()) return id.status();
+  auto done = call(*id);
+  // The framework has read the file, or has refused it. If the link has ended, the id has ended with it.
+  (void)link_->drop({*id});
+  return done;
+}
+
+Result<LoadedModel> Framework::load(Message request, const std::string& name, const Patience& patience) {
   constexpr const char* kMethod = "FrameworkService/LoadModel";
-  request.bytes(1, name).integer(8, options.fallback).bytes(9, options.cache_token);
-  request.integer(11, options.preference).integer(12, options.priority);
-  for (const std::string& device : options.devices) request.bytes(4, device);
-  Result<std::string> answer = rpc_.call(kMethod, request, patience);
+  Result<std::string> answer = rpc_.call(kMethod, request.bytes(1, name), patience);
   if (!answer.ok()) return answer.status();
   return decode_model(*answer, kMethod);
 }
 
-Status Framework::unload(const std::string& name) {
-  return rpc_.call("FrameworkService/UnloadModel", Message().bytes(1, name)).status();
+Status Framework::unload(const std::string& name, const Patience& patience) {
+  return rpc_.call("FrameworkService/UnloadModel", Message().bytes(1, name), patience).status();
 }
 
 Result<std::unique_ptr<Binding>> Framework::bind(const std::string& model, const std::vector<BoundTensor>& inputs,
                                                  const std::vector<BoundTensor>& outputs,
-                                                 const std::vector<Message>& pools, bool wants_run_channel,
+                                                 const std::vector<Message>& pools, const BindOptions& options,
                                                  const Patience& patience) {
   constexpr const char* kMethod = "FrameworkService/Bind";
-  Message request = Message().bytes(1, model).number(9, wants_run_channel);
+  Message request = Message().bytes(1, model).number(9, options.wants_run_channel);
+  request.number(10, options.prepares_dimensions);
   for (const BoundTensor& tensor : inputs) request.message(2, encode(tensor));
   for (const BoundTensor& tensor : outputs) request.message(3, encode(tensor));
   for (const Message& memory : pools) request.message(4, memory);

@@ -68,6 +68,8 @@ bool read(std::string_view encoded, TensorInfo& tensor) {
     if (reader.field() == 2) tensor.type = reader.integer32();
     if (reader.field() == 3) reader.append_to(tensor.dimensions);
     if (reader.field() == 4) tensor.byte_size = reader.integer();
+    if (reader.field() == 7) tensor.element_type = reader.text();
+    if (reader.field() == 8) tensor.is_scalar = reader.number();
   }
   return reader.well_formed();
 }
@@ -80,6 +82,46 @@ bool read(std::string_view encoded, LoadedModel& model) {
     if (reader.field() == 2) is_well_formed &= read(reader.bytes(), model.inputs.emplace_back());
     if (reader.field() == 3) is_well_formed &= read(reader.bytes(), model.outputs.emplace_back());
     if (reader.field() == 5) model.step_devices.push_back(reader.text());
+  }
+  return is_well_formed && reader.well_formed();
+}
+
+// The field with that number of a message within another one, such as the device of a step.
+std::string text_of(std::string_view encoded, int field) {
+  std::string text;
+  for (FieldReader reader(encoded); reader.next();)
+    if (reader.field() == field) text = reader.text();
+  return text;
+}
+
+bool read(std::string_view encoded, PlannedGroup& group) {
+  FieldReader reader(encoded);
+  while (reader.next()) {
+    if (reader.field() == 1) reader.append_to(group.nodes);
+    if (reader.field() == 4) group.step_devices.push_back(text_of(reader.bytes(), 1));
+  }
+  return reader.well_formed();
+}
+
+bool read(std::string_view encoded, LeftNode& left) {
+  FieldReader reader(encoded);
+  while (reader.next()) {
+    if (reader.field() == 1) left.node = reader.integer32();
+    if (reader.field() == 2) left.name = reader.text();
+    if (reader.field() == 3) left.operator_type = reader.text();
+    if (reader.field() == 4) left.reason = reader.text() + left.reason;
+    if (reader.field() == 5) left.reason += "; " + text_of(reader.bytes(), 1) + ": " + text_of(reader.bytes(), 2);
+  }
+  return reader.well_formed();
+}
+
+bool read(std::string_view encoded, Plan& plan) {
+  bool is_well_formed = true;
+  FieldReader reader(encoded);
+  while (reader.next()) {
+    if (reader.field() == 1) plan.handle = reader.integer();
+    if (reader.field() == 2) is_well_formed &= read(reader.bytes(), plan.groups.emplace_back());
+    if (reader.field() == 3) is_well_formed &= read(reader.bytes(), plan.left.emplace_back());
   }
   return is_well_formed && reader.well_formed();
 }
@@ -184,12 +226,22 @@ Result<LoadedModel> decode_model(std::string_view encoded, const std::string& pl
   return decode_field<LoadedModel>(encoded, 1, place, "description of a model");
 }
 
+Result<Plan> decode_plan(std::string_view encoded, const std::string& place) {
+  Plan plan;
+  if (!read(encoded, plan)) return malformed(place, "plan");
+  return plan;
+}
+
 Result<std::vector<DeviceInfo>> decode_devices(std::string_view encoded, const std::string& place) {
   return decode_repeated<DeviceInfo>(encoded, 1, place, "list of devices");
 }
 
 Result<std::vector<OutputReport>> decode_known_outputs(std::string_view encoded, const std::string& place) {
-  return decode_repeated<OutputReport>(encoded, 4, place, "report of an output");
+  Result<std::vector<OutputReport>> known = decode_repeated<OutputReport>(encoded, 4, place, "report of an output");
+  Result<std::vector<OutputReport>> lacking = decode_repeated<OutputReport>(encoded, 5, place, "report of an output");
+  if (!known.ok() || !lacking.ok()) return known.ok() ? lacking : known;
+  known->insert(known->end(), lacking->begin(), lacking->end());
+  return known;
 }
 
 }  // namespace nnhal::client

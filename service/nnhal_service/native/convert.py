@@ -145,12 +145,12 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
     ]
     return wire.ModelInfo(
         name=name,
-        inputs=[_tensor_to_wire(prepared, tensor) for tensor in prepared.imported.inputs],
-        outputs=[_tensor_to_wire(prepared, tensor) for tensor in prepared.imported.outputs],
+        inputs=[tensor_to_wire(prepared, tensor) for tensor in prepared.imported.inputs],
+        outputs=[tensor_to_wire(prepared, tensor) for tensor in prepared.imported.outputs],
         placements=placements,
         steps=[step.device for step in prepared.plan.steps],
         arena_bytes=prepared.layout.total_bytes,
-        states=[_tensor_to_wire(prepared, state.before) for state in prepared.imported.states],
+        states=[tensor_to_wire(prepared, state.before) for state in prepared.imported.states],
         signatures=prepared.imported.signatures,
     )
 
@@ -169,7 +169,8 @@ def operation_name(plan: SketchedPlan, operation: Operation) -> str:
     return names[prefix]
 
 
-def _tensor_to_wire(prepared: PreparedPlan, tensor: ImportedTensor) -> wire.TensorInfo:
+def tensor_to_wire(prepared: SketchedPlan, tensor: ImportedTensor) -> wire.TensorInfo:
+    """Describe an input, output or state of a model."""
     operand = prepared.imported.model.main.operands[tensor.operand]
     dimensions = prepared.dimensions[tensor.operand]
     return wire.TensorInfo(

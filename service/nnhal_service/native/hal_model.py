@@ -68,6 +68,8 @@ def import_hal_model(given: HalModel) -> ImportedModel:
         tuple((f"operation{index}",) for index in given.order),
         (),
         tuple(names.get(index, "") for index in range(len(graph.operands))),
+        operation_places=tuple((index,) for index in given.order),
+        node_count=len(given.order),
     )
 
 

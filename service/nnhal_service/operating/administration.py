@@ -9,6 +9,7 @@ from nnhal.v1 import admin_pb2 as wire
 from nnhal_hosting.interpreter_sharing import with_pauses
 from nnhal_hosting.logs import SHOWN, levels_from, show_logs
 from nnhal_hosting.sessions import Ownership
+from nnhal_service.native.kept_plans import KeptPlan
 from nnhal_service.native.session import Intake, NativeSession, NativeSessions, SessionBinding
 from nnhal_service.operating.executions import FrameworkExecutions
 from nnhal_service.operating.memories import buffers_of, bytes_of_buffer, pools_of
@@ -74,6 +75,9 @@ class FrameworkAdministration:
             held[kind] += 0 if model.is_share else model.arena_bytes
         counts["binding"] = len(owner.all(SessionBinding))
         counts["launched run"] = len(owner.all(LaunchedRun))
+        for plan in owner.all(KeptPlan):
+            counts["plan"] += 1
+            held["plan"] += plan.bytes
         for memory in owner.all(AllocatedMemory):
             counts["memory"] += 1
             held["memory"] += bytes_of_buffer(memory)

@@ -12,6 +12,11 @@ from nnhal.types import Capabilities
 class PlacementError(NnhalError):
     """No device takes an operation, or a pin cannot be kept. The message has each device's reason."""
 
+    def __init__(self, message: str, operation: int | None = None) -> None:
+        """``operation`` is the index in main of the one that no device takes, if it is about a single one."""
+        super().__init__(message)
+        self.operation = operation
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

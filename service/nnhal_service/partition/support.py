@@ -80,5 +80,5 @@ def supporting(
             said = "; ".join(f"{c.name}: {c.refusals[index]}" for c in asked) or "there are no devices"
             asks = "" if pin is None else f"; pin {pin.match!r} asks for {pin.device}"
             what = ", node ".join((describe_operation(model, index), *filter(None, [" + ".join(names[index])])))
-            raise PlacementError(f"no device takes {what}: {said}{asks}")
+            raise PlacementError(f"no device takes {what}: {said}{asks}", index)
     return able

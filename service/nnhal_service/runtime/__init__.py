@@ -1,8 +1,18 @@
 """Loaded models on devices: preparing the steps of a plan, and running them on one arena."""
 
 from nnhal_service.runtime.context.execution_context import ExecutionContext
-from nnhal_service.runtime.context.loaded_model import LoadedModel, load_model
+from nnhal_service.runtime.context.loaded_model import LoadedModel
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
+from nnhal_service.runtime.loading.planned_model import (
+    LeftNode,
+    LoadTarget,
+    PlannedGroup,
+    PlannedModel,
+    ReadModel,
+    cache_of,
+    load_model,
+    plan_model,
+)
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.state import CarriedState, StateLostError
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
@@ -19,16 +29,23 @@ __all__ = [
     "ExecutionContext",
     "Fleet",
     "FleetMember",
+    "LeftNode",
+    "LoadTarget",
     "LoadedModel",
     "OutputReport",
     "OutputTooSmallError",
+    "PlannedGroup",
+    "PlannedModel",
     "PreparedPlan",
+    "ReadModel",
     "RunReport",
     "SketchedPlan",
     "StateLostError",
     "Substitutes",
     "TensorBinding",
     "TouchedMemoryError",
+    "cache_of",
     "load_model",
+    "plan_model",
     "prepare",
 ]

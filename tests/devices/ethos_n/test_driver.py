@@ -83,6 +83,9 @@ def test_the_time_of_a_run_is_modelled() -> None:
     outcome = bound.bind([memory_of(random(Q8A, (1, 64, 64, 2)))], [output]).run(Control())
     assert outcome.time_on_device_ns == inference_ns(model)
     assert 2_000 < inference_ns(model) < 10_000
+    (told,) = bound.operation_times(Control()).times
+    assert (told.name, told.operations) == ("operation 0 (CONV_2D)", (0,))
+    assert round(told.duration) == inference_ns(model)
 
 
 def test_speed_is_told_for_8_bit_types_only() -> None:

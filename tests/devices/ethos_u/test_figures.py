@@ -7,7 +7,7 @@ import pytest
 from nnhal.operations._types import Q8A
 from nnhal_devices.driver import DriverOptions, PrepareOptions, ShownWorkload
 from nnhal_devices.ethos_u.driver import EthosU
-from nnhal_devices.ethos_u.figures import schedule_figures
+from nnhal_devices.ethos_u.figures import schedule_figures, schedule_times
 from nnhal_devices.figures import RESERVED, MemorySpan, WorkloadFigures
 from tests.support.cascades import PEAK, SIDE, schedule
 from tests.support.ethos_u import examples
@@ -71,6 +71,16 @@ def test_a_part_that_waits_for_its_constants_says_so(shown: WorkloadFigures) -> 
     copy = next(span for span in shown.times[0].spans if span.kind == "copy")
     assert (wait.lane, wait.name) == (0, "a (CONV_2D) waits for its constants")
     assert (wait.begin, wait.end) == (copy.begin, copy.end)
+
+
+def test_operations_take_the_cycles_of_their_stripes(shown: WorkloadFigures) -> None:
+    told = schedule_times(schedule())
+    assert (told.unit, told.is_modelled) == ("cycles", True)
+    assert [each.name for each in told.times] == list(shown.times[0].lanes[:-1])
+    assert [each.operations for each in told.times] == [part.operations for part in schedule().graph.parts]
+    for lane, each in enumerate(told.times):
+        spans = [span for span in shown.times[0].spans if span.lane == lane and span.kind == "compute"]
+        assert each.duration == sum(span.end - span.begin for span in spans) > 0
 
 
 def test_a_prepared_model_without_names_is_shown_by_its_operations() -> None:

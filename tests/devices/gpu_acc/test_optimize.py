@@ -11,9 +11,10 @@ from nnhal.types import FusedActivation, OperandType, OperationType
 from nnhal.validation import validate_model
 from nnhal_devices.backend import OptimizationViews, Substitution
 from nnhal_devices.cpu_acc.driver import CpuAcc
-from nnhal_devices.driver import DriverOptions
+from nnhal_devices.driver import Control, DriverOptions, PrepareOptions
 from nnhal_devices.gpu_acc.driver import GpuAcc
 from nnhal_devices.gpu_acc.optimize import Fusion, fuse, fusions, optimize
+from nnhal_devices.gpu_acc.performance import ROOFLINE
 from tests.support.agreement import like, random
 from tests.support.models import Recipe, run_on
 
@@ -105,6 +106,17 @@ def test_of_activations_in_a_row_the_first_is_fused() -> None:
     model = _additions(RELU1, RELU6)
     assert fusions(model) == [Fusion(0, 1)]
     assert [o.type for o in fuse(model, fusions(model)).model.main.operations] == [ADD, RELU6]
+
+
+def test_a_fused_operation_stands_for_both_and_its_time_is_that_of_both() -> None:
+    workload = GpuAcc(DriverOptions()).prepare(_additions(RELU1, RELU6), PrepareOptions())
+    told = workload.operation_times(Control())
+    assert (told.unit, told.is_modelled) == ("ns", True)
+    assert [(each.name, each.operations) for each in told.times] == [
+        ("operation 0 (ADD)", (0, 1)),
+        ("operation 2 (RELU6)", (2,)),
+    ]
+    assert all(each.duration >= ROOFLINE.overhead_ns for each in told.times)
 
 
 def test_operations_that_share_their_scalar_get_activations_of_their_own() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from nnhal.operations._types import F32
 from nnhal.resolved import ResolvedModel
-from nnhal_devices.driver import DriverOptions, PrepareOptions, ShownWorkload
+from nnhal_devices.driver import Control, DriverOptions, PrepareOptions, ShownWorkload
 from nnhal_devices.figures import WorkloadFigures
 from nnhal_devices.mlip.driver import Mlip
 from nnhal_devices.mlip.figures import network_figures
@@ -92,6 +92,22 @@ def test_binaries_follow_one_another(workload: SimulatedWorkload, shown: Workloa
 def test_what_comes_from_a_cache_is_shown_as_well(workload: SimulatedWorkload, shown: WorkloadFigures) -> None:
     again = prepared(residual_network(F32), workload.artifact())
     assert again.figures() == shown
+
+
+def test_operations_take_the_cycles_of_the_tile_that_is_last(
+    shown: WorkloadFigures, workload: SimulatedWorkload
+) -> None:
+    told = workload.operation_times(Control())
+    assert (told.unit, told.is_modelled) == ("cycles", True)
+    assert ("operation 0 (CONV_2D)", (0,)) in [(each.name, each.operations) for each in told.times]
+    for each in told.times:
+        by_tile: dict[int, float] = {}
+        for span in shown.times[0].spans:
+            if span.kind == "compute" and span.name == each.name:
+                by_tile[span.lane] = by_tile.get(span.lane, 0.0) + span.end - span.begin
+        assert each.duration == max(by_tile.values(), default=0.0)
+    numbers = sorted(number for each in told.times for number in each.operations)
+    assert numbers == list(range(len(residual_network(F32).model.main.operations)))
 
 
 def test_pinned_weights_are_there_all_the_time() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nnhal_tools.bench.model import OperationTime, StepTime, slow_nodes, slow_steps
+from nnhal_tools.bench.model import OperationTime, StepTime, slow_nodes, slow_on_devices, slow_outside, slow_steps
+from nnhal_tools.bench.on_devices import ToldTime
 
 
 def _step(number: int, operation: str, taken: float, due: float) -> StepTime:
@@ -42,3 +43,41 @@ def test_a_node_of_the_runtime_is_found_by_its_name_in_the_file() -> None:
     ]
     (found,) = slow_nodes(plan, nodes)
     assert found.startswith("SOFTMAX top takes 83% of the time in ONNX Runtime, and by the cost models 1.0%: ")
+
+
+def test_an_operation_that_a_device_tells_of_is_named() -> None:
+    plan = [_operation(("conv",), "CONV_2D", 1000), _operation(("top",), "SOFTMAX", 10)]
+    told = [
+        ToldTime("conv", (0,), 0, "cpu_acc", False, 100),
+        ToldTime("top", (1,), 0, "cpu_acc", False, 400),
+        ToldTime("top again", (1,), 0, "cpu_acc", False, 100),
+        ToldTime("ReorderOutput", (), 0, "cpu_acc", False, 9000),
+    ]
+    (found,) = slow_on_devices(plan, told)
+    assert found == (
+        "SOFTMAX top takes 83% of the time of the operations on cpu_acc, and by its cost model 1.0%: 84 times its share"
+    )
+
+
+def test_an_operation_that_is_due_much_is_found_by_what_the_others_take() -> None:
+    plan = [_operation(("conv",), "CONV_2D", 100), _operation(("top",), "SOFTMAX", 100)]
+    told = [ToldTime("conv", (0,), 0, "npu", True, 10), ToldTime("top", (1,), 0, "npu", True, 110)]
+    (found,) = slow_on_devices(plan, told)
+    assert found.endswith(
+        "takes 92% of the time of the operations on npu, and by its cost model 50.0%: 11 times as "
+        "long beside the others"
+    )
+    assert slow_on_devices(plan, [told[0], ToldTime("top", (1,), 0, "npu", True, 90)]) == []
+
+
+def test_operations_that_a_device_runs_as_one_are_named_together() -> None:
+    plan = [_operation(("conv",), "CONV_2D", 10), _operation((), "RELU", 1), _operation(("top",), "SOFTMAX", 1000)]
+    told = [ToldTime("conv", (0, 1), 0, "gpu", True, 500), ToldTime("top", (2,), 0, "gpu", True, 500)]
+    (found,) = slow_on_devices(plan, told)
+    assert found.startswith("CONV_2D conv and RELU takes 50% of the time")
+
+
+def test_a_step_that_takes_longer_than_its_operations_is_named() -> None:
+    told = [ToldTime("conv", (0,), 0, "npu", False, 1e5), ToldTime("top", (1,), 1, "npu", False, 1e4)]
+    (found,) = slow_outside([_step(0, "CONV_2D", 2e6, 1), _step(1, "SOFTMAX", 1e6, 1)], told)
+    assert found.startswith("step 0 takes 20 times as long on ")

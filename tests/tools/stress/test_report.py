@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,7 +36,8 @@ def test_a_run_that_did_nothing_fails(
         return report_of(*outcomes)
 
     monkeypatch.setattr(command, "run_stress", run)
-    monkeypatch.setattr(command, "opened_device", lambda *_: nullcontext())
+    device = SimpleNamespace(describe=lambda: SimpleNamespace(workers=4, modelled_timing=False))
+    monkeypatch.setattr(command, "opened_device", lambda *_: nullcontext(device))
     with pytest.raises(typer.Exit) as ended:
         command.stress("cpu_ref", seconds=3)
     assert ended.value.exit_code == 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from nnhal_client.explanation import Explanation
 from nnhal_client.framework import Framework
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
+from nnhal_tools.bench.on_devices import Operated, ToldTime, told_times
 from nnhal_tools.bench.samples import Action, Samples
 from nnhal_tools.explain import with_unknown_times
 from nnhal_tools.runtimes import LiteRT, OnnxRuntime, differences, place_alike, profile_of
@@ -35,6 +36,8 @@ OUTLIER = 10.0
 """How many times its share an operation has to take to be pointed at."""
 _BLOCKED = "_nchwc"
 """What ONNX Runtime adds to the name of a node that it runs in blocks of channels."""
+_LAUNCH_NS = 1e6
+"""More than the launch of any step takes, however short its operations are."""
 _LEAST_SHARE = 0.1
 """The least share of the time that is pointed at."""
 
@@ -114,6 +117,8 @@ class ModelReport:
     steps: tuple[StepTime, ...]
     operations: tuple[OperationTime, ...]
     """By the devices' cost models, in the order of the plan, then by the runtime's profile, the longest first."""
+    on_devices: tuple[ToldTime, ...]
+    """By the devices' own account, step by step."""
     prepared_again: Mapping[str, int | None]
     """Models that each device has prepared during the rounds: 0 unless plans were made again; None if it cannot say."""
     bound_again: Mapping[str, int | None]
@@ -142,12 +147,12 @@ class BenchedModel:
 
 def measure_model(
     framework: Framework,
-    endpoints: Mapping[str, Endpoint],
+    operated: Operated,
     given: BenchedModel,
     rounds: int,
     advance: Callable[[], None],
 ) -> tuple[ModelReport, Model]:
-    """Load a model and measure it. ``endpoints`` are those of the devices. Raises HalError, ValueError."""
+    """Load a model and measure it. Raises HalError, ValueError."""
     model = framework.load(given.path, dimensions=given.dimensions, signature=given.signature, pins=given.pins)
     stored = stored_inputs(model.inputs, given.inputs)
     explanation = with_unknown_times(model.explain())
@@ -165,19 +170,21 @@ def measure_model(
         for _ in range(WARM_UP):
             for action in actions.values():
                 action()
-        before = _usage(endpoints)
+        before = _usage(operated.devices)
         for number in range(rounds):
             # who is first in a round has what the last one has left in the caches: they take turns
             order = list(actions) if number % 2 == 0 else list(actions)[::-1]
             for name in order:
                 samples[name].measure(actions[name])
             advance()
-        after = _usage(endpoints)
+        after = _usage(operated.devices)
         outputs = {tensor.name: tensor.value(binding.outputs[tensor.name]) for tensor in model.outputs}
     with model.bind(measure_timing=True) as measured:
         measured.fill(stored)
         reports = tuple(measured.run() for _ in range(_MEASURED_RUNS))
     steps = _steps(explanation, reports)
+    told, silent = told_times(operated, model.session_name, explanation, [step.device_ns for step in steps])
+    notes += silent
     nodes = _profiled(given, notes)
     operations = _modelled(explanation)
     prepared: dict[str, int | None] = {}
@@ -198,9 +205,15 @@ def measure_model(
         tuple(_beside(name, runtime, samples, outputs) for name, runtime in given.beside.items()),
         steps,
         (*operations, *nodes),
+        tuple(told),
         prepared,
         bound,
-        (*slow_steps(steps), *slow_nodes(operations, nodes)),
+        (
+            *slow_steps(steps),
+            *slow_on_devices(operations, told),
+            *slow_outside(steps, told),
+            *slow_nodes(operations, nodes),
+        ),
         tuple(notes),
         reports,
     )
@@ -210,10 +223,11 @@ def measure_model(
 def slow_steps(steps: Sequence[StepTime]) -> list[str]:
     """Say which steps take OUTLIER times the share of the plan's time that the devices' cost models give them."""
     known = [step for step in steps if step.device_ns >= 0 and step.modelled_ns > 0]
+    found = _outliers(known, [s.device_ns for s in known], [s.modelled_ns for s in known])
     return [
-        f"step {step.step}, {', '.join(step.operations)} on {step.device}, takes {taken:.0%} of the time on devices, "
-        f"and by the cost models {due:.1%}: {taken / due:.0f} times its share"
-        for step, taken, due in _outliers(known, [s.device_ns for s in known], [s.modelled_ns for s in known])
+        f"step {step.step}, {', '.join(step.operations)} on {step.device}, takes {each.share:.0%} of the time on "
+        f"devices, and by the cost models {each.due:.1%}: {each.excess}"
+        for step, each in found
     ]
 
 
@@ -223,26 +237,88 @@ def slow_nodes(operations: Sequence[OperationTime], nodes: Sequence[OperationTim
     An operation takes the time of the nodes that the runtime calls as the file does, or with its suffix for a layout.
     """
     owners = {node: number for number, operation in enumerate(operations) for node in operation.nodes if node}
-    taken: dict[int, float] = {}
-    for each in nodes:
-        owner = owners.get(each.nodes[0].removesuffix(_BLOCKED))
-        if owner is not None and operations[owner].duration_ns > 0:
-            taken[owner] = taken.get(owner, 0.0) + each.duration_ns
-    known = [operations[number] for number in taken]
+    owned = [(owners.get(each.nodes[0].removesuffix(_BLOCKED)), each.duration_ns) for each in nodes]
+    taken = [((owner,), duration) for owner, duration in owned if owner is not None]
     return [
-        f"{operation.type} {', '.join(operation.nodes)} takes {share:.0%} of the time in ONNX Runtime, and by the cost "
-        f"models {due:.1%}: {share / due:.0f} times its share"
-        for operation, share, due in _outliers(known, list(taken.values()), [each.duration_ns for each in known])
+        f"{words} takes {each.share:.0%} of the time in ONNX Runtime, and by the cost models {each.due:.1%}: "
+        f"{each.excess}"
+        for words, each in _slow_operations(operations, taken)
     ]
 
 
-def _outliers(items: Sequence[T], taken: Sequence[float], due: Sequence[float]) -> list[tuple[T, float, float]]:
-    """The items whose share of what is taken is OUTLIER times that of what is due, with both shares."""
+def slow_on_devices(operations: Sequence[OperationTime], told: Sequence[ToldTime]) -> list[str]:
+    """Say which operations take OUTLIER times the share of a device's own time that its cost model gives them."""
+    return [
+        f"{words} takes {each.share:.0%} of the time of the operations on {device}, and by its cost model "
+        f"{each.due:.1%}: {each.excess}"
+        for device in dict.fromkeys(each.device for each in told)
+        for words, each in _slow_operations(
+            operations, [(each.operations, each.duration_ns) for each in told if each.device == device]
+        )
+    ]
+
+
+def slow_outside(steps: Sequence[StepTime], told: Sequence[ToldTime]) -> list[str]:
+    """Say which steps take OUTLIER times as long as their operations that were measured by themselves."""
+    found = []
+    for step in steps:
+        inside = sum(each.duration_ns for each in told if each.step == step.step and not each.is_modelled)
+        if inside and step.device_ns >= max(OUTLIER * inside, inside + _LAUNCH_NS):
+            found.append(
+                f"step {step.step} takes {step.device_ns / inside:.0f} times as long on {step.device} as its "
+                "operations, measured by themselves: the time is lost around them"
+            )
+    return found
+
+
+def _slow_operations(
+    operations: Sequence[OperationTime], taken: Sequence[tuple[tuple[int, ...], float]]
+) -> list[tuple[str, _Excess]]:
+    """The operations, in words, that take OUTLIER times their share, of what some take together or alone."""
+    sums: dict[tuple[int, ...], float] = {}
+    for numbers, duration_ns in taken:
+        if any(operations[number].duration_ns > 0 for number in numbers):
+            sums[numbers] = sums.get(numbers, 0.0) + duration_ns
+    due = [sum(operations[number].duration_ns for number in numbers) for numbers in sums]
+    return [
+        (" and ".join(f"{operations[n].type} {', '.join(operations[n].nodes)}".rstrip() for n in numbers), each)
+        for numbers, each in _outliers(list(sums), list(sums.values()), due)
+    ]
+
+
+class _Excess(NamedTuple):
+    """How an item takes more than its share."""
+
+    share: float
+    """Its part of what all take."""
+    due: float
+    """Its part of what is due to all."""
+
+    @property
+    def over_others(self) -> float:
+        """How many times as much it takes as what the others take lets one expect."""
+        return self.share * (1 - self.due) / (self.due * (1 - self.share)) if self.share < 1 else float("inf")
+
+    @property
+    def excess(self) -> str:
+        """How much it is over its share. One that is due much of all cannot have many times that."""
+        times = self.share / self.due
+        if times >= OUTLIER:
+            return f"{times:.0f} times its share"
+        return f"{self.over_others:.0f} times as long beside the others"
+
+
+def _outliers(items: Sequence[T], taken: Sequence[float], due: Sequence[float]) -> list[tuple[T, _Excess]]:
+    """The items that take OUTLIER times as much as what is due to them, beside what the others take."""
     whole, whole_due = sum(taken), sum(due)
     if not whole or not whole_due:
         return []
-    shares = ((item, one / whole, other / whole_due) for item, one, other in zip(items, taken, due, strict=True))
-    return [(item, one, other) for item, one, other in shares if one >= _LEAST_SHARE and one >= OUTLIER * other]
+    found = [(item, _Excess(one / whole, own / whole_due)) for item, one, own in zip(items, taken, due, strict=True)]
+    return [
+        (item, each)
+        for item, each in found
+        if each.share >= _LEAST_SHARE and each.due < 1 and each.over_others >= OUTLIER
+    ]
 
 
 def _usage(endpoints: Mapping[str, Endpoint]) -> dict[str, tuple[int, int] | None]:

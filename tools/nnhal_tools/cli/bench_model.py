@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from nnhal.endpoint import Endpoint
 from nnhal_client.model import Model
 from nnhal_hosting.trace import Trace
 from nnhal_pages.document import Figure
 from nnhal_pages.report import Column, FigureCards, Name, PagePart, ReportTable, report_page
 from nnhal_pages.terminal import output_console, show_parts
 from nnhal_pages.units import duration, modelled
-from nnhal_tools.bench.model import VERSION, BenchedModel, BesideReport, ModelReport, OperationTime, StepTime, Times
+from nnhal_tools.bench.model import VERSION, BenchedModel, BesideReport, ModelReport, StepTime, Times
 from nnhal_tools.bench.model import measure_model as measured
+from nnhal_tools.bench.on_devices import Operated, ToldTime
 from nnhal_tools.cli.chosen_devices import DevicesOption, TopologyOption, chosen_topology
 from nnhal_tools.cli.ephemeral import ephemeral_testbed
 from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.cli.run import random_words
 from nnhal_tools.given_model import read_model, require_writable
 from nnhal_tools.runtimes import opened_runtime
-from nnhal_tools.trace import add_run
+from nnhal_tools.trace import add_operations, add_run
 
 _MOST_OPERATIONS = 20
-"""Operations that a terminal shows."""
+"""Operations that are shown. The JSON has all of them."""
+_LONGEST_NAME, _LONGEST_IN_PAGE = 60, 400
+"""Characters of the names of nodes that a terminal and a page show: those of some files are lists of names."""
 
 
 def bench_model(
@@ -45,6 +54,7 @@ def bench_model(
     signature: SignatureName = "",
     rounds: Annotated[int, typer.Option(help="Interleaved rounds; each runs every side once.", min=10)] = 200,
     seed: Annotated[int, typer.Option(help="Of the random inputs.", min=0)] = 0,
+    busy: Annotated[int, typer.Option(help="Processes that compute for themselves meanwhile.", min=0, max=64)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page to FILE.")] = None,
     trace: Annotated[
@@ -62,10 +72,11 @@ def bench_model(
     given = BenchedModel(model, inputs, seed, file.with_ones(), runtimes, signature, pins)
     console = Console(stderr=True, soft_wrap=True)
     console.print(random_words(inputs, seed), markup=False)
-    with ephemeral_testbed(chosen, console) as (testbed, framework), Progress(console=console) as progress:
+    with ephemeral_testbed(chosen, console) as (testbed, framework), Progress(console=console) as progress, _busy(busy):
         task = progress.add_task(model.name, total=rounds)
         endpoints = {entry.title: testbed.endpoint(entry.title) for entry in chosen.device}
-        report, loaded = measured(framework, endpoints, given, rounds, lambda: progress.advance(task))
+        operated = Operated(Endpoint(testbed.framework, "framework"), endpoints, testbed.admin_key)
+        report, loaded = measured(framework, operated, given, rounds, lambda: progress.advance(task))
     if trace:
         _write_trace(report, loaded, trace)
     if html:
@@ -73,8 +84,20 @@ def bench_model(
     if as_json:
         print(json.dumps(as_dict(report), allow_nan=False))
         return
-    most = replace(report, operations=_longest(report.operations))
-    show_parts([*_tables(most), *_notes(report), *_found(report)], output_console())
+    show_parts([*_tables(report, _LONGEST_NAME), *_notes(report), *_found(report)], output_console())
+
+
+@contextmanager
+def _busy(processes: int) -> Iterator[None]:
+    """Have processes compute as long as this process lives and is in the context."""
+    code = f"import os\nwhile os.getppid() == {os.getpid()}: sum(range(100_000))"
+    children = [subprocess.Popen([sys.executable, "-S", "-c", code]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
 
 
 def as_dict(report: ModelReport) -> dict[str, object]:
@@ -87,12 +110,8 @@ def as_dict(report: ModelReport) -> dict[str, object]:
 def _sections(report: ModelReport) -> Iterator[tuple[str, Sequence[PagePart]]]:
     yield "In short", [_cards(report)]
     yield "What takes ten times its share", _found(report)
-    yield from ((table.title, [table]) for table in _tables(report))
+    yield from ((table.title, [table]) for table in _tables(report, _LONGEST_IN_PAGE))
     yield "Notes", _notes(report)
-
-
-def _longest(operations: Sequence[OperationTime]) -> tuple[OperationTime, ...]:
-    return tuple(sorted(operations, key=lambda each: -each.duration_ns)[:_MOST_OPERATIONS])
 
 
 def _sides(report: ModelReport) -> list[tuple[str, Times, BesideReport | None]]:
@@ -100,7 +119,7 @@ def _sides(report: ModelReport) -> list[tuple[str, Times, BesideReport | None]]:
     return [(own, report.nnhal, None), *((each.runtime, each.times, each) for each in report.beside)]
 
 
-def _tables(report: ModelReport) -> Iterator[ReportTable[Any]]:
+def _tables(report: ModelReport, longest_name: int) -> Iterator[ReportTable[Any]]:
     sides: list[Column[tuple[str, Times, BesideReport | None]]] = [
         Column("side", lambda row: row[0]),
         Column("p50", lambda row: duration(row[1].p50_ns), number=True),
@@ -120,14 +139,63 @@ def _tables(report: ModelReport) -> Iterator[ReportTable[Any]]:
         Column("by the cost model", lambda step: modelled(step.modelled_ns), number=True),
     ]
     yield ReportTable("Steps, in runs that are measured inside", steps, report.steps)
-    operations: list[Column[OperationTime]] = [
-        Column("operation", lambda each: each.type),
-        Column("nodes", lambda each: Name(", ".join(each.nodes) or "-"), wraps=True),
-        Column("step", lambda each: str(each.step) if each.step >= 0 else ""),
-        Column("whose time", lambda each: f"{each.source}, {'modelled' if each.step >= 0 else 'profiled'}"),
-        Column("time", lambda each: modelled(each.duration_ns), number=True),
+    rows: list[Column[_OperationRow]] = [
+        Column("operation", lambda row: row.types),
+        Column("nodes", lambda row: Name(_shortened(row.nodes, longest_name) or "-"), wraps=True),
+        Column("step", lambda row: str(row.step)),
+        Column("on device", lambda row: duration(row.told_ns) if row.told_ns >= 0 else "", number=True),
+        Column("whose time", lambda row: row.source),
+        Column("by the cost model", lambda row: modelled(row.modelled_ns), number=True),
     ]
-    yield ReportTable("Operations, those that take longest", operations, _longest(report.operations))
+    found = sorted(_operation_rows(report), key=lambda row: (-row.told_ns, -row.modelled_ns))
+    yield ReportTable("Operations, those that take longest", rows, found[:_MOST_OPERATIONS])
+    others = [(t.name, f"step {t.step}, {t.device}", t.duration_ns) for t in report.on_devices if not t.operations]
+    others += [(o.nodes[0], f"{o.source}, profiled", o.duration_ns) for o in report.operations if o.step < 0]
+    nodes: list[Column[tuple[str, str, float]]] = [
+        Column("node", lambda row: Name(_shortened(row[0], longest_name)), wraps=True),
+        Column("where", lambda row: row[1]),
+        Column("time", lambda row: duration(row[2]), number=True),
+    ]
+    if others:
+        longest = sorted(others, key=lambda row: -row[2])[:_MOST_OPERATIONS]
+        yield ReportTable("Nodes of runtimes, and what is none of the plan's operations", nodes, longest)
+
+
+class _OperationRow(NamedTuple):
+    """Operations of the plan that a device runs as one."""
+
+    types: str
+    nodes: str
+    step: int
+    source: str
+    told_ns: float
+    """By the device; -1 if it does not say."""
+    modelled_ns: float
+
+
+def _operation_rows(report: ModelReport) -> Iterator[_OperationRow]:
+    planned = [each for each in report.operations if each.step >= 0]
+    told: dict[tuple[int, ...], list[ToldTime]] = {}
+    for each in report.on_devices:
+        if each.operations:
+            told.setdefault(each.operations, []).append(each)
+    covered = {number for numbers in told for number in numbers}
+    for numbers in (*told, *((number,) for number in range(len(planned)) if number not in covered)):
+        own = [planned[number] for number in numbers]
+        times = told.get(numbers, [])
+        how = f", {'modelled' if times[0].is_modelled else 'measured'}" if times else ""
+        yield _OperationRow(
+            " + ".join(each.type for each in own),
+            ", ".join(node for each in own for node in each.nodes),
+            own[0].step,
+            own[0].source + how,
+            sum(each.duration_ns for each in times) if times else -1.0,
+            sum(each.duration_ns for each in own),
+        )
+
+
+def _shortened(name: str, longest: int) -> str:
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def _difference(beside: BesideReport | None) -> str:
@@ -160,6 +228,11 @@ def _found(report: ModelReport) -> list[str]:
 
 def _write_trace(report: ModelReport, model: Model, path: Path) -> None:
     timeline = Trace()
+    times = {
+        step: [(each.name, each.duration_ns) for each in told]
+        for step, told in groupby(report.on_devices, lambda each: each.step)
+    }
     for number, run in enumerate(report.reports):
         add_run(timeline, run, model.placements, f"{path.stem} {number}")
+        add_operations(timeline, run, times)
     timeline.write(path)

@@ -56,7 +56,8 @@ def _lines(report: ReplayReport) -> list[str]:
         shown.append(f"{difference.call}{copy}: {model}{difference.what}")
         if difference.model in report.origins and difference.model not in told:
             told.add(difference.model)
-            shown.append(f"  from {report.origins[difference.model]}")
+            origin = report.origins[difference.model]
+            shown.append(f"  {origin}" if origin.startswith("no operation") else f"  from {origin}")
     left = len(report.differences) - _SHOWN
     return [
         *[f"note: {note}" for note in report.notes],

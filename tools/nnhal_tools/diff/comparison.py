@@ -109,17 +109,6 @@ class Comparison:
             is_right is False,
         )
 
-    def gives(self, outputs: Values) -> bool:
-        """Return whether these are the values that the device has computed, within the limits, on one sample."""
-        got = self._got.samples[0]
-        for value, wanted in outputs.items():
-            if value not in got or got[value].size != wanted.size:
-                return False
-            _, over = judged(self.limits, self.subject.operand(value), self.half, [got[value]], [wanted], {})
-            if over:
-                return False
-        return True
-
     def _is_right(self, layer: ComparedLayer) -> bool | None:
         """Return whether the reference computes the device's result from the device's inputs; None if it cannot be
         asked.

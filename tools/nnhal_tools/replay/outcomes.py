@@ -82,8 +82,10 @@ class Found:
         self._copy = copy
         self.models: dict[int, Model] = {}
         """The models that were prepared, by their numbers."""
-        self.first_differing: dict[int, tuple[wire.RecordedRequest, wire.RecordedExecution]] = {}
-        """The first execution of each model whose values differ, with its request."""
+        self.runs: dict[int, list[tuple[wire.RecordedRequest, wire.RecordedExecution]]] = {}
+        """The executions of each model, each with its request, up to the first whose values differ."""
+        self.differing: set[int] = set()
+        """The models of which an execution has other values."""
 
     def made(self) -> None:
         """Count a call."""
@@ -100,10 +102,16 @@ class Found:
         with self._lock:
             self._report.differences.append(Difference(call, what, model, self._copy))
 
-    def differing(self, model: int, request: wire.RecordedRequest, execution: wire.RecordedExecution) -> None:
-        """Keep the first execution of a model whose values differ."""
+    def ran(self, model: int, request: wire.RecordedRequest, execution: wire.RecordedExecution) -> None:
+        """Keep an execution, unless one of the model has differed."""
         with self._lock:
-            self.first_differing.setdefault(model, (request, execution))
+            if model not in self.differing:
+                self.runs.setdefault(model, []).append((request, execution))
+
+    def differ_in_values(self, model: int) -> None:
+        """Note that the values of the execution that was kept last differ."""
+        with self._lock:
+            self.differing.add(model)
 
     def decline(self, model: int, reasons: str) -> None:
         """Note that the device declines a model."""

@@ -7,7 +7,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -30,6 +30,7 @@ from nnhal_tools.diff.subject import Subject, Values
 from nnhal_tools.distance.limits import Limits
 from nnhal_tools.record.report import lacks, place
 from nnhal_tools.record.vectors import input_dimensions, with_dimensions
+from nnhal_tools.replay.earlier_runs import EarlierRuns
 from nnhal_tools.replay.outcomes import Found, ReplayReport
 from nnhal_tools.replay.session import PLAYED, PlayedSession
 from nnhal_tools.up import opened_device
@@ -66,23 +67,23 @@ def replay_recording(request: ReplayRequest) -> ReplayReport:
     Raises OSError and DeviceRecordingError if the recording cannot be read, StartError if a device cannot be started,
     and TransportError if it does not answer.
     """
-    with ExitStack() as stack:
-        recording = stack.enter_context(read_device_recording(request.recording))
-        device = stack.enter_context(opened_device(request.device, _CLIENT))
+    with read_device_recording(request.recording) as recording:
         report = ReplayReport(str(request.recording), request.device, notes=lacks(recording))
         calls = [call for call in recording.calls if call.event.WhichOneof("about") in PLAYED]
         lock = threading.Lock()
-        copies = [
-            _Copy(recording, calls, device.endpoint, Found(report, lock, number), request.pace)
-            for number in range(1, request.copies + 1)
-        ]
-        threads = [work for copy in copies for work in copy.sessions]
-        if threads:
-            with ThreadPoolExecutor(len(threads)) as pool:
-                for ended in [pool.submit(work) for work in threads]:
-                    ended.result()
-        if request.reference and not device.gone:
-            report.origins = _origins(request, recording, device, copies)
+        with opened_device(request.device, _CLIENT) as device:
+            copies = [
+                _Copy(recording, calls, device.endpoint, Found(report, lock, number), request.pace)
+                for number in range(1, request.copies + 1)
+            ]
+            threads = [work for copy in copies for work in copy.sessions]
+            if threads:
+                with ThreadPoolExecutor(len(threads)) as pool:
+                    for ended in [pool.submit(work) for work in threads]:
+                        ended.result()
+            is_gone = device.gone
+        if request.reference and not is_gone:
+            report.origins = _origins(request, recording, copies)
     return report
 
 
@@ -139,10 +140,8 @@ class _Copy:
                 session.close()
 
 
-def _origins(
-    request: ReplayRequest, recording: DeviceRecording, device: RemoteDevice, copies: Sequence[_Copy]
-) -> dict[int, str]:
-    """Say for each model whose values differ from which operation on."""
+def _origins(request: ReplayRequest, recording: DeviceRecording, copies: Sequence[_Copy]) -> dict[int, str]:
+    """Say for each model whose values differ from which operation on, or after which runs."""
     # A device tells nothing beside itself: the recorded one does.
     name = recording.header.driver if request.device == request.reference else request.reference
     origins: dict[int, str] = {}
@@ -153,12 +152,56 @@ def _origins(
             return stack.enter_context(opened_device(name, _CLIENT))
 
         for copy in copies:
-            for number, (bound, execution) in copy.found.first_differing.items():
-                if number not in origins:
-                    model = copy.found.models[number]
-                    sides = (request.device, device), (name, reference)
-                    origins[number] = origin_of(model, bound, execution, recording, *sides)
+            for number in sorted(copy.found.differing - origins.keys()):
+                origins[number] = _origin(request, recording, copy.found, number, (name, reference))
     return origins
+
+
+def _origin(
+    request: ReplayRequest,
+    recording: DeviceRecording,
+    found: Found,
+    number: int,
+    reference: tuple[str, Callable[[], RemoteDevice]],
+) -> str:
+    model, runs = found.models[number], found.runs[number]
+    earlier = _earlier_runs(model, runs, recording, lambda: opened_device(request.device, _CLIENT))
+    if earlier is not None and earlier.is_right_by_itself:
+        shortest = earlier.shortest()
+        return str(shortest) if shortest is not None else _not_of_runs(len(runs))
+    with opened_device(request.device, _CLIENT) as device:
+        return origin_of(model, *runs[-1], recording, (request.device, device), reference)
+
+
+def _earlier_runs(
+    model: Model,
+    runs: Sequence[tuple[wire.RecordedRequest, wire.RecordedExecution]],
+    recording: DeviceRecording,
+    opened: Callable[[], AbstractContextManager[RemoteDevice]],
+) -> EarlierRuns | None:
+    """Return what looks for the runs of a model that make its last one wrong; None if these cannot be made again."""
+    *_, (request, last) = runs
+    known = _known(model, request, last)
+    found: dict[int, list[Array]] = {}
+    for number, run in enumerate(runs, 1):
+        values = _values(known, known.main.input_indexes, run[1].inputs, recording)
+        if _known(model, *run) == known and values is not None:
+            found[number] = list(values.values())
+    return EarlierRuns(known, found, last, recording, opened) if len(runs) in found else None
+
+
+def _known(model: Model, request: wire.RecordedRequest, execution: wire.RecordedExecution) -> Model:
+    """Return a model with the dimensions that its inputs have in an execution."""
+    given = input_dimensions(request, execution)
+    return with_dimensions(model, dict(zip(model.main.input_indexes, given, strict=True)))
+
+
+def _not_of_runs(count: int) -> str:
+    before = {1: "", 2: ", and after the run before it"}.get(count, f", and after the {count - 1} runs before it")
+    return (
+        f"no operation: by itself run {count} of the model is right{before}. What was asked about other models, or at "
+        "the same time, matters: replay the whole recording to have it again"
+    )
 
 
 class Turns:
@@ -214,8 +257,7 @@ def origin_of(
     """
     if any(0 in lengths.dimensions for lengths in execution.lengths):
         return "an unknown operation, since an input of the execution is empty"
-    given = input_dimensions(request, execution)
-    model = with_dimensions(model, dict(zip(model.main.input_indexes, given, strict=True)))
+    model = _known(model, request, execution)
     inputs = _values(model, model.main.input_indexes, execution.inputs, recording)
     if inputs is None:
         return "an unknown operation, since the inputs of the execution are not all in the recording"
@@ -229,14 +271,10 @@ def origin_of(
         return f"an unknown operation, since they cannot be compared with {reference[0]}: {error}"
     first = report.first
     if first is None:
-        recorded = _values(model, model.main.output_indexes, execution.outputs, recording) or {}
-        if recorded and comparison.gives(recorded):
-            return (
-                f"no operation: it did not recur alone. {device[0]} gives the recorded values if this execution is "
-                "made by itself, so its answer depends on the calls before. Replay the whole recording to have it "
-                "again, not this execution"
-            )
-        return f"no operation, by comparison with {reference[0]}: both differ from the recording"
+        return (
+            f"no operation: {device[0]} and {reference[0]} agree, and differ from the recording, so it is the recorded "
+            f"device, {recording.header.driver or 'whatever it was'}, that was wrong, or that computes otherwise"
+        )
     made = {"made": "made there", "inherited": "inherited"}.get(first.origin, "")
     return (
         f"operation {first.number} ({first.kind}), by comparison with {reference[0]}: {made}, {'; '.join(first.over)}"

@@ -203,6 +203,7 @@ class PlayedSession:
         for buffer in written:
             buffer.is_known = is_known and result is not None
         if result is not None and not recorded.event.status:
+            self._found.ran(played.model, self._requests[about.request][0], about)
             self._compare(recorded, model, played, result, is_known)
 
     def _fill(self, about: wire.RecordedExecution, played: PlayedRequest) -> bool:
@@ -276,7 +277,7 @@ class PlayedSession:
             self._found.compared()
             if wrong:
                 self._found.differ(place(recorded), f"output {index}: {wrong}", number)
-                self._found.differing(number, self._requests[about.request][0], about)
+                self._found.differ_in_values(number)
                 return
 
     def _allocate(self, recorded: RecordedCall) -> None:

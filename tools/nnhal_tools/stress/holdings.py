@@ -24,6 +24,8 @@ _COUNTED = (
     "launched",
 )
 _PAUSE_SECONDS = 0.05
+_MOST_WAITS = 6
+"""A device on a busy machine releases one thing after another: it is waited for so many times as long, at most."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,17 @@ def resident_bytes(device: RemoteDevice) -> int:
 
 
 def leftovers(device: RemoteDevice, before: Holdings, seconds: float) -> list[str]:
-    """What a device still holds beyond ``before``. Waits until nothing is left, at most for ``seconds``."""
+    """What a device still holds beyond ``before``. Waits until nothing is left, or nothing has gone for ``seconds``."""
     return _until_empty(lambda: holdings_of(device).beyond(before), seconds)
 
 
 def _until_empty(look: Callable[[], list[str]], seconds: float) -> list[str]:
-    end = time.monotonic() + seconds
+    now = time.monotonic()
+    end, latest = now + seconds, now + _MOST_WAITS * seconds
     seen = look()
-    while seen and time.monotonic() < end:
+    while seen and (now := time.monotonic()) < min(end, latest):
         time.sleep(_PAUSE_SECONDS)
-        seen = look()
+        before, seen = seen, look()
+        if seen != before:
+            end = now + seconds
     return seen

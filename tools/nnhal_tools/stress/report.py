@@ -80,6 +80,10 @@ class StressReport:
     """Growth of its memory in RAM after the warm-up."""
     allocates: bool = True
     """Whether the device has buffers of its own: it need not offer Allocate."""
+    workers: int = 0
+    """How many executions it runs at a time; 0 if it does not say."""
+    serial_because: str = ""
+    """Why it runs one at a time though several were wanted; empty if it does not, or nobody wanted several."""
     begun: list[Sequence[int]] = field(default_factory=list)
     """How many actions of each thread each client has begun; clients are in the order in which they were started."""
 
@@ -131,5 +135,7 @@ class StressReport:
             "violations": [asdict(finding) for finding in self.findings],
             "leftovers": self.leftovers,
             "allocates": self.allocates,
+            "workers": self.workers,
+            "serial_because": self.serial_because,
             "resident_growth_bytes": self.resident_growth_bytes,
         }

@@ -49,6 +49,9 @@ def show_report(console: Console, report: StressReport) -> None:
         f"{report.endings.total()} sessions: {endings}; {report.resident_growth_bytes >> 20} MiB growth in RAM",
         soft_wrap=True,
     )
+    if report.workers:
+        why = f", since {report.serial_because}" if report.serial_because else ""
+        console.print(f"{counted(report.workers, 'execution')} at a time{why}", markup=False, soft_wrap=True)
     if not report.allocates:
         console.print("no Allocate: nothing was done with device buffers")
     for finding in report.findings[:_SHOWN]:

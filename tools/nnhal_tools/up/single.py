@@ -26,12 +26,14 @@ _POLL_SECONDS = 0.1
 
 
 @contextmanager
-def opened_device(device: str, client_name: str) -> Iterator[RemoteDevice]:
+def opened_device(device: str, client_name: str, workers: int | None = None) -> Iterator[RemoteDevice]:
     """Open a session with a device that a user means (see ``given_device``): a running one, or a process of its own.
+
+    ``workers`` are those of a driver's process, unless a topology says how many it has; 1 without them.
 
     Raises StartError, TopologyError, and TransportError or DeadObjectError if the running device does not answer.
     """
-    with RenewableDevice(device, client_name) as opened:
+    with RenewableDevice(device, client_name, workers) as opened:
         yield opened.remote
 
 
@@ -63,13 +65,17 @@ class RenewableDevice(Closing):
     may come back.
     """
 
-    def __init__(self, device: str, client_name: str) -> None:
+    def __init__(self, device: str, client_name: str, workers: int | None = None) -> None:
         """Open a session with a device that a user means (see ``given_device``), which is started if it must be.
+
+        ``workers`` are those of ``opened_device``.
 
         Raises StartError, TopologyError, and TransportError or DeadObjectError if the running device does not answer.
         """
         self._name, self._client_name = device, client_name
         self._entry = given_device(device)
+        if workers is not None and "workers" not in self._entry.model_fields_set:
+            self._entry = self._entry.model_copy(update={"workers": workers})
         directory = self._entry.directory
         self._running = None if directory is None else Endpoint(directory)
         self._child: Child | None = None

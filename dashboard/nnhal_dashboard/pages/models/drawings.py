@@ -89,7 +89,9 @@ def step_figures(contacts: Contacts, running: RunningPlan, step: int) -> Markup:
     except (NnhalError, LookupError) as error:
         return _note(f"The device does not show it: {error}")
     drawn = Markup("").join(_charts(figures))
-    return drawn or _note(f"{device} shows no memory, times or roofline of what it has prepared.")
+    return (drawn or _note(f"{device} shows no memory, times or roofline of what it has prepared.")) + _note(
+        "How long each operation takes is measured on demand: nnhal bench MODEL asks the device."
+    )
 
 
 def _charts(figures: admin_pb2.WorkloadFigures) -> list[Markup]:

@@ -16,7 +16,7 @@ from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of, tensor_names
 from nnhal.types import OperandType, Operation
 from nnhal_devices.cpu_acc.elements import SIGN
 from nnhal_devices.cpu_acc.graph import LoweredGraph
-from nnhal_devices.cpu_acc.messages import decode, function_of, message_of
+from nnhal_devices.cpu_acc.messages import FUNCTION, decode, function_of, message_of
 from nnhal_devices.cpu_acc.rectified import FIRST_OPSET, clamp_after_quantization
 
 
@@ -25,7 +25,7 @@ def run(graph: LoweredGraph, operation: Operation, number: int) -> None:
     graph.place = f"operation {number} (RUN)"
     proto = decode(message_of(graph.model, operation), graph.opsets.get("", 0))
     inputs = [_given(graph, o, v) for o, v in zip(operation.inputs[1:], proto.graph.input, strict=True)]
-    results = graph.call(function_of(proto, f"run{number}", graph.opsets), inputs)
+    results = graph.call(function_of(proto, f"{FUNCTION}{number}", graph.opsets), inputs)
     for operand, declared, tensor in zip(operation.outputs, proto.graph.output, results, strict=True):
         _note_type(graph, operand, declared)
         graph.keep(operand, _kept(graph, operand, declared, tensor))

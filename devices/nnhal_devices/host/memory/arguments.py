@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nnhal.arrays import Bytes
 from nnhal.errors import invalid_argument
 from nnhal.extensions import size_in_bytes
 from nnhal.memory import GuardedRegion
@@ -55,6 +56,25 @@ class BufferUses:
     def versions(self) -> tuple[int, ...]:
         """The buffers' versions: they change whenever the arguments have to be bound again."""
         return tuple([buffer.version for buffer, _ in self._roles])
+
+    @property
+    def storages(self) -> list[Bytes]:
+        """The memory of the buffers now."""
+        return [buffer.storage for buffer, _ in self._roles]
+
+    def dimensions_in(self, storages: Sequence[Bytes]) -> list[tuple[int, Dimensions]] | None:
+        """The dimensions of inputs by their positions; None if the buffers have other memory than these by now.
+
+        Raises GENERAL_FAILURE if an input is uninitialised, INVALID_ARGUMENT if it has other dimensions than it may.
+        """
+        found = []
+        for use, storage in zip(self._inputs, storages, strict=False):
+            held = use.buffer.dimensions_in(storage, use.dimensions, use.role)
+            if held is None:
+                return None
+            found.append((use.role.index, held))
+        outputs = zip(self._outputs, storages[len(self._inputs) :], strict=True)
+        return found if all(use.buffer.storage is storage for use, storage in outputs) else None
 
     def require_alive(self) -> None:
         """Check that no buffer was released: no execution may begin then. Raises INVALID_ARGUMENT."""

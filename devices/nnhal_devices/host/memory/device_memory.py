@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
+from operator import le
 from typing import ClassVar, NamedTuple
 
 from nnhal.arrays import Bytes
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.memory import FilePool, open_pool, validate_pool
 from nnhal.types import Memory, Operand
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fully_specified, is_scalar
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fits, fully_specified, is_scalar
 from nnhal_devices.driver import Argument
 from nnhal_devices.host.memory.budget import DeviceMemoryBudget
 from nnhal_devices.host.memory.counters import Counters
@@ -67,6 +68,7 @@ class DeviceBuffer:
         if largest and not within(dimensions, largest):
             invalid_argument(f"a buffer of at most {list(largest)}, its values have {describe(dimensions)}")
         self.type = operand.type
+        self._element_bytes = ELEMENT_TYPES[operand.type].itemsize
         self._initial = self.initial_dimensions = dimensions
         self.roles = frozenset(roles)
         self._budget = budget
@@ -79,6 +81,7 @@ class DeviceBuffer:
         self._writers = 0
         self._released = False
         self._largest = largest
+        self._most = [length or inf for length in largest]
         self._storage = budget.allocate(self._size(largest or dimensions) or 0)
         self.version = 0
 
@@ -180,6 +183,19 @@ class DeviceBuffer:
                 invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {list(self._current)}")
             return Argument(self._storage[: self._filled], self._current)
 
+    @property
+    def storage(self) -> Bytes:
+        """Its memory now."""
+        return self._storage
+
+    def dimensions_in(self, storage: Bytes, dimensions: Dimensions, role: ArgumentRole) -> Dimensions | None:
+        """The dimensions of its value as an input; None if its memory is no longer this. Raises as ``input``."""
+        with self._lock:
+            if self._initialised and self._storage is storage and dimensions == self._initial:
+                return self._current  # which has those, since it may have no others
+        held = self.input(dimensions, role)
+        return held.dimensions if self._storage is storage else None
+
     def output(self, dimensions: Dimensions, role: ArgumentRole) -> Argument:
         """The argument for an output. Raises as ``require_writable``, and GENERAL_FAILURE if memory is short."""
         combined = self.require_writable(dimensions, role)
@@ -193,8 +209,8 @@ class DeviceBuffer:
 
     def make_room(self, dimensions: Dimensions) -> bool:
         """Grow it for an output of these dimensions, and return whether it had to grow. Raises GENERAL_FAILURE."""
-        size = self._size(dimensions)
-        if size is None or size <= len(self._storage) or not self._may_have(dimensions):
+        size = self._element_bytes * prod(dimensions)
+        if size <= len(self._storage) or not self._may_have(dimensions):
             return False
         try:
             self._storage_for(2 * size if self._largest else size)  # values that grow are likely to grow on
@@ -226,16 +242,14 @@ class DeviceBuffer:
         self._initialised = False
 
     def _may_have(self, dimensions: Dimensions) -> bool:
-        most = self._largest
-        is_short = not most or all(limit in (0, max(n, limit)) for n, limit in zip(dimensions, most, strict=True))
-        return within(self._initial, dimensions) and is_short
+        return within(self._initial, dimensions) and all(map(le, dimensions, self._most))
 
     def _become(self, dimensions: Dimensions) -> None:
         with self._lock:
             if self._current != dimensions:
                 self._current = dimensions
                 self.version += 1
-            self._filled = ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
+            self._filled = self._element_bytes * prod(dimensions)
             self._initialised = True
 
     def _storage_for(self, size: int) -> Bytes:
@@ -282,9 +296,9 @@ class DeviceBuffer:
         """Size in bytes; None if it does not follow from the dimensions."""
         if not fully_specified(self.type, dimensions):
             return None
-        return ELEMENT_TYPES[self.type].itemsize * prod(dimensions)
+        return self._element_bytes * prod(dimensions)
 
 
 def within(stated: Dimensions, actual: Dimensions) -> bool:
     """Whether ``actual`` fits ``stated``. A 0 in ``stated`` is an unknown axis, one in ``actual`` an empty axis."""
-    return not stated or (len(stated) == len(actual) and all(s in (0, a) for s, a in zip(stated, actual, strict=True)))
+    return not stated or fits(actual, stated)

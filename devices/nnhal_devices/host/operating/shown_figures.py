@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from nnhal.v1 import admin_pb2 as wire
 from nnhal_devices.backend import Backend
-from nnhal_devices.figures import WorkloadFigures
+from nnhal_devices.figures import OperationTimes, WorkloadFigures
 
 
 def device_figures_to_wire(backend: Backend) -> list[wire.DeviceFigure]:
@@ -30,3 +30,8 @@ def limits_to_wire(backend: Backend) -> list[wire.OperationLimit]:
 def figures_to_wire(figures: WorkloadFigures) -> wire.WorkloadFigures:
     """Return the message for a prepared model's figures, whose fields have the same names."""
     return wire.WorkloadFigures(**asdict(figures))
+
+
+def operation_times_to_wire(times: OperationTimes, operation_count: int) -> wire.MeasureOperationsResponse:
+    """Return the message for the times of a prepared model that has so many operations."""
+    return wire.MeasureOperationsResponse(**asdict(times), operation_count=operation_count)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from nnhal.arrays import Bytes
 from nnhal.clock import now_ns
 from nnhal.codec.lengths import Lengths
 from nnhal.errors import general_failure, invalid_argument
@@ -18,7 +19,16 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import NO_SPAN, ExecutionResult, OutputShape, Priority, Span, Timing
 from nnhal.types.layout import Dimensions, describe
 from nnhal_devices.backend import MemoryManager
-from nnhal_devices.driver import DONE, Argument, AsynchronousWorkload, BoundWorkload, Control, Outcome, Workload
+from nnhal_devices.driver import (
+    DONE,
+    Argument,
+    AsynchronousWorkload,
+    BoundWorkload,
+    Control,
+    Outcome,
+    ResizableWorkload,
+    Workload,
+)
 from nnhal_devices.host.memory.arguments import BoundArguments, BufferUses, sized_argument
 from nnhal_devices.host.memory.counters import Counters
 from nnhal_devices.host.memory.staging import NO_STAGING, Staging, copy_in, copy_out
@@ -85,9 +95,12 @@ class BoundRun:
         self._bound_outputs = arguments.outputs
         # The output shapes, if the buffers give dimensions that model and request leave unknown.
         self._known_from_buffers: tuple[OutputShape, ...] = ()
+        self._bound_storages: Sequence[Bytes] = ()
+        """The memory of the device buffers that the workload is bound to, in the order of the uses."""
         self._workload: BoundWorkload
+        self._resizable: ResizableWorkload | None = None
         if self._uses is None:
-            self._workload = prepared.workload.bind(arguments.inputs, arguments.outputs)
+            self._bind_workload(arguments.inputs, arguments.outputs)
 
     @property
     def lengths(self) -> Lengths:
@@ -100,9 +113,12 @@ class BoundRun:
             return
         self._lengths, self._bound_versions = None, None
         if self._uses is None:
-            self._bound_inputs = inputs = self._sized(self._arguments.inputs, lengths)
+            inputs = self._sized(self._arguments.inputs, lengths)
             self._results.forget()
-            self._workload = self._model_workload.bind(inputs, self._bound_outputs)
+            if self._resizable is None:
+                self._bind_workload(inputs, self._bound_outputs)
+            else:
+                self._resizable.resize([argument.dimensions for argument in inputs])
         self._lengths = lengths
 
     def _sized(self, inputs: Sequence[Argument], lengths: Lengths) -> list[Argument]:
@@ -187,6 +203,11 @@ class BoundRun:
             raise
         return result, staging
 
+    def _bind_workload(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> None:
+        self._workload = workload = self._model_workload.bind(inputs, outputs)
+        self._resizable = workload if isinstance(workload, ResizableWorkload) else None
+        self._bound_inputs, self._bound_outputs = list(inputs), list(outputs)
+
     def _bind(self, uses: BufferUses) -> None:
         """Bind the workload to the buffers as they are now."""
         versions = uses.versions
@@ -195,14 +216,23 @@ class BoundRun:
             return
         self._bound_versions = None
         self._results.forget()
+        if self._resizable is not None and not self._lengths:
+            found = uses.dimensions_in(self._bound_storages)
+            if found is not None:
+                sized = [argument.dimensions for argument in self._arguments.inputs]
+                for position, dimensions in found:
+                    sized[position] = dimensions
+                self._resizable.resize(sized)
+                self._bound_versions = versions
+                return
         inputs, outputs = list(self._arguments.inputs), list(self._arguments.outputs)
         lengths = self._lengths or ()
         uses.fill(inputs, outputs, [position for position, _ in lengths])
         for position in uses.empty:
             self._require_takes_empty(position, inputs[position].dimensions)
         inputs = self._sized(inputs, lengths)
-        self._workload = self._model_workload.bind(inputs, outputs)
-        self._bound_inputs, self._bound_outputs = inputs, outputs
+        self._bound_storages = uses.storages
+        self._bind_workload(inputs, outputs)
         differ = any(a.dimensions != b.dimensions for a, b in zip(outputs, self._arguments.outputs, strict=True))
         self._known_from_buffers = tuple(OutputShape(a.dimensions) for a in outputs) if differ else ()
         self._bound_versions = versions

@@ -83,10 +83,12 @@ class Scheduler:
     that at which an execution has come, one at a time, is its number as well.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, is_serial: bool = False) -> None:
+        """With ``is_serial`` there is one worker, whatever ``workers`` says, and no execution runs beside another."""
         if workers < 1:
             raise ValueError(f"{workers} workers, expected at least 1")
-        self.workers = workers
+        workers = 1 if is_serial else workers
+        self.workers, self._is_serial = workers, is_serial
         self._lock = threading.Lock()
         self._free = workers
         """Workers that take any execution. While the device drains it is less by all workers, and thus not above 0."""
@@ -156,6 +158,8 @@ class Scheduler:
 
     def relieve(self, longest_ns: int) -> None:
         """Hand on the workers of executions that have run for longer, if others wait: these run beside them."""
+        if self._is_serial:
+            return
         with self._lock:
             now = perf_counter_ns()
             for execution, (since, _, _) in list(self._running.items()):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from threading import Timer
+
 import grpc
 
+from nnhal.clock import now_ns
 from nnhal.v1 import admin_pb2 as wire
 from nnhal.v1 import admin_pb2_grpc
-from nnhal_devices.driver import ShownWorkload
+from nnhal_devices.driver import Control, ShownWorkload, TimedWorkload
 from nnhal_devices.host.memory.memory_watch import MemoryWatch
 from nnhal_devices.host.operating.shown_figures import (
     device_figures_to_wire,
     figures_to_wire,
     limits_to_wire,
+    operation_times_to_wire,
     temperature_of,
 )
 from nnhal_devices.host.runs.prepared_model import PreparedModel
@@ -19,6 +23,9 @@ from nnhal_devices.host.sessions.client_session import ClientSessions
 from nnhal_devices.host.sessions.hosted_device import HostedDevice
 from nnhal_hosting.admin.guard import OperatorGuard
 from nnhal_hosting.rpc import answers
+
+_LONGEST_NS = 4_000_000_000
+"""After so long no further run of a measurement begins, and one that is under way ends: a client waits for it."""
 
 
 class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
@@ -67,3 +74,22 @@ class DeviceAdminServicer(admin_pb2_grpc.DeviceAdminServiceServicer):
         if not isinstance(workload, ShownWorkload):
             return wire.GetFiguresResponse()
         return wire.GetFiguresResponse(figures=figures_to_wire(workload.figures()))
+
+    @answers
+    def MeasureOperations(
+        self, request: wire.MeasureOperationsRequest, context: grpc.ServicerContext
+    ) -> wire.MeasureOperationsResponse:
+        self._guard.require_operator(context, "measure the operations of a prepared model")
+        prepared = self._clients.find(request.prepared_model, PreparedModel, "prepared model")
+        count, workload = len(prepared.model.model.main.operations), prepared.workload
+        if not isinstance(workload, TimedWorkload):
+            note = f"{self._device.driver.name} does not tell the times of operations"
+            return wire.MeasureOperationsResponse(note=note, operation_count=count)
+        control = Control(deadline_ns=now_ns() + _LONGEST_NS)
+        timer = Timer(_LONGEST_NS / 1e9, control.interrupt)  # what is measured may never end, as a loop on zeros
+        timer.start()
+        try:
+            times = workload.operation_times(control)
+        finally:
+            timer.cancel()
+        return operation_times_to_wire(times, count)

@@ -27,7 +27,7 @@ from nnhal.types import (
 )
 from nnhal.types.layout import Dimensions, is_extension
 from nnhal.validation.request import validate_hints
-from nnhal_devices.driver import Driver, PrepareOptions, RefusingDriver, RestoringDriver, Workload
+from nnhal_devices.driver import Driver, PrepareOptions, RefusingDriver, RestoringDriver, SerialDriver, Workload
 from nnhal_devices.host.memory.budget import DeviceMemoryBudget, HostMemory
 from nnhal_devices.host.memory.counters import Counters
 from nnhal_devices.host.memory.device_memory import DeviceBuffer
@@ -87,7 +87,7 @@ class HostedDevice:
         self.make_prepared_model: Callable[..., PreparedModel] = PreparedModel
         """Given the arguments of a PreparedModel, makes it."""
         self._guard = guard if driver.memory.unlocked else None
-        self.scheduler = Scheduler(settings.workers)
+        self.scheduler = Scheduler(settings.workers, isinstance(driver, SerialDriver) and driver.is_serial)
         self.launcher = Launcher(driver.backend.queue, settings.synchronous_fences)
         self.memory = DeviceMemoryBudget(
             settings.buffer_bytes, driver.backend.memory or HostMemory(driver.memory.alignment)

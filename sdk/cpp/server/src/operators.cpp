@@ -303,6 +303,13 @@ class DeviceAdminService final : public v1::DeviceAdminService::Service {
   grpc::Status GetFigures(Context* context, const v1::GetFiguresRequest*, v1::GetFiguresResponse*) override {
     return answered("GetFigures", [&] { guard_.require_operator(*context, "look at the figures of a prepared model"); });
   }
+  grpc::Status MeasureOperations(Context* context, const v1::MeasureOperationsRequest*,
+                                 v1::MeasureOperationsResponse* response) override {
+    return answered("MeasureOperations", [&] {
+      guard_.require_operator(*context, "measure the operations of a prepared model");
+      response->set_note(device_.driver.name() + " does not tell the times of operations");
+    });
+  }
 
  private:
   Device& device_;

@@ -1,41 +1,27 @@
-"""Loading a model file on devices, and the loaded model with the contexts that are bound to it."""
+"""A model that is prepared on devices, with the contexts that are bound to it."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import partial
 
-from nnhal.errors import HalError, NnhalError
-from nnhal.types import NO_DEADLINE, NO_HINTS, Hints, Memory
+from nnhal.errors import NnhalError
+from nnhal.types import NO_HINTS, Hints, Memory
 from nnhal.types.layout import MAX_OPERAND_BYTES, Dimensions
-from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, import_model
-from nnhal_frontends.content import ModelContent
-from nnhal_frontends.errors import FrontendError
-from nnhal_frontends.imported import ImportedModel
-from nnhal_frontends.states import StatePair
-from nnhal_hosting.logs import get_logger
-from nnhal_service.partition import Options, PlacementError
 from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding, bound_dimensions
 from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS, ExecutionContext
 from nnhal_service.runtime.context.weak_calls import weakly, weakly_with
-from nnhal_service.runtime.devices.fleet import Fleet
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.slots import Element
 from nnhal_service.runtime.memory.state import CarriedState
 from nnhal_service.runtime.plan.active_plan import ActivePlan
-from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
 from nnhal_service.runtime.plan.dimensioned import DimensionedPlan, DimensionedPlans
-from nnhal_service.runtime.plan.planning import prepare
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.substitutes import Substitutes
 from nnhal_service.runtime.run.reports import OutputReport, RunWatcher
 from nnhal_service.unloaded import UnloadedError
 
-_log = get_logger(__name__)
 COUNT_SECONDS = 2.0
 """How long devices may take, together, to say how much was run directly."""
 
@@ -338,90 +324,3 @@ class LoadedModel:
             return
         with self._owner._lock:
             self._owner._shares.discard(self)
-
-
-def load_model(
-    content: ModelContent,
-    fleet: Fleet,
-    devices: Sequence[str],
-    options: Options,
-    format: ModelFormat | None = None,  # noqa: A002 - the proto's word
-    cache: CacheDirectory | None = None,
-    limits: ImportLimits = DEFAULT_LIMITS,
-    shapes: Mapping[str, Dimensions] | None = None,
-    states: Sequence[StatePair] = (),
-    tensors_only: bool = False,
-    signature: str | None = None,
-) -> LoadedModel:
-    """Import a model file within limits, and prepare it on the named devices, or on all if none are named.
-
-    Without ``format`` the content decides. ``shapes`` fixes dimensions of inputs that the file leaves open. If some
-    stay open, plans for certain dimensions are made when these are bound. ``states`` are inputs and outputs that
-    are the model's state. ``tensors_only`` is that of ``import_model``. ``signature`` is an entry point that the file
-    names. Compilations are cached in ``cache``, in entries that depend on the content as well as on the token. Raises
-    FrontendError, PlacementError, HalError, TransportError if a device is gone, and LookupError for a device that the
-    fleet does not know.
-    """
-    if cache is not None:
-        cache = _cache_of(cache, content, shapes, states, signature)
-    read = partial(
-        import_model, content, format, limits=limits, states=states, tensors_only=tensors_only, signature=signature
-    )
-
-    def prepared(
-        imported: ImportedModel,
-        variant: CacheDirectory | None,
-        dimensioned: Callable[[Mapping[str, Dimensions]], PreparedPlan] | None = None,
-    ) -> LoadedModel:
-        plan = prepare(imported, fleet, devices, options, variant)
-        return LoadedModel(plan, dimensioned=dimensioned, outputs_for=outputs_for)
-
-    def for_dimensions(dimensions: Mapping[str, Dimensions]) -> PreparedPlan:
-        variant = cache and cache.of_variant(str(sorted(dimensions.items())))
-        # A deadline was for loading.
-        later = replace(options, deadline_ns=NO_DEADLINE)
-        known = {**(shapes or {}), **dimensions}
-        return prepare(read(shapes=known), fleet, devices, later, variant)
-
-    def outputs_for(dimensions: Mapping[str, Dimensions]) -> Mapping[str, Dimensions]:
-        try:
-            imported = read(shapes={**(shapes or {}), **dimensions})
-        except (FrontendError, NnhalError):
-            return {}
-        operands = imported.model.main.operands
-        return {tensor.name: operands[tensor.operand].dimensions for tensor in imported.outputs}
-
-    imported = read(shapes=shapes)
-    for warning in imported.warnings:
-        _log.warning("a model file contradicts itself", reason=warning)
-    try:
-        return prepared(imported, cache, None if _pins_by_number(options) else for_dimensions)
-    except (HalError, PlacementError):
-        # A model with operations of the extension may run as a whole even if its parts cannot.
-        if not imported.model.extension_name_to_prefix:
-            raise
-        whole = read(as_one=True, shapes=shapes)
-        with suppress(HalError, PlacementError):
-            return prepared(whole, cache and cache.of_variant("as one"))
-        raise
-
-
-def _cache_of(
-    cache: CacheDirectory,
-    content: ModelContent,
-    shapes: Mapping[str, Dimensions] | None,
-    states: Sequence[StatePair],
-    signature: str | None,
-) -> CacheDirectory:
-    """The part of a cache for a model's content, as it is to be imported."""
-    cache = cache.of_content(content)
-    if shapes:
-        cache = cache.of_variant(str(sorted(shapes.items())))
-    if states:
-        cache = cache.of_variant(str([(pair.input, pair.output, pair.growing) for pair in states]))
-    return cache if signature is None else cache.of_variant(f"signature {signature}")
-
-
-def _pins_by_number(options: Options) -> bool:
-    """Whether a pin names an operation by a number, which may be another operation's in a dimensioned plan."""
-    return any(pin.match.startswith("index:") for pin in options.pins)

@@ -47,7 +47,8 @@ def with_channels_last(imported: ImportedModel) -> ConvertedModel | None:
     before, after = imported.model.main, converted.model.model.main
     moved = dict(zip(before.input_indexes, after.input_indexes, strict=True))
     moved.update(zip(before.output_indexes, after.output_indexes, strict=True))
-    nodes = [() if number is None else imported.operation_nodes[number] for number in converted.origins]
+    places = imported.operation_places
+    origins = converted.origins
 
     def tensor(given: ImportedTensor) -> ImportedTensor:
         return replace(given, operand=moved[given.operand])
@@ -60,12 +61,13 @@ def with_channels_last(imported: ImportedModel) -> ConvertedModel | None:
             model=_in_pool(converted.model),
             inputs=tuple(map(tensor, imported.inputs)),
             outputs=tuple(map(tensor, imported.outputs)),
-            operation_nodes=tuple(nodes),
+            operation_nodes=tuple(() if n is None else imported.operation_nodes[n] for n in origins),
+            operation_places=tuple(() if n is None else places[n] for n in origins) if places else (),
             operand_names=_operand_names(converted),
             states=tuple(states),
             source=None,  # the file has channels first
         ),
-        converted.origins,
+        origins,
     )
 
 

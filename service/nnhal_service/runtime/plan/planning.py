@@ -60,9 +60,11 @@ class ModelPlanner:
         cache: CacheDirectory | None,
         surveys: LayoutSurveys | None = None,
         unprepared: Mapping[str, str] = MappingProxyType({}),
+        known: SketchedPlan | None = None,
     ) -> None:
         """``surveys`` has the devices' answers if they are known already, ``unprepared`` those devices that are known
-        to be unable to prepare their part, with reasons. Raises as ``survey_layouts`` does.
+        to be unable to prepare their part, with reasons, and ``known`` is the sketch that follows from both. Raises as
+        ``survey_layouts`` does.
         """
         self._fleet = fleet
         self._devices = tuple(devices)
@@ -71,6 +73,12 @@ class ModelPlanner:
         asked = _relaxed(imported) if options.relaxed else imported
         self._surveys = surveys or survey_layouts(asked, fleet, devices)
         self._unprepared = unprepared
+        self._known = known
+
+    @property
+    def surveys(self) -> LayoutSurveys:
+        """What the devices have answered."""
+        return self._surveys
 
     @property
     def may_replan(self) -> bool:
@@ -97,8 +105,8 @@ class ModelPlanner:
         while True:
             try:
                 plan = self._attempt(options, reasons, awaits=not without)
-                if not without:
-                    self._unprepared = {name: reasons[name] for name in failed}
+                if not without and failed.keys() != self._unprepared.keys():
+                    self._unprepared, self._known = {name: reasons[name] for name in failed}, None
                 return plan
             except PlacementError:
                 if failed:
@@ -119,11 +127,22 @@ class ModelPlanner:
         surveys = survey_layouts(known.declared.imported, self._fleet, tuple(known.members))
         if surveys.members.keys() != known.members.keys() or surveys.says_the_same(known):
             return False
-        self._surveys = surveys
+        self._surveys, self._known = surveys, None
         return True
 
     def sketch(self) -> SketchedPlan:
-        return self._surveys.sketched(self._options, self._unprepared)
+        if self._known is None:
+            self._known = self._surveys.sketched(self._options, self._unprepared)
+        return self._known
+
+    def again(self, deadline_ns: int) -> ModelPlanner:
+        """Return a planner of the same model that knows the same, for another plan that a deadline is given for."""
+        options = replace(self._options, deadline_ns=deadline_ns)
+        imported = self._surveys.declared.imported
+        sketch = self.sketch()
+        return ModelPlanner(
+            imported, self._fleet, self._devices, options, self._cache, self._surveys, self._unprepared, sketch
+        )
 
     def choose(
         self, pins: Sequence[Pin], devices: Sequence[str] = (), strategy: Strategy | None = None
@@ -161,7 +180,8 @@ class ModelPlanner:
 
         A load ``awaits`` the fallback device if that has died: no run waits for it.
         """
-        sketch = self._surveys.sketched(options, left_out)
+        is_known = awaits and left_out.keys() == self._unprepared.keys()
+        sketch = (is_known and self._known) or self._surveys.sketched(options, left_out)
         described = sketch.survey.descriptions.items()
         ignoring = frozenset(name for name, known in described if known is not None and known.ignores_networks)
         announcements = Announcements(next(_networks), ignoring)

@@ -20,6 +20,19 @@ HOUR = 3600 * 10**9
 SECONDS = 30
 
 
+def test_no_execution_of_a_serial_driver_runs_beside_another() -> None:
+    scheduler = Scheduler(4, is_serial=True)
+    assert scheduler.workers == 1
+    first = Work().enter(scheduler)
+    with ThreadPoolExecutor(1) as threads:
+        second = threads.submit(Work().enter, scheduler)
+        wait_until(lambda: scheduler.waiting == 1, "the second execution")
+        scheduler.relieve(0)
+        assert scheduler.waiting == 1
+        scheduler.leave(first)
+        scheduler.leave(second.result())
+
+
 class Work:
     """An execution of a client."""
 

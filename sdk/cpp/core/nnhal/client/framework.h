@@ -40,6 +40,9 @@ class Binding {
   Status run(RunReport* report = nullptr, std::int64_t deadline_ns = kNoTime, const Patience& patience = {});
 
   std::int64_t handle() const { return handle_; }
+  // Outputs whose dimensions the model leaves open and those of the inputs determine. If the memory that one was given
+  // is too small for them, runs fail.
+  const std::vector<OutputReport>& known_outputs() const { return known_; }
   // Whether there was a run channel that has ended: runs go through the framework until the model is bound again.
   bool has_lost_run_channel() const { return has_lost_run_channel_; }
 
@@ -67,11 +70,32 @@ struct LaunchedRun {
   std::optional<Fence> fence;  // that it will signal; none if it has ended already
 };
 
+// Operations that are tied to a device (docs/partitioning.md).
+struct Pin {
+  std::string match, device;
+};
+
+// Dimensions that an input gets which the file leaves open; 0 for one that stays so.
+struct InputDimensions {
+  std::string name;
+  std::vector<std::uint32_t> dimensions;
+};
+
 struct LoadOptions {
   std::vector<std::string> devices;  // that may be used, in the order of preference; empty for all
+  std::vector<Pin> pins;
+  int partitioner = 0;  // a Partitioner of framework.proto
+  int min_nodes_per_partition = 0;
   int fallback = 0;                  // a Fallback of framework.proto; 0 allows it
   int preference = 1, priority = 1;  // with the HAL's numbers
   std::string cache_token;           // 32 bytes under which compilations are cached; empty for none
+  bool is_relaxed = false;           // float32 may be computed as float16
+  std::vector<InputDimensions> input_dimensions;
+};
+
+struct BindOptions {
+  bool wants_run_channel = true;
+  bool prepares_dimensions = false;  // has a plan prepared for the inputs' dimensions first, if the model leaves some open
 };
 
 // Safe to use from several threads. Objects end with the session at the latest.
@@ -90,11 +114,18 @@ class Framework {
   // Loads a file, ONNX or TFLite.
   Result<LoadedModel> load(const std::string& name, const Fd& file, const LoadOptions& options = {},
                            const Patience& patience = {});
-  Status unload(const std::string& name);
+  // Loads one group of a plan, by its position. INVALID_ARGUMENT if the plan is no longer kept.
+  Result<LoadedModel> load(const std::string& name, const Plan& plan, std::size_t group,
+                           const Patience& patience = {});
+  // Says what would run where if the client runs those nodes of an ONNX file that no device takes. Nothing is prepared.
+  // The framework keeps the plan for a while, to be loaded from.
+  Result<Plan> plan(const Fd& file, const LoadOptions& options = {}, const Patience& patience = {});
+  Status release(const Plan& plan);
+  Status unload(const std::string& name, const Patience& patience = {});
   // Ties all inputs and outputs of a model to memory: `pools` are what ashmem() and its like make.
   Result<std::unique_ptr<Binding>> bind(const std::string& model, const std::vector<BoundTensor>& inputs,
                                         const std::vector<BoundTensor>& outputs, const std::vector<Message>& pools,
-                                        bool wants_run_channel = true, const Patience& patience = {});
+                                        const BindOptions& options = {}, const Patience& patience = {});
   // Launches a run that begins when all the fences have signalled, and returns once its steps are launched.
   Result<LaunchedRun> launch(const Binding& binding, const std::vector<const Fence*>& wait_for = {},
                              std::int64_t deadline_ns = kNoTime, std::int64_t duration_ns = kNoTime);
@@ -107,8 +138,10 @@ class Framework {
  private:
   Framework(std::unique_ptr<Link> link, const std::string& directory, const Link::Options& options)
       : link_(std::move(link)), rpc_(directory + "/framework.sock", link_->token(), options.server_uids) {}
-  Result<LoadedModel> load(Message request, const std::string& name, const LoadOptions& options,
-                           const Patience& patience);
+  Result<LoadedModel> load(Message request, const std::string& name, const Patience& patience);
+  // Makes a call whose argument names a file, which is put on the link for as long as it lasts.
+  template <typename Call>
+  auto with_file(const Fd& file, Call call) -> decltype(call(std::uint64_t()));
   Status open_run_channel(std::string_view encoded, Binding& binding);
 
   std::unique_ptr<Link> link_;

@@ -58,12 +58,34 @@ struct TensorInfo {
   std::int32_t type = 0;
   std::vector<std::uint32_t> dimensions;  // 0 for an axis of unknown size
   std::int64_t byte_size = 0;             // 0 if a dimension is unknown
+  std::string element_type;               // the model's own, by numpy's name; `type` says what is in memory
+  bool is_scalar = false;                 // whether the model's has rank 0; its dimensions are [1] then
 };
 
 struct LoadedModel {
   std::string name;
   std::vector<TensorInfo> inputs, outputs;
   std::vector<std::string> step_devices;  // in the order of execution
+};
+
+// A part of a model that the framework would run as one model.
+struct PlannedGroup {
+  std::vector<std::int32_t> nodes;  // by their indices in the file's main graph, ascending
+  std::vector<std::string> step_devices;  // in the order of execution
+};
+
+// A node that no group has.
+struct LeftNode {
+  std::int32_t node = 0;
+  std::string name, operator_type;
+  std::string reason;  // with those of the devices
+};
+
+// What would run where.
+struct Plan {
+  std::int64_t handle = 0;  // 0 if there is no group
+  std::vector<PlannedGroup> groups;
+  std::vector<LeftNode> left;
 };
 
 // A device that the framework knows.
@@ -83,8 +105,9 @@ Result<ExecutionInfo> decode_info(std::string_view encoded, const std::string& p
 // The report is filled as well if an output did not fit its memory: it then holds what outputs need.
 Status decode_run_answer(std::string_view encoded, const std::string& place, RunReport* report);
 Result<LoadedModel> decode_model(std::string_view encoded, const std::string& place);
+Result<Plan> decode_plan(std::string_view encoded, const std::string& place);
 Result<std::vector<DeviceInfo>> decode_devices(std::string_view encoded, const std::string& place);
-// Of the answer to Bind: outputs whose dimensions follow from those of the inputs.
+// Of the answer to Bind: outputs whose dimensions follow from those of the inputs, also those that do not fit.
 Result<std::vector<OutputReport>> decode_known_outputs(std::string_view encoded, const std::string& place);
 
 }  // namespace nnhal::client

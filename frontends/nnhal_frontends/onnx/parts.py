@@ -1,0 +1,77 @@
+"""Some nodes of an ONNX file as a model of their own, with the values at their border as inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+
+from nnhal_frontends.errors import InvalidModel
+from nnhal_frontends.imported import FileNode
+from nnhal_frontends.limits import ImportLimits
+from nnhal_frontends.onnx.graph import all_inputs, read_graph
+
+
+class OnnxParts:
+    """The nodes of a file, and models of some of them."""
+
+    def __init__(
+        self, model: onnx.ModelProto, limits: ImportLimits, shapes: Mapping[str, Sequence[int]] | None = None
+    ) -> None:
+        """``shapes`` are dimensions of inputs that the file leaves open, as for ``import_onnx``."""
+        self.model = model
+        self._limits, self._shapes = limits, shapes
+        self.nodes = [FileNode(n.name, n.op_type, all_inputs(n), tuple(n.output)) for n in model.graph.node]
+        self._initializers = {tensor.name: tensor for tensor in model.graph.initializer}
+        self._sparse = {tensor.values.name: tensor for tensor in model.graph.sparse_initializer}
+        self.constants = self._initializers.keys() | self._sparse.keys()
+        """The values that the file gives."""
+        self.outputs = {value.name for value in model.graph.output}
+        self._types = {} if shapes else _known_types(model.graph)
+        self._is_inferred = False
+
+    def part(self, numbers: Sequence[int]) -> onnx.ModelProto:
+        """Return the model of some nodes, ascending. It writes what other nodes read, or the user of the file.
+
+        Raises InvalidModel if nothing is read or written, or if the type of a value at the border is not known.
+        """
+        inside = set(numbers)
+        chosen = [self.nodes[number] for number in numbers]
+        written = dict.fromkeys(name for node in chosen for name in node.writes if name)
+        read = dict.fromkeys(name for node in chosen for name in node.reads if name and name not in written)
+        wanted = self.outputs | {
+            name for number, node in enumerate(self.nodes) if number not in inside for name in node.reads
+        }
+        inputs = [name for name in read if name not in self.constants]
+        outputs = [name for name in written if name in wanted]
+        if not inputs or not outputs:
+            raise InvalidModel(f"the part has no {'outputs' if inputs else 'inputs'}")
+        source = self.model
+        part = onnx.ModelProto(ir_version=source.ir_version, opset_import=source.opset_import)
+        part.functions.extend(source.functions)
+        part.graph.name = source.graph.name or "part"
+        part.graph.node.extend(source.graph.node[number] for number in numbers)
+        part.graph.initializer.extend(self._initializers[name] for name in read if name in self._initializers)
+        part.graph.sparse_initializer.extend(self._sparse[name] for name in read if name in self._sparse)
+        part.graph.input.extend(self._declared(name) for name in inputs)
+        part.graph.output.extend(self._declared(name) for name in outputs)
+        return part
+
+    def _declared(self, name: str) -> onnx.ValueInfoProto:
+        if name not in self._types and not self._is_inferred:
+            found = read_graph(self.model, self._shapes, lenient=True, limits=self._limits).tensors
+            inferred = {known: info.proto for known, info in found.items() if info.proto is not None}
+            self._types, self._is_inferred = {**inferred, **self._types}, True
+        if name not in self._types:
+            raise InvalidModel(f"the type of '{name}' is not known, which lies at the border of a part")
+        return onnx.ValueInfoProto(name=name, type=self._types[name])
+
+
+def _known_types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    """Return the types of values that the file declares with a shape, or that are no tensors."""
+    return {
+        value.name: value.type
+        for value in (*graph.value_info, *graph.input, *graph.output)
+        if value.type.WhichOneof("value") != "tensor_type" or value.type.tensor_type.HasField("shape")
+        if value.type.WhichOneof("value") is not None
+    }

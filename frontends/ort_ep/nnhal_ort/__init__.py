@@ -1,0 +1,75 @@
+"""nnhal_ort: ONNX Runtime runs models over the devices of nnhal.
+
+import nnhal_ort, onnxruntime
+
+nnhal_ort.register()
+session = onnxruntime.InferenceSession("model.onnx", providers=[nnhal_ort.get_ep_name()])
+
+docs/onnxruntime.md says which options there are, and what a session does.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+__all__ = ["get_ep_name", "get_library_path", "put_first", "register"]
+
+_DEFAULT_DIRECTORY = "/run/nnhal/framework"
+
+
+def get_ep_name() -> str:
+    """Return the name by which sessions ask for the provider."""
+    return "NnhalExecutionProvider"
+
+
+def get_library_path() -> str:
+    """Return the library that ONNX Runtime is to register. Raises FileNotFoundError if it was not built."""
+    library = Path(__file__).with_name("libnnhal_ort.so")
+    if not library.exists():
+        raise FileNotFoundError(f"{library} is missing: build_library.py beside the package builds it, with g++")
+    return str(library)
+
+
+def register(name: str = "nnhal") -> None:
+    """Register the provider with the ONNX Runtime of this process, unless it is.
+
+    Its devices are those that the framework of NNHAL_FRAMEWORK, by default that of /run/nnhal/framework, has at this
+    moment. If ``name`` ends with ".virtual", each is a device of its own kind; otherwise all are the CPU.
+    """
+    import onnxruntime
+
+    if get_ep_name() not in onnxruntime.get_available_providers():
+        onnxruntime.register_execution_provider_library(name, get_library_path())
+
+
+def put_first() -> None:
+    """Give all sessions of this process the provider, before the providers that the program names.
+
+    What nnhal does not take they run as the program has asked for.
+
+    Sessions raise ConnectionError if there is no framework: none runs elsewhere than it should.
+    """
+    import onnxruntime
+
+    register()
+    sessions: Any = onnxruntime.InferenceSession
+    create = sessions._create_inference_session
+
+    def create_with_nnhal(self: Any, providers: Any, provider_options: Any, *others: Any) -> None:
+        options = self._sess_options
+        if not providers and options is not None and options.has_providers():
+            create(self, providers, provider_options, *others)
+            return
+        named = list(providers or [p for p in onnxruntime.get_available_providers() if p != get_ep_name()])
+        if get_ep_name() not in [provider[0] if isinstance(provider, tuple) else provider for provider in named]:
+            if get_ep_name() not in onnxruntime.get_available_providers():
+                directory = os.environ.get("NNHAL_FRAMEWORK", _DEFAULT_DIRECTORY)
+                # Of a RuntimeError ONNX Runtime would say so, and run the model on the CPU.
+                raise ConnectionError(f"no framework of nnhal has answered in {directory}")
+            named.insert(0, get_ep_name())
+            provider_options = [{}, *provider_options] if provider_options else None
+        create(self, named, provider_options, *others)
+
+    sessions._create_inference_session = create_with_nnhal

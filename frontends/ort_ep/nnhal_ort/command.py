@@ -1,0 +1,32 @@
+"""``nnhal ort``: run a program that knows nothing of nnhal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnhal_ort import get_library_path
+
+_LAUNCHED = Path(__file__).with_name("launched")
+
+
+def ort(
+    program: Annotated[
+        list[str], typer.Argument(help="The program and its arguments, behind --.", metavar="PROGRAM...")
+    ],
+    framework: Annotated[Path | None, typer.Option(help="The framework's directory.", metavar="DIR")] = None,
+) -> None:
+    """Run a Python program whose ONNX Runtime gives models to nnhal: nnhal ort -- python app.py"""
+    path = shutil.which(program[0])
+    if path is None:
+        raise typer.BadParameter(f"there is no program {program[0]!r}")
+    get_library_path()
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join([str(_LAUNCHED), *filter(None, [environment.get("PYTHONPATH")])])
+    if framework is not None:
+        environment["NNHAL_FRAMEWORK"] = str(framework.resolve())
+    os.execve(path, program, environment)

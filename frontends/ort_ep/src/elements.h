@@ -1,0 +1,45 @@
+// Elements of tensors: those of ONNX Runtime, and those that nnhal has in memory for them.
+#ifndef NNHAL_ORT_EP_ELEMENTS_H_
+#define NNHAL_ORT_EP_ELEMENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace nnhal::ort_ep {
+
+// With the numbers of ONNX.
+enum class Element : int {
+  kNone = 0,
+  kFloat32 = 1,
+  kUint8 = 2,
+  kInt8 = 3,
+  kUint16 = 4,
+  kInt16 = 5,
+  kInt32 = 6,
+  kInt64 = 7,
+  kBool = 9,
+  kFloat16 = 10,
+  kFloat64 = 11,
+  kUint32 = 12,
+  kUint64 = 13,
+  kComplex64 = 14,
+  kComplex128 = 15,
+  kBfloat16 = 16,
+};
+
+// By numpy's name. kNone for one that the provider does not have.
+Element element_named(const std::string& name);
+
+// The element in memory for a type of the HAL, or the model's own for a type of an extension.
+Element stored_element(std::int32_t operand_type, Element own);
+
+std::size_t bytes_of(Element element);
+
+// Copies elements, and converts them if the types differ. Throws Failure if a whole number does not fit, or if there is
+// no such conversion: the HAL has 32 bits where ONNX has 64.
+void convert(const void* from, Element from_type, void* to, Element to_type, std::size_t count);
+
+}  // namespace nnhal::ort_ep
+
+#endif  // NNHAL_ORT_EP_ELEMENTS_H_

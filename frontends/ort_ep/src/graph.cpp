@@ -1,0 +1,211 @@
+#include "graph.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "calls.h"
+#include "nnhal/protobuf.h"
+
+namespace nnhal::ort_ep {
+namespace {
+
+constexpr int kStringElements = 8;
+constexpr const char* kUnreadable = "nnhal.unreadable";
+
+std::vector<const OrtValueInfo*> values(const std::vector<const OrtValueInfo*>& all) {
+  std::vector<const OrtValueInfo*> there;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(there), [](const auto* value) { return value; });
+  return there;
+}
+
+Shape shape_of(const OrtTensorTypeAndShapeInfo* info) {
+  Shape shape;
+  shape.type = read<int>(ort().GetTensorElementType, info);
+  shape.is_known = ort().TensorTypeAndShape_HasShape(info);
+  if (!shape.is_known) return shape;
+  shape.dimensions.resize(read<std::size_t>(ort().GetDimensionsCount, info));
+  std::vector<const char*> names(shape.dimensions.size());
+  check(ort().GetDimensions(info, shape.dimensions.data(), shape.dimensions.size()));
+  check(ort().GetSymbolicDimensions(info, names.data(), names.size()));
+  for (const char* const name : names) shape.names.emplace_back(name ? name : "");
+  return shape;
+}
+
+std::optional<Shape> shape_of(const OrtValueInfo* value) {
+  const auto* const type = read<const OrtTypeInfo*>(ort().GetValueInfoTypeInfo, value);
+  if (!type) return std::nullopt;
+  const auto* const info = read<const OrtTensorTypeAndShapeInfo*>(ort().CastTypeInfoToTensorInfo, type);
+  if (!info) return std::nullopt;  // a sequence, an optional, a dictionary
+  return shape_of(info);
+}
+
+// Field numbers are those of onnx.proto.
+Message encode_value(const OrtValueInfo* value) {
+  Message message = Message().bytes(1, name_of(value));
+  const std::optional<Shape> shape = shape_of(value);
+  if (!shape) return message;
+  Message tensor = Message().integer(1, shape->type), dimensions;
+  for (std::size_t axis = 0; axis < shape->dimensions.size(); ++axis) {
+    Message dimension;
+    if (shape->dimensions[axis] >= 0)
+      dimension.integer(1, shape->dimensions[axis]);
+    else if (!shape->names[axis].empty())
+      dimension.bytes(2, shape->names[axis]);
+    dimensions.message(1, dimension);
+  }
+  if (shape->is_known) tensor.message(2, dimensions);
+  return message.message(2, Message().message(1, tensor));
+}
+
+// Nothing for a tensor of strings, whose elements are not bytes of it.
+std::optional<Message> encode_tensor(const std::string& name, const OrtValue* value) {
+  auto* const info = read<OrtTensorTypeAndShapeInfo*>(ort().GetTensorTypeAndShape, value);
+  const Shape shape = shape_of(info);
+  ort().ReleaseTensorTypeAndShapeInfo(info);
+  if (shape.type == kStringElements) return std::nullopt;
+  const auto size = read<std::size_t>(ort().GetTensorSizeInBytes, value);
+  const auto* const data = static_cast<const char*>(read<void*>(ort().GetTensorMutableData, const_cast<OrtValue*>(value)));
+  Message tensor = Message().numbers(1, shape.dimensions).integer(2, shape.type).bytes(8, name);
+  tensor.bytes(9, {data, size});
+  return tensor;
+}
+
+std::string read_attribute(const OrtOpAttr* attribute, int type) {
+  std::size_t size = 0;
+  // Without room it fails, and says how much it needs.
+  if (OrtStatus* const status = ort().ReadOpAttr(attribute, type, nullptr, 0, &size)) ort().ReleaseStatus(status);
+  std::string bytes(size, '\0');
+  if (size) check(ort().ReadOpAttr(attribute, type, bytes.data(), size, &size));
+  return bytes;
+}
+
+template <typename T>
+std::vector<T> elements(const std::string& bytes) {
+  const auto* const begin = reinterpret_cast<const T*>(bytes.data());  // std::string aligns what it allocates
+  return {begin, begin + bytes.size() / sizeof(T)};
+}
+
+// Nothing for one of a graph, which is written with the graph, and for what ONNX Runtime's API does not tell.
+std::optional<Message> encode_attribute(const OrtOpAttr* attribute, bool& is_readable) {
+  const int type = read<int>(ort().OpAttr_GetType, attribute);
+  Message message = Message().bytes(1, read<const char*>(ort().OpAttr_GetName, attribute));
+  if (type == kGraph) return std::nullopt;
+  if (type == kTensor) {
+    auto* const value = read<OrtValue*>(ort().OpAttr_GetTensorAttributeAsOrtValue, attribute);
+    const std::optional<Message> tensor = value ? encode_tensor("", value) : std::nullopt;
+    if (value) ort().ReleaseValue(value);
+    is_readable &= tensor.has_value();
+    if (!tensor) return std::nullopt;
+    return message.message(5, *tensor).number(20, 4);
+  }
+  const std::string bytes = type >= kInt && type <= kStrings ? read_attribute(attribute, type) : std::string();
+  switch (type) {
+    case kInt: return message.integer(3, elements<std::int64_t>(bytes).at(0)).number(20, 2);
+    case kFloat: return message.real(2, elements<float>(bytes).at(0)).number(20, 1);
+    case kString: return message.bytes(4, bytes).number(20, 3);
+    case kInts: return message.numbers(8, elements<std::int64_t>(bytes)).number(20, 7);
+    case kFloats: return message.reals(7, elements<float>(bytes)).number(20, 6);
+    case kStrings:
+      for (std::size_t at = 0; at < bytes.size(); at = bytes.find('\0', at) + 1) message.bytes(9, bytes.data() + at);
+      return message.number(20, 8);
+    default: is_readable = false; return std::nullopt;
+  }
+}
+
+Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains);
+
+Message encode_node(const OrtNode* node, std::set<std::string>& domains) {
+  Message message;
+  std::vector<std::string> inputs = inputs_of(node);
+  while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
+  for (const std::string& name : inputs) message.bytes(1, name);
+  for (const std::string& name : outputs_of(node)) message.bytes(2, name);
+  message.bytes(3, read<const char*>(ort().Node_GetName, node)).bytes(4, operator_of(node));
+  bool is_readable = true;
+  for (const auto* attribute : list<const OrtOpAttr*>(ort().Node_GetNumAttributes, ort().Node_GetAttributes, node))
+    if (const std::optional<Message> encoded = encode_attribute(attribute, is_readable)) message.message(5, *encoded);
+  std::vector<const OrtGraph*> graphs(read<std::size_t>(ort().Node_GetNumSubgraphs, node));
+  std::vector<const char*> names(graphs.size());
+  if (!graphs.empty()) check(ort().Node_GetSubgraphs(node, graphs.data(), graphs.size(), names.data()));
+  for (std::size_t index = 0; index < graphs.size(); ++index) {
+    Message attribute = Message().bytes(1, names[index]).message(6, encode_graph(graphs[index], domains));
+    message.message(5, attribute.number(20, 5));
+  }
+  const std::string domain = is_readable ? read<const char*>(ort().Node_GetDomain, node) : kUnreadable;
+  domains.insert(domain);
+  return message.bytes(7, domain);
+}
+
+Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains) {
+  Message message = Message().bytes(2, "graph");
+  std::set<std::string> told;  // what needs no value_info
+  for (const auto* value :
+       list<const OrtValueInfo*>(ort().Graph_GetNumInitializers, ort().Graph_GetInitializers, graph)) {
+    if (!read<bool>(ort().ValueInfo_IsConstantInitializer, value)) continue;
+    const auto* const contents = read<const OrtValue*>(ort().ValueInfo_GetInitializerValue, value);
+    const std::optional<Message> tensor = encode_tensor(name_of(value), contents);
+    // Strings are told as an input of the model: what reads them has strings at its border, and is left.
+    message.message(tensor ? 5 : 11, tensor ? *tensor : encode_value(value));
+    told.insert(name_of(value));
+  }
+  for (const auto* value : values(list<const OrtValueInfo*>(ort().Graph_GetNumInputs, ort().Graph_GetInputs, graph)))
+    if (told.insert(name_of(value)).second) message.message(11, encode_value(value));
+  for (const auto* value : values(list<const OrtValueInfo*>(ort().Graph_GetNumOutputs, ort().Graph_GetOutputs, graph))) {
+    message.message(12, encode_value(value));
+    told.insert(name_of(value));
+  }
+  for (const OrtNode* const node : nodes_of(graph)) {
+    message.message(1, encode_node(node, domains));
+    for (const auto* value : values(list<const OrtValueInfo*>(ort().Node_GetNumOutputs, ort().Node_GetOutputs, node)))
+      if (told.insert(name_of(value)).second) message.message(13, encode_value(value));
+  }
+  return message;
+}
+
+std::vector<std::string> names_of(const std::vector<const OrtValueInfo*>& values) {
+  std::vector<std::string> names;
+  for (const auto* value : values) names.push_back(name_of(value));
+  return names;
+}
+
+}  // namespace
+
+std::string name_of(const OrtValueInfo* value) { return value ? read<const char*>(ort().GetValueInfoName, value) : ""; }
+
+std::string operator_of(const OrtNode* node) { return read<const char*>(ort().Node_GetOperatorType, node); }
+
+std::vector<const OrtNode*> nodes_of(const OrtGraph* graph) {
+  return list<const OrtNode*>(ort().Graph_GetNumNodes, ort().Graph_GetNodes, graph);
+}
+
+std::vector<std::string> inputs_of(const OrtNode* node) {
+  return names_of(list<const OrtValueInfo*>(ort().Node_GetNumInputs, ort().Node_GetInputs, node));
+}
+
+std::vector<std::string> outputs_of(const OrtNode* node) {
+  return names_of(list<const OrtValueInfo*>(ort().Node_GetNumOutputs, ort().Node_GetOutputs, node));
+}
+
+std::string encode_model(const OrtGraph* graph) {
+  std::set<std::string> domains{""};
+  Message model = Message().integer(1, read<std::int64_t>(ort().Graph_GetOnnxIRVersion, graph));
+  model.message(7, encode_graph(graph, domains));
+  std::vector<const char*> known(read<std::size_t>(ort().Graph_GetNumOperatorSets, graph));
+  std::vector<std::int64_t> versions(known.size());
+  check(ort().Graph_GetOperatorSets(graph, known.data(), versions.data(), known.size()));
+  for (std::size_t index = 0; index < known.size(); ++index)
+    if (domains.count(known[index])) model.message(8, Message().bytes(1, known[index]).integer(2, versions[index]));
+  return model.encoded();
+}
+
+std::string string_attribute(const OrtNode* node, const std::string& name) {
+  for (const auto* attribute : list<const OrtOpAttr*>(ort().Node_GetNumAttributes, ort().Node_GetAttributes, node))
+    if (name == read<const char*>(ort().OpAttr_GetName, attribute) &&
+        read<int>(ort().OpAttr_GetType, attribute) == kString)
+      return read_attribute(attribute, kString);
+  return {};
+}
+
+}  // namespace nnhal::ort_ep

@@ -1,0 +1,28 @@
+// What a session of ONNX Runtime is told about nnhal.
+#ifndef NNHAL_ORT_EP_OPTIONS_H_
+#define NNHAL_ORT_EP_OPTIONS_H_
+
+#include <string>
+
+#include "nnhal/client/framework.h"
+#include "onnxruntime.h"
+
+namespace nnhal::ort_ep {
+
+constexpr const char* kProviderName = "NnhalExecutionProvider";
+
+struct Options {
+  std::string directory;       // of the framework
+  client::LoadOptions load;
+  bool makes_contexts = false;  // whether ONNX Runtime asks for EPContext nodes
+};
+
+// The framework's directory for sessions that name none: that of NNHAL_FRAMEWORK, else /run/nnhal/framework.
+std::string default_directory();
+
+// Reads those of a session. Throws Failure if one is unknown, or has a value that it cannot have.
+Options read_options(const OrtSessionOptions* session);
+
+}  // namespace nnhal::ort_ep
+
+#endif  // NNHAL_ORT_EP_OPTIONS_H_

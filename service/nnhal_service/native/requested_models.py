@@ -1,0 +1,167 @@
+"""A model that a client gives with a call: a file or a model of the HAL, and how it is to be split."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from nnhal.descriptor import Descriptor
+from nnhal.errors import invalid_argument
+from nnhal.memory import CopyBudget, Region
+from nnhal.memory.ashmem import is_read_only
+from nnhal.types.layout import Dimensions
+from nnhal.v1 import framework_pb2 as wire
+from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, StatePair, import_model, parse_onnx
+from nnhal_frontends.content import ModelContent
+from nnhal_frontends.imported import ImportedModel
+from nnhal_frontends.tflite_identifier import is_tflite
+from nnhal_service.native.convert import (
+    cache_token_from_wire,
+    devices_from_wire,
+    dimensions_from_wire,
+    format_from_wire,
+    options_from_wire,
+    states_from_wire,
+)
+from nnhal_service.native.hal_model import content_of, hal_model_from_wire, import_hal_model
+from nnhal_service.native.session import NativeSession
+from nnhal_service.runtime import (
+    CacheDirectory,
+    Fleet,
+    LeftNode,
+    LoadTarget,
+    PlannedGroup,
+    PlannedModel,
+    ReadModel,
+    cache_of,
+    plan_model,
+)
+
+_MAX_MODEL_BYTES = 2**31 - 1
+"""What one protobuf message or flatbuffer can hold, and so one model file."""
+_LOAD_FACTOR = 3
+"""Copies of a model file in memory while it is loaded: its bytes, its message, and its constants in a pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedModel:
+    """A model that a client has given."""
+
+    target: LoadTarget
+    imported: ImportedModel | None
+    """The model of the HAL; None for a file."""
+    content: ModelContent = b""
+    format: ModelFormat | None = None
+    states: tuple[StatePair, ...] = ()
+    shapes: Mapping[str, Dimensions] | None = None
+    signature: str | None = None
+    limits: ImportLimits = DEFAULT_LIMITS
+
+    def plan(self) -> PlannedModel:
+        """Import it and plan it. Raises as ``plan_model`` does."""
+        if self.imported is not None:
+            return PlannedModel(self.target, self.target.planner(self.imported))
+        read: ReadModel = partial(
+            import_model,
+            self.content,
+            self.format,
+            limits=self.limits,
+            states=self.states,
+            signature=self.signature,
+        )
+        return plan_model(read, self.target, self.shapes)
+
+    def plan_groups(self) -> tuple[list[PlannedGroup], list[LeftNode]]:
+        """Plan the groups of nodes that devices take. Raises as ``GroupPlanner.plan``, and INVALID_ARGUMENT."""
+        is_onnx = self.format == ModelFormat.ONNX if self.format is not None else not is_tflite(self.content)
+        if self.imported is not None or not is_onnx:
+            invalid_argument("nodes can be left of a file in ONNX only")
+        if self.states:
+            invalid_argument("got states for a model of which nodes may be left: a state is within one model")
+        # Who plans parts reads ONNX, which a framework without such models does not import.
+        from nnhal_service.runtime.loading.planned_groups import GroupPlanner
+
+        return GroupPlanner(parse_onnx(self.content), self.limits, self.target, self.shapes or {}).plan()
+
+
+class RequestedModels:
+    """Reads the models that clients give."""
+
+    def __init__(self, fleet: Fleet, cache_directory: str, limits: ImportLimits, copies: CopyBudget) -> None:
+        """``cache_directory`` is empty for no caching. Files may take what ``copies`` has room for."""
+        self._fleet, self._cache_directory, self._limits = fleet, cache_directory, limits
+        self.copies = copies
+
+    @contextmanager
+    def given(self, session: NativeSession, request: wire.LoadModelRequest) -> Iterator[RequestedModel]:
+        """Read a model, whose memory counts as long as the context lasts.
+
+        Raises INVALID_ARGUMENT, and RESOURCE_EXHAUSTED_TRANSIENT if there is no room for it.
+        """
+        if request.HasField("model"):
+            yield self._hal_model(session, request)
+            return
+        file = session.descriptors.get(request.descriptor_id)
+        with self.copies.charged(_LOAD_FACTOR * _size(file), "loading the model file"):
+            yield self._file(_content(file), request)
+
+    def _file(self, content: ModelContent, request: wire.LoadModelRequest) -> RequestedModel:
+        cache = self._cache(cache_token_from_wire(request))
+        shapes, states = dimensions_from_wire(request.input_dimensions), _states_of(request)
+        signature = request.signature or None
+        cache = cache and cache_of(cache, content, shapes, states, signature)
+        target = LoadTarget(self._fleet, devices_from_wire(request.devices), options_from_wire(request), cache)
+        model_format = format_from_wire(request.format)
+        return RequestedModel(target, None, content, model_format, states, shapes, signature, self._limits)
+
+    def _hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> RequestedModel:
+        if request.descriptor_id:
+            invalid_argument("got a model and a file, expected one of them")
+        if request.signature:
+            invalid_argument(f"got signature '{request.signature[:80]}' for a model of the HAL, which has none")
+        if request.states:
+            invalid_argument("got states for a model of the HAL, which has inputs and outputs only")
+        if request.input_dimensions:
+            invalid_argument("got dimensions of inputs for a model of the HAL, which gives its own")
+        given = hal_model_from_wire(request.model, session.descriptors.get, self.copies)
+        cache = self._cache(cache_token_from_wire(request))
+        cache = cache and cache.of_content(content_of(request.model, given))
+        target = LoadTarget(self._fleet, devices_from_wire(request.devices), options_from_wire(request), cache)
+        return RequestedModel(target, import_hal_model(given))
+
+    def _cache(self, token: bytes) -> CacheDirectory | None:
+        """Return the place of compilations under a token; clients share the directory, and tokens."""
+        return CacheDirectory(Path(self._cache_directory), token) if self._cache_directory and token else None
+
+
+def _states_of(request: wire.LoadModelRequest) -> tuple[StatePair, ...]:
+    """The inputs and outputs that are state, in the dimensions that the request gives."""
+    given = dimensions_from_wire(request.input_dimensions)
+    return tuple(replace(pair, dimensions=given.get(pair.input, ())) for pair in states_from_wire(request.states))
+
+
+def _size(descriptor: Descriptor) -> int:
+    """The bytes of a model file that a client has handed over. Raises INVALID_ARGUMENT."""
+    try:
+        size = os.fstat(descriptor.fileno()).st_size
+    except OSError as error:
+        invalid_argument(f"the model file cannot be read: {error.strerror}")
+    if not 0 < size <= _MAX_MODEL_BYTES:
+        invalid_argument(f"a model file of {size} bytes, expected 1 to {_MAX_MODEL_BYTES}")
+    return size
+
+
+def _content(descriptor: Descriptor) -> ModelContent:
+    """A model file's content: in place if it can no longer change, otherwise as it is now. Raises INVALID_ARGUMENT."""
+    size = _size(descriptor)
+    try:
+        if is_read_only(descriptor):
+            return Region(descriptor, size, writable=False)
+        return os.pread(descriptor.fileno(), size, 0)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it has another size by now"
+        invalid_argument(f"the model file cannot be read: {reason}")

@@ -1,0 +1,1 @@
+"""Loading a model on devices: what it would be, in whole or in parts, and what it becomes."""

@@ -1,0 +1,161 @@
+"""Plans of parts of a file whose user computes himself what no device takes.
+
+Each part is imported and planned as a model of its own: whether a device takes a node may depend on what is beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+
+from onnx import ModelProto
+
+from nnhal.errors import HalError
+from nnhal.extensions.onnx import ELEMENT_TYPES, PACKED_TYPES
+from nnhal.resolved import operation_in_words
+from nnhal.types.layout import Dimensions
+from nnhal_frontends import ImportLimits, import_model
+from nnhal_frontends.errors import FrontendError
+from nnhal_frontends.onnx.parts import OnnxParts
+from nnhal_service.partition import Options, PlacementError, Strategy, holding_pins, require_pins
+from nnhal_service.partition.node_groups import NodeGraph
+from nnhal_service.runtime.loading.planned_model import LeftNode, LoadTarget, PlannedGroup, PlannedModel, plan_model
+from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_MOST_ROUNDS = 16
+"""How often parts are planned anew without the nodes that were refused; parts that are refused still are given up."""
+_PACKED = frozenset(ELEMENT_TYPES[number] for number in PACKED_TYPES & ELEMENT_TYPES.keys())
+
+
+class GroupPlanner:
+    """Plans the parts of one file."""
+
+    def __init__(
+        self, model: ModelProto, limits: ImportLimits, target: LoadTarget, shapes: Mapping[str, Dimensions]
+    ) -> None:
+        self._file, self._limits, self._shapes = OnnxParts(model, limits, shapes), limits, shapes
+        self._target = replace(target, is_part=True)
+        self._graph = NodeGraph(self._file.nodes, self._file.constants)
+        self._every = tuple(range(len(self._file.nodes)))
+        self._surveys: LayoutSurveys | None = None
+        """What devices say of the whole model; None if it cannot be expressed for them."""
+        self._left: dict[int, LeftNode] = {}
+
+    def plan(self) -> tuple[list[PlannedGroup], list[LeftNode]]:
+        """Return the groups in an order of execution, and the nodes in none, ascending.
+
+        Raises LookupError for a device that the fleet does not know, PlacementError for a pin that cannot be kept.
+        """
+        planned = {self._every: self._planned(self._every)}
+        groups: list[tuple[int, ...]] = [self._every]
+        operations = self._require_pins() if self._surveys is not None else ()
+        for turn in range(_MOST_ROUNDS):
+            if all(planned[group] is not None for group in groups):
+                break
+            taken = {node for node in self._every if node not in self._left}
+            clusters = self._graph.clusters(nodes for each in operations if (nodes := taken.intersection(each)))
+            groups = [tuple(group) for group in self._graph.groups(taken, clusters)]
+            for group in groups:
+                if group not in planned:
+                    planned[group] = self._planned(group, gives_up=turn == _MOST_ROUNDS - 1)
+        found = [PlannedGroup(group, model) for group in groups if (model := planned[group]) is not None]
+        inside = {node for group in found for node in group.nodes}
+        outside = [index for index in self._every if index not in inside]
+        self._leave(outside, "it computes a constant, and what reads that is in no group, or in several")
+        return found, [self._left[index] for index in outside]
+
+    def _planned(self, nodes: tuple[int, ...], gives_up: bool = False) -> PlannedModel | None:
+        """Plan some nodes as a model. If they cannot be one, leave those that hinder it, and return None."""
+        least = self._target.options.min_nodes_per_partition
+        if len(nodes) < least:
+            self._leave(nodes, f"its group has {len(nodes)} nodes, and min_nodes_per_partition is {least}")
+            return None
+        is_whole, target, surveys = nodes == self._every, self._target, list[LayoutSurveys]()
+        if not is_whole and target.cache is not None:
+            target = replace(target, cache=target.cache.of_variant(f"nodes {nodes}"))
+        try:
+            message = self._file.model if is_whole else self._file.part(nodes)
+            read = partial(import_model, message, limits=self._limits)
+            model = plan_model(read, target, self._shapes if is_whole else None, surveys.append)
+        except FrontendError as error:
+            self._leave(nodes, str(error))
+            return None
+        except (HalError, PlacementError) as error:
+            if gives_up or not surveys or not self._leave_refused(nodes, surveys[0], error):
+                self._leave(nodes, str(error))
+            return None
+        finally:
+            if is_whole and surveys:
+                self._surveys = surveys[0]
+        return model if self._has_numbers_at_its_border(nodes, model) else None
+
+    def _require_pins(self) -> Sequence[Collection[int]]:
+        """Check that pins match something. Return the nodes of each operation of the whole model."""
+        assert self._surveys is not None
+        survey, pins = self._surveys.declared, self._target.options.pins
+        require_pins(survey.task.model, survey.task.names, survey.candidates, pins)
+        return survey.imported.operation_places
+
+    def _leave_refused(self, nodes: Sequence[int], surveys: LayoutSurveys, error: HalError | PlacementError) -> bool:
+        """Leave the nodes of operations that no device takes. Return whether there are any."""
+        imported, before = surveys.declared.imported, len(self._left)
+        if not imported.operation_places:
+            return False
+        for operation, refusals in _refused(surveys, self._target.options):
+            code = imported.model.main.operations[operation].type
+            said = f"no device takes it as {operation_in_words(imported.model, code)}"
+            self._leave_operation(nodes, imported.operation_places[operation], said, refusals)
+        if len(self._left) == before and isinstance(error, PlacementError) and error.operation is not None:
+            self._leave_operation(nodes, imported.operation_places[error.operation], str(error), _NOTHING)
+        return len(self._left) > before
+
+    def _leave_operation(
+        self, nodes: Sequence[int], places: Collection[int], reason: str, refusals: Mapping[str, str]
+    ) -> None:
+        """Leave the nodes of an operation. Those that compute its constants go where all that read them are."""
+        found = {nodes[place] for place in places}
+        self._leave(found - self._graph.constant or found, reason, refusals)
+
+    def _leave(self, nodes: Iterable[int], reason: str, refusals: Mapping[str, str] = _NOTHING) -> None:
+        for index in nodes:
+            self._left.setdefault(index, LeftNode(index, self._graph.nodes[index], reason, refusals))
+
+    def _has_numbers_at_its_border(self, nodes: Sequence[int], model: PlannedModel) -> bool:
+        """Leave the nodes that read or write other values at the border than tensors of numbers."""
+        imported, before = model.sketch.imported, len(self._left)
+        for tensor in (*imported.inputs, *imported.outputs):
+            if tensor.element_type.kind == "O" or tensor.element_type in _PACKED:
+                kind = tensor.kind or f"tensor of {tensor.element_type.name}"
+                uses = [n for n in nodes if tensor.name in (*self._graph.nodes[n].reads, *self._graph.nodes[n].writes)]
+                self._leave(uses, f"'{tensor.name}' would pass between it and others, which is a {kind}")
+        return len(self._left) == before
+
+
+def _refused(surveys: LayoutSurveys, options: Options) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield the operations of main that no device takes, with channels first or last, and what devices say."""
+    declared = surveys.declared
+    pins = holding_pins(declared.task.model, declared.task.names, options.pins)
+    last = {} if surveys.converted is None else {c.name: c.refusals for c in surveys.converted.candidates}
+    numbers: dict[int | None, list[int]] = {}
+    for number, origin in enumerate(() if surveys.converted is None else surveys.converted.origins):
+        numbers.setdefault(origin, []).append(number)
+    for operation in range(len(declared.task.names)):
+        said: dict[str, str] = {}
+        for candidate in declared.candidates:
+            pin = pins.get(operation)
+            reason = candidate.refusals.get(operation, "")
+            if reason and candidate.name in last:
+                own = (last[candidate.name].get(number, "") for number in numbers.get(operation, ()))
+                reason = next(filter(None, own), "")
+            if pin is not None and pin.device != candidate.name:
+                reason = reason or f"pin {pin.match!r} asks for {pin.device}"
+            elif options.strategy == Strategy.CPU_ONLY and candidate.name != options.cpu:
+                reason = reason or f"only {options.cpu} is to be used"
+            if not reason:
+                break
+            said[candidate.name] = reason
+        else:
+            yield operation, said

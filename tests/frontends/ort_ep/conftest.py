@@ -1,0 +1,57 @@
+"""The provider, built once and kept built, and frameworks for it."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnxruntime
+import pytest
+
+import nnhal_ort
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.processes import WARM
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="session")
+def library() -> str:
+    """The library, in its place in the package. Of several workers one builds."""
+    if shutil.which("g++") is None:
+        pytest.skip("the provider cannot be built without g++; make sdk installs it")
+    objects = ROOT / ".sdk" / "ort_ep"
+    objects.mkdir(parents=True, exist_ok=True)
+    path = ROOT / "frontends" / "ort_ep" / "build_library.py"
+    spec = importlib.util.spec_from_file_location("build_library", path)
+    assert spec is not None and spec.loader is not None
+    builder = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(builder)
+    with (objects / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        builder.build(objects=objects)
+    return nnhal_ort.get_library_path()
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[Testbed]:
+    """A framework over cpu_acc and ethos_n."""
+    devices = (DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="ethos_n"))
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        Testbed(Topology(device=devices), Path(directory), zygote=WARM) as bed,
+    ):
+        yield bed
+
+
+@pytest.fixture
+def provider(library: str, testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Testbed]:
+    """Register the provider with the ONNX Runtime of this process, for the devices of the testbed."""
+    monkeypatch.setenv("NNHAL_FRAMEWORK", str(testbed.framework))
+    nnhal_ort.register()
+    yield testbed
+    onnxruntime.unregister_execution_provider_library("nnhal")

@@ -1,0 +1,161 @@
+"""Models that ONNX Runtime gives to nnhal: what they answer, and which nodes nnhal takes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import nnhal_ort
+from nnhal_ort import get_ep_name
+from nnhal_tools.up import Testbed
+from tests.frontends.ort_ep.sessions import (
+    CPU,
+    DIGITS,
+    DIGITS_INT8,
+    answers,
+    assert_same,
+    assigned,
+    image,
+    model_of,
+    session,
+)
+
+pytestmark = [pytest.mark.sdk, pytest.mark.slow, pytest.mark.timeout(600)]  # the first one builds the provider
+
+Fail = onnxruntime.capi.onnxruntime_pybind11_state.Fail
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+@pytest.mark.parametrize("model", [DIGITS, DIGITS_INT8])
+def test_a_whole_model_runs_on_devices(provider: Testbed, model: Path) -> None:
+    made = session(model, devices="cpu_acc")
+    assert len(assigned(made)) == 1
+    assert_same(made, model, *({"image": image(seed)} for seed in range(3)))
+
+
+def test_the_first_device_stands_for_the_whole_framework(provider: Testbed) -> None:
+    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == get_ep_name()]
+    assert [device.ep_metadata["nnhal_device"] for device in devices] == ["", "cpu_acc", "ethos_n"]
+
+
+def test_a_model_has_several_inputs(provider: Testbed) -> None:
+    names = ["a", "b", "c", "d"]
+    nodes = [helper.make_node("Concat", names, ["joined"], axis=1), helper.make_node("Relu", ["joined"], ["y"])]
+    model = model_of(nodes, [(name, FLOAT, [2, 3]) for name in names], [("y", FLOAT, [2, 12])])
+    given = {name: np.random.default_rng(seed).standard_normal((2, 3), np.float32) for seed, name in enumerate(names)}
+    assert_same(session(model), model, given)
+
+
+def test_dimensions_change_from_run_to_run(provider: Testbed) -> None:
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", FLOAT, ["n", 3])], [("y", FLOAT, ["n", 3])])
+    given = [{"x": np.full((count, 3), count - 5, np.float32)} for count in (1, 4, 7, 4, 2000, 1)]
+    assert_same(session(model), model, *given)
+
+
+def test_an_output_is_as_long_as_its_values_say(provider: Testbed) -> None:
+    model = model_of([helper.make_node("NonZero", ["x"], ["y"])], [("x", FLOAT, [1000])], [("y", INT64, [1, "k"])])
+    given = [{"x": (np.arange(1000) < count).astype(np.float32)} for count in (1, 4, 999, 3)]
+    assert_same(session(model), model, *given)
+
+
+def test_elements_that_the_hal_lacks_pass(provider: Testbed) -> None:
+    model = model_of([helper.make_node("Add", ["x", "x"], ["y"])], [("x", INT64, [3])], [("y", INT64, [3])])
+    assert_same(session(model), model, {"x": np.array([1, -2, 3])})
+
+
+def test_control_flow_is_taken_as_a_whole(provider: Testbed) -> None:
+    def branch(operator: str) -> object:
+        node = helper.make_node(operator, ["x", "w"], ["z"])
+        return helper.make_graph([node], operator, [], [helper.make_tensor_value_info("z", FLOAT, [3])])
+
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch("Add"), else_branch=branch("Mul"))
+    weights = np.arange(1, 4, dtype=np.float32)
+    model = model_of([node], [("c", BOOL, []), ("x", FLOAT, [3])], [("y", FLOAT, [3])], w=weights)
+    made = session(model)
+    assert assigned(made) == [["If"]]
+    assert_same(made, model, *({"c": np.array(value), "x": np.ones(3, np.float32)} for value in (True, False)))
+
+
+def test_a_caller_may_override_a_default(provider: Testbed) -> None:
+    model = model_of(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        [("x", FLOAT, [3]), ("w", FLOAT, [3])],
+        [("y", FLOAT, [3])],
+        w=np.arange(3, dtype=np.float32),
+    )
+    ones = np.ones(3, np.float32)
+    assert_same(session(model), model, {"x": ones}, {"x": ones, "w": 5 * ones})
+
+
+def test_threads_run_one_session(provider: Testbed) -> None:
+    made, plain = session(DIGITS, devices="cpu_acc"), onnxruntime.InferenceSession(DIGITS, providers=[CPU])
+    expected = [answers(plain, {"image": image(seed)})[0] for seed in range(8)]
+    wrong: list[int] = []
+
+    def run(first: int) -> None:
+        for seed in [*range(first, 8), *range(first)] * 10:
+            (got,) = answers(made, {"image": image(seed)})
+            if not np.array_equal(got, expected[seed]):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=run, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_tensors_in_the_providers_memory_are_used_in_place(provider: Testbed) -> None:
+    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == get_ep_name())
+    memory = device.memory_info(onnxruntime.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    x, y = (
+        onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, memory_info=memory)
+        for shape in ((1, 1, 8, 8), (1, 10))
+    )
+    made, plain = session(DIGITS, devices="cpu_acc"), onnxruntime.InferenceSession(DIGITS, providers=[CPU])
+    binding = made.io_binding()
+    binding.bind_ortvalue_input("image", x)
+    binding.bind_ortvalue_output("probabilities", y)
+    for seed in range(3):
+        x.numpy()[...] = image(seed)
+        made.run_with_iobinding(binding)
+        np.testing.assert_array_equal(y.numpy(), answers(plain, {"image": image(seed)})[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"devices": "npu9"}, "no device 'npu9'; there are cpu_acc, ethos_n"),
+        ({"directory": "/nowhere"}, "/nowhere/link.sock"),
+        ({"fallback": "maybe"}, "option fallback is 'maybe', expected one of"),
+        ({"devises": "cpu_acc"}, "unknown option 'devises'"),
+    ],
+)
+def test_what_cannot_be_had_is_an_error_and_not_the_cpu(provider: Testbed, options: dict[str, str], words: str) -> None:
+    with pytest.raises(Fail, match=words):
+        session(DIGITS, strict=False, **options)
+
+
+def test_a_library_goes_with_its_last_session(provider: Testbed) -> None:
+    made = session(DIGITS, devices="cpu_acc")
+    onnxruntime.unregister_execution_provider_library("nnhal")
+    assert_same(made, DIGITS, {"image": image()})
+    del made
+    nnhal_ort.register()
+    assert_same(session(DIGITS, devices="cpu_acc"), DIGITS, {"image": image()})
+
+
+def test_a_compiled_model_is_loaded_again(provider: Testbed, tmp_path: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.add_provider(get_ep_name(), {"devices": "cpu_acc"})
+    compiler = onnxruntime.ModelCompiler(options, str(DIGITS), embed_compiled_data_into_model=True)
+    compiler.compile_to_file(str(tmp_path / "compiled.onnx"))
+    made = session(tmp_path / "compiled.onnx", devices="cpu_acc")
+    plain = onnxruntime.InferenceSession(DIGITS, providers=[CPU])
+    np.testing.assert_array_equal(answers(made, {"image": image()}), answers(plain, {"image": image()}))
