@@ -117,11 +117,11 @@ class _FloatMaps:
     def _head(self, count: int) -> bytes:
         """What is before the maps of a list of so many."""
         rest = len(_ELEMENTS) + count * self._row.size
-        length = bytearray()
+        length = []
         while rest > 0x7F:
             length.append(rest & 0x7F | 0x80)
             rest >>= 7
-        return b"%b%b%c%b" % (_SEQUENCE, length, rest, _ELEMENTS)
+        return _SEQUENCE + bytes([*length, rest]) + _ELEMENTS
 
 
 def _float_field(value: float) -> bytes:

@@ -103,7 +103,7 @@ def test_maps_have_the_types_that_they_have_in_onnx_runtime(value: dict[object, 
     assert [type(item) for item in found.values()] == [type(item) for item in value.values()]
 
 
-ALIKE = [
+ALIKE: list[list[object]] = [
     [{1: 0.5}],
     [{0: 0.25, 1: float("inf"), -(2**40): -0.0}] * 3,
     [{"a": 0.5, "ü": 1.5}, {"a": 2.5, "ü": 1e-300}],
@@ -111,7 +111,7 @@ ALIKE = [
     [{7: value / 8, 8: 1.0} for value in range(30)],
 ]
 """Maps from the same keys to floats."""
-UNALIKE = [
+UNALIKE: list[list[object]] = [
     [{1: 0.5}, {2: 0.5}],
     [{1: 0.5}, {True: 0.5}],
     [{True: 0.5}],
