@@ -13,6 +13,7 @@ import typer
 
 from benchmarks.serve import FLOORS, Measurement, Settings, Target, Transport, measure
 from benchmarks.serve.breakdown import break_down, tables
+from benchmarks.serve.breakdown.probes import own_time, own_time_table
 from benchmarks.serve.report import as_json, measurement_lines, settings_lines, summary_lines, write_csv
 from benchmarks.serve.server import MOST_INSTANCES, SMALL, BenchServer, serving, small_model
 from nnhal.types.layout import Dimensions
@@ -27,6 +28,7 @@ _Targets = Callable[[Mapping[Transport, str], Mapping[Transport, str]], Iterable
 """Makes the targets from the address of each transport, and the name of the model there."""
 _SHARED = {"none": (False,), "system": (True,), "both": (False, True)}
 T = TypeVar("T")
+_PROTOCOLS = (Transport.HTTP, Transport.GRPC)
 _ALL = (Transport.NATIVE, Transport.GRPC, Transport.HTTP)
 
 
@@ -62,15 +64,26 @@ def serve(
     breakdown: Annotated[
         bool, typer.Option("--breakdown", help="Say where the time goes, on a server of its own; -m is an ONNX file.")
     ] = False,
+    where: Annotated[
+        bool, typer.Option("--where", help="Say where the framework's processor time goes, over HTTP and gRPC.")
+    ] = False,
     as_json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Latency and throughput of a served model at given concurrencies.
 
     Without -u, a server with a small model is started and measured over every transport, with and without shared
     memory. Each concurrent request has a process of its own. With --breakdown: the time of each stage of a request, and
-    wake-ups, processor time and system calls of each kind of thread.
+    wake-ups, processor time and system calls of each kind of thread. With --where: the framework's own processor time
+    of a request, by what it does.
     """
     levels = concurrencies(concurrency)
+    if where:
+        times = [own_time(kind, level, interval / 1e3) for kind in _PROTOCOLS for level in levels]
+        if as_json_:
+            print(json.dumps({"version": 1, "times": [each._asdict() for each in times]}))
+        else:
+            show_table(own_time_table(times), output_console())
+        return
     shared = _choice("--shared-memory", shared_memory or ("none" if url else "both"), _SHARED)
     transports = _transports(transport, (Transport.GRPC,) if url else _ALL)
     shapes = _shapes(model, dim or (), shape or ())

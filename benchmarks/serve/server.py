@@ -42,11 +42,15 @@ def small_model() -> onnx.ModelProto:
 
 @contextmanager
 def serving(
-    models: Mapping[str, onnx.ModelProto], instances: int = 1, front_workers: int | None = None
+    models: Mapping[str, onnx.ModelProto],
+    instances: int = 1,
+    front_workers: int | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[BenchServer]:
     """Serve models on cpu_acc over every transport until the context ends. Raises BenchError.
 
     ``instances`` is how many runs of a model may go on at once; ``front_workers`` are the framework's.
+    ``environment`` is added to this process's.
     """
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name:
         root = Path(name)
@@ -62,7 +66,7 @@ def serving(
         )
         if front_workers is not None:
             topology += f"front_workers = {front_workers}\n"
-        with running_testbed(root, topology, ["--no-dashboard"]) as testbed:
+        with running_testbed(root, topology, ["--no-dashboard"], environment) as testbed:
             urls = {kind: testbed.addresses[str(kind)] for kind in (Transport.GRPC, Transport.HTTP)}
             urls[Transport.NATIVE] = str(testbed.directory / "framework")
             processes = {each: testbed.pids[each] for each in ("framework", DEVICE)}

@@ -15,6 +15,7 @@ from nnhal_client.core.native_model import OperationPlacement
 from nnhal_client.framework import DeviceInfo, Framework
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
+from nnhal_client.planned import GroupStep, LeftNode, ModelPlan, PlannedGroup
 from nnhal_client.reports import RunReport
 from nnhal_client.v2 import V2Binding, V2Model, V2Server
 
@@ -23,11 +24,15 @@ __all__ = [
     "DeviceInfo",
     "DomainMemory",
     "Framework",
+    "GroupStep",
     "LedgerEntry",
+    "LeftNode",
     "MemoryRole",
     "Model",
+    "ModelPlan",
     "OperationPlacement",
     "OutputTooSmallError",
+    "PlannedGroup",
     "RunReport",
     "StepReport",
     "Tensor",

@@ -6,10 +6,12 @@ Tensors lie in pools that client and devices share. No tensor byte crosses a soc
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
+
+import numpy as np
 
 from nnhal.codec import model_to_wire
 from nnhal.codec.model import extension_names_to_wire
@@ -17,9 +19,21 @@ from nnhal.codec.request import hints_to_wire
 from nnhal.contexts import Closing
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.external_data import opened_external_data
 from nnhal.given_files import open_given_file
+from nnhal.memory import create_read_only
 from nnhal.remote.calls import Calls
-from nnhal.types import NO_DEADLINE, NO_HINTS, DeviceType, ExecutionPreference, Hints, Priority
+from nnhal.types import (
+    NO_DEADLINE,
+    NO_HINTS,
+    Ashmem,
+    DeviceType,
+    ErrorStatus,
+    ExecutionPreference,
+    Hints,
+    Priority,
+)
 from nnhal.types import Model as HalModel
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
@@ -27,8 +41,10 @@ from nnhal.v1 import framework_pb2_grpc, types_pb2
 from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
+from nnhal_client.planned import ModelPlan, plan_from_wire
 from nnhal_client.tensors import ReservedDimensions, first_of, room_for
 
+T = TypeVar("T")
 PartitionerName = Literal["least_time", "nnapi", "cpu_only"]
 FallbackName = Literal["allow", "warn", "deny"]
 
@@ -71,7 +87,7 @@ class Framework(Closing):
 
     def load(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
         partitioner: PartitionerName = "least_time",
@@ -82,8 +98,12 @@ class Framework(Closing):
         dimensions: Mapping[str, ReservedDimensions] | None = None,
         states: Mapping[str, str] | None = None,
         signature: str = "",
+        plan: ModelPlan | None = None,
+        group: int = 0,
+        weights: Mapping[str, Ashmem] | None = None,
     ) -> Model:
-        """Load a model file.
+        """Load a model file, or a ``group`` of a ``plan``, which has all else: nothing is imported or asked again then.
+        A file in ONNX is loaded with the files beside it in which it says that it has values.
 
         ``devices`` are those that may be used, all by default; ``pins`` maps ``name:GLOB``, ``op:TYPE`` or ``index:N``
         to the device that must take it. The ``partitioner`` yields the plan of least modelled time, that of NNAPI's
@@ -97,18 +117,72 @@ class Framework(Closing):
         range for an axis of such an input, as in ``(1, 4, (0, 512), 32)``, the state begins with the first length, 0 an
         empty one, and may grow to the second, without a limit if that is None. ``signature`` is the entry point of a
         TFLite file that names some (``Model.signatures``): inputs and outputs then have the names that it gives them.
+        ``weights`` is memory with values, by the names of files that the model has for it; devices use it in place if
+        it is sealed against writing (``nnhal.memory.create_read_only``).
 
         Raises OSError if the file cannot be opened, TypeError or ValueError if ``path`` is none, HalError if the model
         cannot be loaded.
         """
-        _require_path(path)
         request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
         request.relaxed, request.signature = relaxed, signature
         _add_dimensions(request, dimensions or {}, states or {})
-        with open_given_file(path, "a model") as file:
-            descriptor = Descriptor(os.dup(file.fileno()))
-        request.descriptor_id = self._calls.issue(descriptor)
-        return self._load(Path(path).stem, request)
+        if plan is not None:
+            if path is not None or weights or request != _load_request((), None, "least_time", "allow", 1, b""):
+                raise TypeError("got a plan and what it has already, expected no other arguments but a group")
+            return self._load("plan", wire.LoadModelRequest(plan=plan.handle, group=group))
+        given = _require_path(path)
+        return self._asked(given, request, _descriptors(weights), lambda: self._load(Path(given).stem, request))
+
+    def plan(
+        self,
+        model: str | os.PathLike[str] | bytes,
+        devices: Sequence[str] = (),
+        pins: Mapping[str, str] | None = None,
+        partitioner: PartitionerName = "least_time",
+        fallback: FallbackName = "allow",
+        min_nodes_per_partition: int = 1,
+        cache_token: bytes = b"",
+        relaxed: bool = False,
+        dimensions: Mapping[str, ReservedDimensions] | None = None,
+        states: Mapping[str, str] | None = None,
+        signature: str = "",
+        leaves_nodes: bool = False,
+        explains: bool = False,
+        weights: Mapping[str, Ashmem] | None = None,
+    ) -> ModelPlan:
+        """Plan a model, by its path or its content, without having any device prepare anything.
+
+        With ``leaves_nodes``, which takes files in ONNX only, nodes that no device takes are left to the caller, and
+        the others are in groups that can be loaded one by one; groups of fewer than ``min_nodes_per_partition`` nodes
+        are left too. Otherwise the only group is the whole model. The other arguments are those of ``load``; with
+        ``explains`` each group has an explanation. The framework keeps the plan for this session until it is released,
+        or not used for ``ModelPlan.kept_seconds``.
+
+        Raises as ``load`` does.
+        """
+        request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
+        request.relaxed, request.signature = relaxed, signature
+        _add_dimensions(request, dimensions or {}, states or {})
+
+        def ask() -> ModelPlan:
+            asked = wire.PlanModelRequest(model=request, leaves_nodes=leaves_nodes, explains=explains)
+            return plan_from_wire(self._calls.call(self._stub.PlanModel, asked))
+
+        files = _descriptors(weights)
+        if not isinstance(model, bytes):
+            path = _require_path(model)
+            if leaves_nodes:  # nodes without their weights would be left, and nothing refused
+                files |= _external_data(path, files)
+            return self._asked(path, request, files, ask)
+        content = np.frombuffer(model, np.uint8)
+        memory = create_read_only([(0, content)], len(content), "nnhal-model")
+        request.descriptor_id = self._calls.issue(memory.descriptor)
+        self._add_weights(request, files)
+        return ask()
+
+    def release(self, plan: ModelPlan) -> None:
+        """Have the framework forget a plan; harmless when repeated. Models that were loaded from it stay."""
+        self._calls.call(self._stub.ReleasePlan, wire.ReleasePlanRequest(plan=plan.handle))
 
     def open(
         self, name: str, version: str = "", pins: Mapping[str, str] | None = None, devices: Sequence[str] = ()
@@ -179,6 +253,35 @@ class Framework(Closing):
         """End the session."""
         self._calls.close()
 
+    def _asked(
+        self,
+        path: str | os.PathLike[str],
+        request: wire.LoadModelRequest,
+        weights: Mapping[str, Descriptor],
+        ask: Callable[[], T],
+    ) -> T:
+        """Hand over a model file and ``weights``, and ask; once more with the files that it names if it needs these.
+
+        The descriptors must live as long as the question.
+        """
+        with open_given_file(path, "a model") as file:
+            descriptor = Descriptor(os.dup(file.fileno()))
+        request.descriptor_id = self._calls.issue(descriptor)
+        self._add_weights(request, weights)
+        try:
+            return ask()
+        except HalError as refusal:
+            # A model that needs no other files is not searched for their names.
+            others = _external_data(path, weights) if refusal.status == ErrorStatus.INVALID_ARGUMENT else {}
+            if not others:
+                raise
+        self._add_weights(request, others)
+        return ask()
+
+    def _add_weights(self, request: wire.LoadModelRequest, files: Mapping[str, Descriptor]) -> None:
+        for location, file in files.items():
+            request.weights.add(location=location, descriptor_id=self._calls.issue(file))
+
     def _load(self, stem: str, request: wire.LoadModelRequest) -> Model:
         request.name = self._session_name(stem)
         answer = self._calls.call(self._stub.LoadModel, request).model
@@ -190,14 +293,25 @@ class Framework(Closing):
         return f"{stem}-{self._loaded}"
 
 
-def _require_path(path: object) -> None:
-    """Raise TypeError or ValueError if this is not the path of a model file, but its content perhaps."""
+def _require_path(path: object) -> str | os.PathLike[str]:
+    """Return the path of a model file. Raises TypeError or ValueError if it is none, but its content perhaps."""
     if isinstance(path, (bytes, bytearray, memoryview)):
         raise TypeError(f"got {len(path)} bytes, expected the path of a model file: a file of them can be loaded")
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"got an object of {type(path).__name__}, expected the path of a model file")
     if "\0" in str(path):
         raise ValueError(f"got a path with a NUL among {len(str(path))} characters, expected the path of a model file")
+    return path
+
+
+def _descriptors(weights: Mapping[str, Ashmem] | None) -> dict[str, Descriptor]:
+    return {location: memory.descriptor for location, memory in (weights or {}).items()}
+
+
+def _external_data(path: str | os.PathLike[str], given: Container[str]) -> dict[str, Descriptor]:
+    """The files beside a model in which it has values, by its names for them, without those that were given."""
+    with opened_external_data(path) as files:
+        return {name: Descriptor(os.dup(file.fileno())) for name, file in files.items() if name not in given}
 
 
 def _load_request(

@@ -23,8 +23,8 @@ from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.registry import BackendRegistry, driver_names, registry
 from nnhal_hosting.settings import describe_invalid
 
-_ELSEWHERE = {"remote"}
-"""Drivers that need an address, and whose version is that of the device there."""
+_BY_OPTIONS = {"ort_ep", "remote"}
+"""Drivers that need a provider's library or an address, and whose version is that of the provider or the device."""
 
 
 def main() -> int:
@@ -55,8 +55,8 @@ def main() -> int:
 
 
 def inventory(found: BackendRegistry) -> list[dict[str, str | None]]:
-    """Create each driver once, and describe it, apart from those of devices on other hosts."""
-    return [_examined(found, name) for name in found.names() if name not in _ELSEWHERE]
+    """Create each driver once, and describe it, apart from those that are nothing without options."""
+    return [_examined(found, name) for name in found.names() if name not in _BY_OPTIONS]
 
 
 def _examined(found: BackendRegistry, name: str) -> dict[str, str | None]:

@@ -22,6 +22,7 @@ _BUILT_IN = {
     "ethos_n": "nnhal_devices.ethos_n.driver:EthosN",
     "gpu_acc": "nnhal_devices.gpu_acc.driver:GpuAcc",
     "null": "nnhal_devices.null.driver:Null",
+    "ort_ep": "nnhal_devices.ort_ep.driver:OrtEp",
     "remote": "nnhal_devices.remote.driver:Remote",
 }
 

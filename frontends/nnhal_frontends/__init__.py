@@ -7,6 +7,7 @@ from enum import IntEnum
 from functools import partial
 from mmap import mmap
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
@@ -18,6 +19,7 @@ from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.states import StatePair, given_dimensions, is_settled, settled, with_states
 from nnhal_frontends.tflite_identifier import is_tflite
+from nnhal_frontends.weights_pool import Weights
 
 __all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "StatePair", "import_file", "import_model", "parse_onnx"]
 
@@ -54,6 +56,7 @@ def import_model(
     states: Sequence[StatePair] = (),
     tensors_only: bool = False,
     signature: str | None = None,
+    weights: Weights = MappingProxyType({}),
 ) -> ImportedModel:
     """Import a model file. Without ``format``, the format follows from the content, which may be a message of ONNX.
 
@@ -61,12 +64,15 @@ def import_model(
     outputs that become states, in known dimensions. ``as_one`` makes the model one operation of the extension of its
     format, nnhal.onnx or nnhal.tflite; it has no effect on a TFLite model with variables. ``tensors_only`` has maps of
     probabilities, with which classifiers in ONNX end, become tensors. ``signature`` is the name of an entry point of a
-    TFLite file, whose names inputs and outputs then have. Raises FrontendError: InvalidModel if the file breaks the
+    TFLite file, whose names inputs and outputs then have. ``weights`` is the memory of other files in which an ONNX
+    file has values, by the names that it has for them; the model refers to it.
+
+    Raises FrontendError: InvalidModel if the file breaks the
     rules of its format, exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if
     neither HAL nor extension can express the model.
     """
     try:
-        make = partial(_imported, content, format, as_one, limits, tensors_only, signature)
+        make = partial(_imported, content, format, as_one, limits, tensors_only, signature, weights)
         imported = _with_states(make, shapes or {}, states) if states else make(shapes or {}, {})
         _require_expressible(imported)
         return imported
@@ -122,6 +128,7 @@ def _imported(
     limits: ImportLimits,
     tensors_only: bool,
     signature: str | None,
+    weights: Weights,
     shapes: Mapping[str, Sequence[int]],
     outputs: Mapping[str, Sequence[int]],
 ) -> ImportedModel:
@@ -140,7 +147,7 @@ def _imported(
 
     model = parse_onnx(content) if isinstance(content, (bytes, mmap)) else content
     state_outputs(model, outputs)
-    return import_onnx(model, shapes, as_one=as_one, limits=limits, tensors_only=tensors_only)
+    return import_onnx(model, shapes, as_one=as_one, limits=limits, tensors_only=tensors_only, weights=weights)
 
 
 def parse_onnx(content: ModelContent) -> ModelProto:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nnhal.arrays import Array
+from nnhal.arrays import Array, Bytes
 from nnhal.errors import invalid_argument
 from nnhal.memory import create_read_only
 from nnhal.operations import DEFINITIONS, OperationContext, Signature, UnknownYet
@@ -26,6 +26,7 @@ from nnhal.types import (
 )
 from nnhal.types.layout import ELEMENT_TYPES, combine, describe, is_extension
 from nnhal_frontends.limits import DEFAULT_LIMITS
+from nnhal_frontends.weights_pool import Weights, WeightsPool, pool_of
 
 MAX_INLINE_BYTES = 128
 """Larger constants lie in the model's pool."""
@@ -34,6 +35,7 @@ POOL_ALIGNMENT = 64
 _FEW = 256
 """Constants of more values are compared by a sample of them first."""
 _SAMPLE = 16
+_TILED_BYTES, _TILE = 1 << 20, (64, 256)
 
 
 @dataclass(slots=True)
@@ -47,6 +49,8 @@ class ModelBuilder:
     """The extension that the subgraph may use. The model names it if an operand is of an extension's type."""
     room: int = DEFAULT_LIMITS.folded_bytes
     """Bytes that constants may still take which are not in the user's file, such as fillings."""
+    weights: Weights = field(default_factory=dict)
+    """Memory that constants may lie in already. They stay there."""
     _values: dict[int, Array] = field(default_factory=dict)
     _alike: dict[tuple[Operand, bytes], list[int]] = field(default_factory=dict)
     """Constants by their operand and a sample of their values."""
@@ -136,9 +140,9 @@ class ModelBuilder:
     ) -> Model:
         """Return the model with this subgraph as main.
 
-        Constants of up to MAX_INLINE_BYTES lie in the model, larger ones in one pool of ashmem.
+        Constants of up to MAX_INLINE_BYTES lie in the model, larger ones in ``weights`` or in one pool of ashmem.
         """
-        storage = _Storage()
+        storage = _Storage(self.weights)
         main = self._subgraph(storage, inputs, outputs)
         others = tuple(part.builder._subgraph(storage, part.inputs, part.outputs) for part in referenced)
         extended = any(is_extension(operand.type) for graph in (main, *others) for operand in graph.operands)
@@ -165,26 +169,52 @@ class ReferencedSubgraph:
 class _Storage:
     """Places the constants of a model."""
 
+    weights: Weights
     inline: bytearray = field(default_factory=bytearray)
     _pooled: list[tuple[int, Array]] = field(default_factory=list)
     _end: int = 0
+    _places: list[WeightsPool | None] = field(default_factory=list)
+    """The pools, in their order; None for the one of the constants that lie nowhere else."""
 
     def place(self, operand: Operand, values: Array) -> Operand:
         """Place a constant, and return its operand with lifetime and location."""
-        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        if len(raw) <= MAX_INLINE_BYTES:
-            self.inline += bytes(-len(self.inline) % _alignment(len(raw)))
-            location = DataLocation(0, len(self.inline), len(raw))
-            self.inline += raw.tobytes()
+        size = values.nbytes
+        if size <= MAX_INLINE_BYTES:
+            self.inline += bytes(-len(self.inline) % _alignment(size))
+            location = DataLocation(0, len(self.inline), size)
+            self.inline += values.tobytes()
             return replace(operand, location=location)
-        start = self._end + -self._end % POOL_ALIGNMENT
-        self._end = start + len(raw)
-        self._pooled.append((start, raw))
-        return replace(operand, lifetime=OperandLifeTime.CONSTANT_POOL, location=DataLocation(0, start, len(raw)))
+        found = pool_of(self.weights, values)
+        if found is None:
+            start = self._end + -self._end % POOL_ALIGNMENT
+            self._end = start + size
+            self._pooled.append((start, values))
+        pool, start = found or (None, start)
+        if pool not in self._places:
+            self._places.append(pool)
+        location = DataLocation(self._places.index(pool), start, size)
+        return replace(operand, lifetime=OperandLifeTime.CONSTANT_POOL, location=location)
 
     def pools(self) -> tuple[Ashmem, ...]:
-        """Return the pool of the larger constants; empty if there are none."""
-        return (create_read_only(self._pooled, self._end, "nnhal-constants"),) if self._pooled else ()
+        """Return the pools of the larger constants. Those that lie nowhere else are copied here, one at a time."""
+        copied = ((start, _raw(values)) for start, values in self._pooled)
+        return tuple(
+            create_read_only(copied, self._end, "nnhal-constants") if pool is None else pool.memory
+            for pool in self._places
+        )
+
+
+def _raw(values: Array) -> Bytes:
+    """Return the bytes of an array. One that is a large transposed matrix is copied by tiles, which caches hold."""
+    if values.ndim != 2 or values.flags.c_contiguous or values.nbytes < _TILED_BYTES:
+        return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    found = np.empty(values.shape, values.dtype)
+    rows, columns = _TILE
+    for row in range(0, values.shape[0], rows):
+        for column in range(0, values.shape[1], columns):
+            tile = slice(row, row + rows), slice(column, column + columns)
+            found[tile] = values[tile]
+    return found.reshape(-1).view(np.uint8)
 
 
 def _sample(values: Array) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import invalid_argument
-from nnhal.extensions import type_in_words
+from nnhal.extensions import split_code, type_in_words
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.types import Model, Operand, OperandLifeTime, OperationType, Subgraph
 from nnhal.types.layout import (
@@ -75,6 +75,14 @@ def operation_in_words(model: Model, code: int) -> str:
         return OperationType(code).name
     except ValueError:
         return f"type {type_in_words(model, code) if is_extension(code) else code}"
+
+
+def operation_name(model: Model, code: int) -> str:
+    """Return the HAL's name of an operation, or the name of the extension that it belongs to."""
+    if not is_extension(code):
+        return OperationType(code).name
+    names = {entry.prefix: entry.name for entry in model.extension_name_to_prefix}
+    return names[split_code(code)[0]]
 
 
 def describe_operation(model: Model, index: int, subgraph: int = 0, origin: int | None = None) -> str:

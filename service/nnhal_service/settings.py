@@ -29,7 +29,8 @@ class ServiceSettings(ProcessSettings):
     """The directory of compilations for clients that give tokens; empty for no caching."""
 
     load_bytes: int = Field(default=8192 * _MEBIBYTE, ge=0, le=MOST_BYTES)
-    """Memory that native clients' models take while they are loaded, three times the bytes of a file."""
+    """Memory that native clients' models take while they are loaded, three times the bytes of a file, and twice those
+    of other files with weights."""
 
     plan_secs: float = Field(default=300.0, gt=0, le=MOST_SECONDS)
     """How long a plan of a native client is kept after its last use, to be loaded from."""

@@ -91,8 +91,8 @@ def test_a_model_of_the_users_is_measured_beside_its_runtime(tmp_path: Path) -> 
     model, page, trace = tmp_path / "hop", tmp_path / "page.html", tmp_path / "trace.json"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
     pins = ("--pin", "op:SOFTMAX=cpu_ref", "--pin", "op:RELU=cpu_acc")
-    options = ("--beside", "ort", "--rounds", "10", *pins, "--html", str(page))
-    done = nnhal("bench", "--json", "--busy", "1", *options, "--trace", str(trace), str(model))
+    options = ("--beside", "ort,litert", "--rounds", "10", "--busy", "1", *pins, "--html", str(page))
+    done = nnhal("bench", "--json", *options, "--trace", str(trace), str(model))
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert set(report) == {

@@ -152,8 +152,7 @@ def opened_runtime(name: str, path: Path) -> OnnxRuntime | LiteRT:
     """
     if name not in RUNTIMES:
         raise ValueError(f"runtime {name!r}: expected {' or '.join(RUNTIMES)}")
-    with path.open("rb") as file:
-        wanted = "litert" if is_tflite(file.read(8)) else "ort"
+    wanted = runtime_of(path)
     if name != wanted:
         kinds = {"ort": "ONNX", "litert": "TFLite"}
         raise ValueError(f"{name} runs {kinds[name]} files, and {path} is none: use {wanted}")
@@ -161,6 +160,12 @@ def opened_runtime(name: str, path: Path) -> OnnxRuntime | LiteRT:
         return OnnxRuntime(path) if name == "ort" else LiteRT(path)
     except UnusableModelError as error:
         raise ValueError(f"{name}: {error}") from error
+
+
+def runtime_of(path: Path) -> str:
+    """The name of the runtime that a file is for."""
+    with path.open("rb") as file:
+        return "litert" if is_tflite(file.read(8)) else "ort"
 
 
 def place_alike(runtime: OnnxRuntime | LiteRT, inputs: Mapping[str, Array]) -> None:

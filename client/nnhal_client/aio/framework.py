@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from nnhal.contexts import AsyncClosing
 from nnhal.remote.calls import Calls
-from nnhal.types import NO_DEADLINE, NO_HINTS, ExecutionPreference, Hints, Priority
+from nnhal.types import NO_DEADLINE, NO_HINTS, Ashmem, ExecutionPreference, Hints, Priority
 from nnhal.types import Model as HalModel
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2_grpc
@@ -19,6 +19,7 @@ from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.framework import DeviceInfo, FallbackName, Framework, PartitionerName
 from nnhal_client.memory import MemoryRole
 from nnhal_client.model import Model
+from nnhal_client.planned import ModelPlan
 from nnhal_client.tensors import ReservedDimensions
 
 
@@ -37,7 +38,7 @@ class AsyncFramework(AsyncClosing):
 
     async def load(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
         partitioner: PartitionerName = "least_time",
@@ -48,8 +49,11 @@ class AsyncFramework(AsyncClosing):
         dimensions: Mapping[str, ReservedDimensions] | None = None,
         states: Mapping[str, str] | None = None,
         signature: str = "",
+        plan: ModelPlan | None = None,
+        group: int = 0,
+        weights: Mapping[str, Ashmem] | None = None,
     ) -> AsyncModel:
-        """Load a model file, as ``Framework.load``."""
+        """Load a model file, or a group of a plan, as ``Framework.load``."""
         return self._model(
             await asyncio.to_thread(
                 self._blocking.load,
@@ -64,8 +68,51 @@ class AsyncFramework(AsyncClosing):
                 dimensions,
                 states,
                 signature,
+                plan,
+                group,
+                weights,
             )
         )
+
+    async def plan(
+        self,
+        model: str | os.PathLike[str] | bytes,
+        devices: Sequence[str] = (),
+        pins: Mapping[str, str] | None = None,
+        partitioner: PartitionerName = "least_time",
+        fallback: FallbackName = "allow",
+        min_nodes_per_partition: int = 1,
+        cache_token: bytes = b"",
+        relaxed: bool = False,
+        dimensions: Mapping[str, ReservedDimensions] | None = None,
+        states: Mapping[str, str] | None = None,
+        signature: str = "",
+        leaves_nodes: bool = False,
+        explains: bool = False,
+        weights: Mapping[str, Ashmem] | None = None,
+    ) -> ModelPlan:
+        """Plan a model without having any device prepare anything, as ``Framework.plan``."""
+        return await asyncio.to_thread(
+            self._blocking.plan,
+            model,
+            devices,
+            pins,
+            partitioner,
+            fallback,
+            min_nodes_per_partition,
+            cache_token,
+            relaxed,
+            dimensions,
+            states,
+            signature,
+            leaves_nodes,
+            explains,
+            weights,
+        )
+
+    async def release(self, plan: ModelPlan) -> None:
+        """Have the framework forget a plan, as ``Framework.release``."""
+        await asyncio.to_thread(self._blocking.release, plan)
 
     async def open(
         self, name: str, version: str = "", pins: Mapping[str, str] | None = None, devices: Sequence[str] = ()

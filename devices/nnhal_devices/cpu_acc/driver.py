@@ -9,6 +9,7 @@ from typing import final
 
 import onnxruntime
 
+from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.extensions.onnx import ELEMENT_TYPES, EXTENSION, NAME
 from nnhal.resolved import ResolvedModel, propagate_dimensions
@@ -26,7 +27,7 @@ from nnhal_devices.cpu_acc.optimised import NO_GRAPH
 from nnhal_devices.cpu_acc.performance import CAPABILITIES, ROOFLINE
 from nnhal_devices.cpu_acc.profile import profiled_times
 from nnhal_devices.cpu_acc.runs import declared
-from nnhal_devices.cpu_acc.session import CPU, OnnxSession, create_session, restore_session
+from nnhal_devices.cpu_acc.session import CPU, OnnxSession, Providers, StoppableRuns, create_session, restore_session
 from nnhal_devices.cpu_acc.support import operation_limits, supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
 from nnhal_devices.driver import Control, DriverOptions, PrepareOptions
@@ -53,11 +54,12 @@ class CpuAcc:
         source_extension=NAME,
     )
 
-    def __init__(self, options: DriverOptions, providers: Sequence[str] = CPU) -> None:
-        """``providers`` are execution providers of ONNX Runtime, the preferred first."""
+    def __init__(self, options: DriverOptions, providers: Providers = CPU) -> None:
+        """``providers`` are execution providers of ONNX Runtime, or add themselves to the options of sessions."""
         options.require_known(self.name)
         self._threads = options.threads
         self._providers = providers
+        self._on_cpu = not callable(providers) and tuple(providers) == CPU
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
         return supported_operations(model)
@@ -71,7 +73,7 @@ class CpuAcc:
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload:
         """Lower and compile a model. The preference changes nothing, since there is one way to run a model."""
         dimensions = propagate_dimensions(model)
-        graph, on_cpu = self._lowered(model, dimensions), tuple(self._providers) == CPU
+        graph, on_cpu = self._lowered(model, dimensions), self._on_cpu
         gains = not on_cpu or gains_by_restoring(graph, model)
         session = self._session(graph, folds(model, dimensions), options.is_cached and on_cpu and gains)
         content, weights = session.optimised
@@ -85,7 +87,7 @@ class CpuAcc:
 
     def restore(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload | None:
         """Make a session of a graph that ONNX Runtime has optimised before, which takes less time."""
-        graph = read_artifact(options.artifact, model) if tuple(self._providers) == CPU else None
+        graph = read_artifact(options.artifact, model) if self._on_cpu else None
         session = restore_session(graph.content, graph.weights, self._threads) if graph is not None else None
         if graph is None or session is None:
             return None
@@ -93,7 +95,7 @@ class CpuAcc:
 
     def _lowered(self, model: ResolvedModel, dimensions: Sequence[Dimensions]) -> LoweredGraph:
         graph = lower(model, dimensions)
-        if graph.message is None and tuple(self._providers) == CPU:
+        if graph.message is None and self._on_cpu:
             keep_blocked(graph)
         return graph
 
@@ -102,11 +104,19 @@ class CpuAcc:
     ) -> OperationTimes:
         """Measure the nodes of a model, in a session of their own."""
         graph, may_fold = self._lowered(model, dimensions), folds(model, dimensions)
-        given = zeros_for(model, lambda index: ELEMENT_TYPES.get(graph.element_type(index)))
-        if given is None:
+        inputs = _zeros(model, graph)
+        if inputs is None:
             return NO_ZEROS
-        inputs = {name: given[operand] for name, operand in graph.inputs.items()}
         return profiled_times(graph, inputs, lambda prefix: self._session(graph, may_fold, False, prefix), control)
+
+    def try_out(self, model: ResolvedModel) -> None:
+        """Compile a model, and run it on zeros if its inputs can be zeros. Raises HalError if either fails."""
+        dimensions = propagate_dimensions(model)
+        graph = self._lowered(model, dimensions)
+        session = self._session(graph, folds(model, dimensions), False)
+        inputs = _zeros(model, graph)
+        if inputs is not None:
+            StoppableRuns()(Control(), lambda options: session.runtime.run(None, inputs, options))
 
     def _session(self, graph: LoweredGraph, may_fold: bool, keeps: bool, profile: str = "") -> OnnxSession:
         """Compile a graph; with open axes if ONNX Runtime refuses the message for its dimensions, as branches may."""
@@ -118,3 +128,9 @@ class CpuAcc:
                 raise
             graph.open_axes = True
             return create_session(graph, self._threads, self._providers, may_fold, keeps, profile)
+
+
+def _zeros(model: ResolvedModel, graph: LoweredGraph) -> dict[str, Array] | None:
+    """Zeros for the inputs of a lowered model; None if they cannot be zeros."""
+    found = zeros_for(model, lambda index: ELEMENT_TYPES.get(graph.element_type(index)))
+    return None if found is None else {name: found[operand] for name, operand in graph.inputs.items()}

@@ -20,6 +20,8 @@ from nnhal_devices.cpu_acc.proto import model_of
 from nnhal_devices.cpu_acc.runtime_words import runtime_failure
 from nnhal_devices.driver import Control
 
+Providers = Sequence[str] | Callable[[onnxruntime.SessionOptions], object]
+"""Execution providers by name, the preferred first; or what adds them to the options of a session."""
 CPU = ("CPUExecutionProvider",)
 INEXACT = ["DoubleQDQPairsRemover"]
 """Optimisations that change results: this one drops a quantisation, whose rounding is part of the model."""
@@ -60,12 +62,12 @@ class OnnxSession:
 def create_session(
     graph: LoweredGraph,
     threads: int,
-    providers: Sequence[str] = CPU,
+    providers: Providers = CPU,
     folds: bool = True,
     keeps: bool = False,
     profile: str = "",
 ) -> OnnxSession:
-    """Compile a finished graph for execution providers of ONNX Runtime, the preferred first.
+    """Compile a finished graph for execution providers of ONNX Runtime.
 
     ``folds`` tells whether ONNX Runtime may compute what depends on constants only, ``keeps`` whether the session is to
     have the optimised graph. With ``profile``, runs are profiled, for a file whose name begins so. Raises
@@ -76,13 +78,15 @@ def create_session(
     if profile:
         options.enable_profiling, options.profile_file_prefix = True, profile
     values = _given(options, large)
+    if callable(providers):
+        providers(options)
     model = model_of(graph, large)
     with OptimisedFiles(options) if keeps else nullcontext() as files:
         try:
             session = onnxruntime.InferenceSession(
                 model.SerializeToString(),
                 options,
-                providers=list(providers),
+                providers=None if callable(providers) else list(providers),
                 disabled_optimizers=INEXACT if folds else [*INEXACT, FOLDING],
             )
         except RUNTIME_ERRORS as error:

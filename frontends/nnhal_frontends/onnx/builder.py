@@ -66,7 +66,8 @@ class OnnxGraphBuilder:
     def within(cls, limits: ImportLimits, graph: OnnxGraph, extension: bool = False) -> OnnxGraphBuilder:
         """Return a builder whose nodes may make constants of their own within limits."""
         names = ExtensionNameAndPrefix(NAME, PREFIX)
-        return cls(graph, extension, ModelBuilder(extension=names, room=limits.folded_bytes))
+        model = ModelBuilder(extension=names, room=limits.folded_bytes, weights=graph.weights)
+        return cls(graph, extension, model)
 
     def input(self, name: str) -> int:
         """Add the operand of an input of the model. Raises ValueError if the HAL lacks its element type."""

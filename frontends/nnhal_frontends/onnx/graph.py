@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from nnhal_frontends.onnx.places import NodePlace, with_own_names
 from nnhal_frontends.onnx.qoperators import expand_qoperators
 from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.onnx.weights_apart import set_weights_apart
+from nnhal_frontends.weights_pool import Weights
 
 MIN_OPSET = 7
 _DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -111,6 +113,8 @@ class OnnxGraph:
     """The names of the model's tensors, those of subgraphs too, which no pass may give to another."""
     places: Mapping[str, NodePlace] = field(default_factory=dict)
     """The nodes of the file by the names of those of the graph; empty if that cannot be told."""
+    weights: Weights = field(default_factory=dict)
+    """The memory outside of the file that constants may lie in."""
 
     def fresh(self, name: str) -> str:
         """Return a name for a tensor of a pass."""
@@ -174,10 +178,17 @@ def read_graph(
 
 
 def read_screened(
-    given: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None, lenient: bool = False
+    given: onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    lenient: bool = False,
+    values: Mapping[str, Array] = MappingProxyType({}),
+    weights: Weights = MappingProxyType({}),
 ) -> OnnxGraph:
-    """Read a model that has been screened, as ``read_graph`` does."""
-    apart = set_weights_apart(given)
+    """Read a model that has been screened, as ``read_graph`` does.
+
+    ``values`` has the values of initializers that lie in ``weights``.
+    """
+    apart = set_weights_apart(given, values)
     model = apart.model
     try:
         onnx.checker.check_model(with_types(model))
@@ -209,6 +220,7 @@ def read_screened(
         warnings=tuple(warnings),
         taken=taken,
         places=places,
+        weights=weights,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import onnx
 from onnx import shape_inference, version_converter
@@ -14,6 +15,7 @@ from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_frontends.limits import DEFAULT_LIMITS, ImportLimits
 from nnhal_frontends.onnx.builder import NodeBuilder, OnnxGraphBuilder, with_own_outputs
 from nnhal_frontends.onnx.extension import add_extension_operation, set_aside, whole
+from nnhal_frontends.onnx.external_data import attach_external_data
 from nnhal_frontends.onnx.folding import fold_constants, remove_identities
 from nnhal_frontends.onnx.fusion import fuse, fuse_shapes
 from nnhal_frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph, read_screened
@@ -23,6 +25,7 @@ from nnhal_frontends.onnx.screening import screen
 from nnhal_frontends.onnx.sizes import resolve_reshapes
 from nnhal_frontends.onnx.source import OnnxSource
 from nnhal_frontends.onnx.zipmaps import kind_of, without_zipmaps
+from nnhal_frontends.weights_pool import Weights
 
 _RULES = {op_type: converter.quantized for op_type, converter in CONVERTERS.items()}
 
@@ -54,8 +57,9 @@ def import_onnx(
     as_one: bool = False,
     limits: ImportLimits = DEFAULT_LIMITS,
     tensors_only: bool = False,
+    weights: Weights = MappingProxyType({}),
 ) -> ImportedModel:
-    """Import an ONNX model whose external data has been loaded.
+    """Import an ONNX model; ``weights`` are what other files have of its values.
 
     ``shapes`` fixes the shapes of inputs. Dimensions that stay unknown are 0. What the HAL cannot express becomes
     operations of the extension nnhal.onnx, unless ``extension`` is false; with ``as_one`` the whole model becomes
@@ -66,13 +70,14 @@ def import_onnx(
     if not extension:
         source = read_graph(model, shapes, limits=limits)
         return _converted(source, prepare_graph(simplified(source, limits), None, limits), limits)
+    model, given = attach_external_data(model, weights, limits) if weights else (model, {})
     screen(model, limits)
     if tensors_only:
         model = without_zipmaps(model)
-    raised = _raised(model)
+    raised = model if given else _raised(model)
     if raised is not model:
         screen(raised, limits)
-    source = read_screened(raised, shapes, lenient=True)
+    source = read_screened(raised, shapes, True, given, weights)
     if raised is not model and [n.op_type for n in raised.graph.node] != [n.op_type for n in model.graph.node]:
         source = replace(source, places={})
     if not as_one:

@@ -31,11 +31,12 @@ from nnhal.types.layout import ELEMENT_TYPES, is_extension
 from nnhal_frontends.builder import POOL_ALIGNMENT
 from nnhal_frontends.onnx.builder import OPERAND_TYPES
 from nnhal_frontends.onnx.graph import OnnxGraph, OnnxNode, TensorInfo, all_inputs, names_read
+from nnhal_frontends.weights_pool import pool_of
 
 MOST_HELD_BYTES = 1024
 """Constants up to this size lie in the message, which shape inference needs of those that say sizes."""
 _IR_VERSION = 10
-_MESSAGE_POOL, _CONSTANTS_POOL = 0, 1
+_MESSAGE_POOL = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,9 @@ class OnnxSource:
         self._producers = {name: number for number, node in enumerate(graph.nodes) for name in node.outputs if name}
         self._lock = threading.Lock()
         self._constants: dict[str, Array | _Constant] = dict(graph.constants)
-        self._pool: Ashmem | None = None
+        self._weights = graph.weights
+        self._pools: list[Ashmem] = []
+        """What the large constants lie in, as soon as a step was made. They follow the pool of the message."""
         self._is_pooled = False
 
     def model_of(self, step: Model, inputs: Sequence[int], outputs: Sequence[int]) -> Model | None:
@@ -153,7 +156,7 @@ class OnnxSource:
         builder = _RunBuilder(step)
         builder.add(given.values(), message, large.values())
         pools = (create_read_only([(0, np.frombuffer(message, np.uint8))], len(message), "nnhal-message"),)
-        return builder.build((*pools, *([] if self._pool is None else [self._pool])))
+        return builder.build((*pools, *self._pools))
 
     def _sorted(self, names: Iterable[str]) -> tuple[dict[str, Array], dict[str, _Constant]]:
         """Return the small constants with their values, and the large ones, which lie in the pool from now on."""
@@ -171,8 +174,9 @@ class OnnxSource:
         return small, large
 
     def _fill_pool(self) -> None:
-        """Move the large constants to a pool, which all steps share."""
+        """Move the large constants to a pool, which all steps share, but for those that lie in one already."""
         read = {name for node in self._nodes for name in node.inputs}
+        pools = [pool.memory for pool in self._weights.values()]
         contents: list[tuple[int, Array]] = []
         end = 0
         for name, values in list(self._constants.items()):
@@ -181,14 +185,18 @@ class OnnxSource:
             if name not in read:
                 del self._constants[name]
                 continue
-            raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-            start = end + -end % POOL_ALIGNMENT
-            end = start + len(raw)
-            contents.append((start, raw))
-            self._constants[name] = _Constant(
-                values.dtype, values.shape, DataLocation(_CONSTANTS_POOL, start, len(raw))
-            )
-        self._pool = create_read_only(contents, end, "nnhal-source") if contents else None
+            found = pool_of(self._weights, values)
+            if found is None:
+                raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+                start = end + -end % POOL_ALIGNMENT
+                end = start + len(raw)
+                contents.append((start, raw))
+                number = len(pools)
+            else:
+                number, start = pools.index(found[0].memory), found[1]
+            location = DataLocation(_MESSAGE_POOL + 1 + number, start, values.nbytes)
+            self._constants[name] = _Constant(values.dtype, values.shape, location)
+        self._pools = [*pools, create_read_only(contents, end, "nnhal-source")] if contents else pools
         self._is_pooled = True
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import onnx
@@ -15,10 +16,10 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 from nnhal.arrays import Array
 from nnhal.extensions.onnx import fresh, tensor_names
 
-_LEAST_BYTES = 16 << 10
+LEAST_BYTES = 16 << 10
 """The least bytes of a tensor that is set apart. Shape inference looks at sizes, axes and scales, which are smaller."""
 _OTHER_DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
-_TYPES = frozenset(
+TYPES = frozenset(
     {
         TensorProto.BOOL,
         TensorProto.DOUBLE,
@@ -66,13 +67,14 @@ class ModelApart:
         return helper.make_node("Identity", [name], node.output, node.name)
 
 
-def set_weights_apart(model: onnx.ModelProto) -> ModelApart:
+def set_weights_apart(model: onnx.ModelProto, given: Mapping[str, Array] = MappingProxyType({})) -> ModelApart:
     """Return a model without its large tensors, or the very model if it has none; the given model does not change.
 
-    Tensors that ONNX's checker could object to stay.
+    ``given`` has the values of initializers of which the model has none. Tensors that ONNX's checker could object to
+    stay.
     """
     names = Counter(tensor.name for tensor in model.graph.initializer)
-    weights = {
+    weights = dict(given) | {
         tensor.name: values
         for tensor in model.graph.initializer
         if names[tensor.name] == 1 and tensor.name and (values := _values(tensor)) is not None
@@ -109,9 +111,9 @@ def _values(tensor: TensorProto) -> Array | None:
 def _is_large(tensor: TensorProto) -> bool:
     return (
         tensor.HasField("raw_data")
-        and tensor.data_type in _TYPES
+        and tensor.data_type in TYPES
         and min(tensor.dims, default=0) > 0
-        and prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize > _LEAST_BYTES
+        and prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize > LEAST_BYTES
         and not tensor.HasField("segment")
         and not any(len(getattr(tensor, name)) for name in _OTHER_DATA)
     )

@@ -11,7 +11,7 @@ elements are the bytes of a serialised OptionalProto.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -103,18 +103,20 @@ def tensor_in_another_file(message: Message) -> str | None:
 
     Only who can read a file may have it read: a device must not open the files that a client names.
     """
+    return next((str(tensor.name) for tensor in tensors_elsewhere(message)), None)
+
+
+def tensors_elsewhere(message: Message) -> Iterator[Any]:
+    """Yield the tensors in one of ONNX's messages, at any depth, whose values are to be read from a file."""
     for field, value in message.ListFields():
         if field.message_type is None or not _may_have_tensors(field.message_type):
             continue
         each: Iterable[Any] = (value,) if isinstance(value, Message) else value
         for inner in each:
             if field.message_type.name != "TensorProto":
-                found = tensor_in_another_file(inner)
-                if found is not None:
-                    return found
+                yield from tensors_elsewhere(inner)
             elif inner.data_location or inner.external_data:
-                return str(inner.name)
-    return None
+                yield inner
 
 
 def tensor_names(graph: Any) -> set[str]:

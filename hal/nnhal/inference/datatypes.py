@@ -108,7 +108,8 @@ def array_from_raw(kind: Datatype, shape: Sequence[int], raw: Raw) -> Array:
     count = element_count(shape)
     if kind is BYTES:
         return reshaped(_byte_strings(raw, count), shape)
-    require_bytes(kind, shape, len(raw))
+    if len(raw) != count * kind.item_size:
+        require_bytes(kind, shape, len(raw))
     if kind.dtype.kind == "b" and count and np.frombuffer(raw, np.uint8).max() > 1:
         raise TensorError("got an element of BOOL that is neither 0 nor 1")
     return reshaped(np.frombuffer(raw, kind.dtype), shape)

@@ -1,7 +1,7 @@
 """Shared memory: creating it, checking it, and using it in place."""
 
 from nnhal.memory.arena import Lifetime, plan_arena
-from nnhal.memory.ashmem import create_ashmem, create_read_only, is_tmpfs
+from nnhal.memory.ashmem import create_ashmem, create_read_only, is_tmpfs, read_only
 from nnhal.memory.copy_budget import CopyBudget
 from nnhal.memory.file_identity import FileIdentity, identity_of, is_regular, seals_of
 from nnhal.memory.guard import GuardedRegion, MemoryGuard, faults_admitted
@@ -45,6 +45,7 @@ __all__ = [
     "mapped_regions",
     "open_pool",
     "plan_arena",
+    "read_only",
     "read_pools",
     "seals_of",
     "validate_pool",

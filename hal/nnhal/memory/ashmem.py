@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from nnhal.arrays import Bytes
 from nnhal.descriptor import Descriptor
@@ -34,7 +35,51 @@ def create_read_only(contents: Iterable[tuple[int, Bytes]], size: int, name: str
         done = 0
         while done < len(content):
             done += os.pwrite(descriptor.fileno(), content.data[done:], offset + done)
-    fcntl.fcntl(descriptor.fileno(), fcntl.F_ADD_SEALS, _READ_ONLY)
+    return _unwritable(descriptor, size)
+
+
+def read_only(file: Descriptor, name: str = "nnhal") -> Ashmem:
+    """Return what a file has as memory that can no longer change: the file's own if it is sealed, or else a copy.
+
+    The copy has holes where the file has, and is made by the kernel. Raises ValueError if the file is empty or has
+    become shorter meanwhile, OSError if it cannot be read.
+    """
+    size = os.fstat(file.fileno()).st_size
+    if is_read_only(file) and is_tmpfs(file):
+        return _unwritable(file, size)
+    copy = _memfd(size, name)
+    for start, end in _extents(file, size):
+        os.lseek(copy.fileno(), start, os.SEEK_SET)
+        while start < end:
+            sent = os.sendfile(copy.fileno(), file.fileno(), start, end - start)
+            if not sent:
+                raise ValueError(f"the file has {start} bytes by now, expected {size}")
+            start += sent
+    return _unwritable(copy, size)
+
+
+def _extents(file: Descriptor, size: int) -> Iterator[tuple[int, int]]:
+    """The parts of a file that are no holes."""
+    if os.fstat(file.fileno()).st_blocks * 512 >= size:
+        yield 0, size
+        return
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            end = min(size, os.lseek(file.fileno(), start, os.SEEK_HOLE))
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole is left
+                return
+            raise
+        if start < end:
+            yield start, end
+
+
+def _unwritable(descriptor: Descriptor, size: int) -> Ashmem:
+    """Seal a file against all changes, if it is not, and return it as memory."""
+    if not is_read_only(descriptor):
+        fcntl.fcntl(descriptor.fileno(), fcntl.F_ADD_SEALS, _READ_ONLY)
     # Before Linux 6.7 a descriptor that was opened for writing cannot be mapped any more.
     return Ashmem(Descriptor(os.open(f"/proc/self/fd/{descriptor.fileno()}", os.O_RDONLY | os.O_CLOEXEC)), size)
 

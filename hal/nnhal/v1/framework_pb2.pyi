@@ -248,6 +248,7 @@ class LoadModelRequest(_message.Message):
     INPUT_DIMENSIONS_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
     PLAN_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
     name: _builtins.str
@@ -314,6 +315,10 @@ class LoadModelRequest(_message.Message):
         open have the dimensions of input_dimensions, or else 1.
         """
 
+    @_builtins.property
+    def weights(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightsFile]:
+        """The files in which the model's file has values of its tensors."""
+
     def __init__(
         self,
         *,
@@ -336,12 +341,13 @@ class LoadModelRequest(_message.Message):
         input_dimensions: _abc.Iterable[Global___InputDimensions] | None = ...,
         states: _abc.Iterable[Global___StatePair] | None = ...,
         signature: _builtins.str = ...,
+        weights: _abc.Iterable[Global___WeightsFile] | None = ...,
         plan: _builtins.int = ...,
         group: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "deadline_ns", b"deadline_ns", "model", b"model", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "group", b"group", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "plan", b"plan", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "signature", b"signature", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "group", b"group", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "plan", b"plan", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "signature", b"signature", "states", b"states", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
@@ -597,6 +603,34 @@ class ReleasePlanResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReleasePlanResponse: _TypeAlias = ReleasePlanResponse  # noqa: Y015
+
+@_typing.final
+class WeightsFile(_message.Message):
+    """WeightsFile is a file besides the model's own in which values of its tensors lie: ONNX's external data."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOCATION_FIELD_NUMBER: _builtins.int
+    DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
+    location: _builtins.str
+    """The location that the model's file has for it."""
+    descriptor_id: _builtins.int
+    """The id of a descriptor that was passed over the link. A file that is sealed against writing and shrinking, such as a memfd with
+    weights that the client has in its memory, is used in place; any other is copied once. Offsets and lengths are in the model.
+    """
+    def __init__(
+        self,
+        *,
+        location: _builtins.str = ...,
+        descriptor_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["descriptor_id", b"descriptor_id", "location", b"location"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WeightsFile: _TypeAlias = WeightsFile  # noqa: Y015
 
 @_typing.final
 class StatePair(_message.Message):

@@ -46,8 +46,9 @@ class UntakenAnswers:
         """In the order in which they were given."""
         self._bytes = 0
 
-    def add(self, size: int, end: Callable[[], object], connection: str = "") -> Callable[[], None]:
-        """Note an answer of ``size`` bytes that is about to be sent. Call what is returned when its call has ended.
+    def add(self, size: int, end: Callable[[], object], connection: str = "") -> Callable[..., None]:
+        """Note an answer of ``size`` bytes that is about to be sent. Call what is returned, with whatever arguments,
+        when its call has ended.
 
         ``end`` is called in any thread that adds another answer. It ends the call, or the ``connection`` if it names
         one.
@@ -56,7 +57,7 @@ class UntakenAnswers:
         with self._lock:
             self._waiting[number] = _Answer(size, end, connection, self._clock())
             self._bytes += size
-            surplus = self._take_surplus()
+            surplus = self._take_surplus() if len(self._waiting) > 1 else ()
         for answer in surplus:
             answer.end()
         return partial(self._remove, number)
@@ -76,7 +77,7 @@ class UntakenAnswers:
                     self._bytes -= answer.size
         return surplus
 
-    def _remove(self, number: int) -> None:
+    def _remove(self, number: int, *_: object) -> None:
         with self._lock:
             answer = self._waiting.pop(number, None)
             if answer is not None:

@@ -26,6 +26,11 @@ class Guard:
         return Guard(self._tokens, self._rates, users)
 
     @property
+    def asks_for_tokens(self) -> bool:
+        """Whether ``authorization`` has a meaning."""
+        return self._tokens is not None
+
+    @property
     def has_rules(self) -> bool:
         """Whether it ever refuses a call."""
         return self._tokens is not None or self._rates is not None or self._users is not None

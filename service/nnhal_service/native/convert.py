@@ -14,10 +14,10 @@ from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.reports import ledger_entry_to_wire, step_report_to_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError, TransportError, invalid_argument
-from nnhal.extensions import split_code
 from nnhal.reports import CLIENT_STEP
-from nnhal.types import CACHE_TOKEN_BYTES, ErrorStatus, ExecutionPreference, Hints, Operation, OperationType, Priority
-from nnhal.types.layout import Dimensions, is_extension
+from nnhal.resolved import operation_name
+from nnhal.types import CACHE_TOKEN_BYTES, ErrorStatus, ExecutionPreference, Hints, Priority
+from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_frontends import ModelFormat, StatePair
@@ -135,7 +135,7 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
     placements = [
         wire.OperationPlacement(
             nodes=nodes_of(prepared, subgraph, index),
-            operation=operation_name(prepared, prepared.graphs[subgraph].operations[index]),
+            operation=operation_name(prepared.imported.model, prepared.graphs[subgraph].operations[index].type),
             device=step.device,
             step=number,
         )
@@ -158,15 +158,6 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
 def nodes_of(plan: SketchedPlan, subgraph: int, operation: int) -> Sequence[str]:
     """Return the names of the nodes that an operation stands for; operations within control flow have none."""
     return () if subgraph else plan.imported.operation_nodes[operation]
-
-
-def operation_name(plan: SketchedPlan, operation: Operation) -> str:
-    """Return the HAL's name of an operation, or the name of the extension that it belongs to."""
-    if not is_extension(operation.type):
-        return OperationType(operation.type).name
-    prefix, _ = split_code(operation.type)
-    names = {entry.prefix: entry.name for entry in plan.imported.model.extension_name_to_prefix}
-    return names[prefix]
 
 
 def tensor_to_wire(prepared: SketchedPlan, tensor: ImportedTensor) -> wire.TensorInfo:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from nnhal.resolved import operation_name
 from nnhal.types import OperandLifeTime
 from nnhal.types.layout import is_scalar
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_service.native.convert import nodes_of, operation_name
+from nnhal_service.native.convert import nodes_of
 from nnhal_service.partition import Candidate, holding_pins
 from nnhal_service.runtime import SketchedPlan
 
@@ -33,7 +34,7 @@ def operations_to_wire(sketch: SketchedPlan) -> Iterator[wire.OperationExplanati
         pin = None if subgraph else pins.get(index)
         yield wire.OperationExplanation(
             nodes=nodes_of(sketch, subgraph, index),
-            operation=operation_name(sketch, operation),
+            operation=operation_name(sketch.imported.model, operation.type),
             device=device,
             step=number,
             modelled_ns=costs.get(device, 0.0),

@@ -11,7 +11,7 @@ from nnhal.errors import HalError, invalid_argument
 from nnhal.memory import CopyBudget
 from nnhal.types import ErrorStatus
 from nnhal_hosting.sessions import Ownership
-from nnhal_service.runtime import PlannedGroup
+from nnhal_service.runtime import PlannedNodes
 
 MAX_PLANS = 64
 """Plans that one session may have at a time."""
@@ -20,7 +20,7 @@ MAX_PLANS = 64
 class KeptPlan:
     """The groups of a plan, in memory that counts as long as it is kept."""
 
-    def __init__(self, groups: Sequence[PlannedGroup], size: int, copies: CopyBudget) -> None:
+    def __init__(self, groups: Sequence[PlannedNodes], size: int, copies: CopyBudget) -> None:
         """``size`` are the bytes that it holds. Raises RESOURCE_EXHAUSTED_TRANSIENT if ``copies`` has no room."""
         self.groups = tuple(groups)
         self.bytes = size

@@ -15,7 +15,7 @@ from nnhal_service.native.kept_plans import KeptPlan, KeptPlans
 from nnhal_service.native.refusals import refused_as_hal
 from nnhal_service.native.requested_models import RequestedModel, RequestedModels
 from nnhal_service.native.session import NativeSessions
-from nnhal_service.runtime import LeftNode, PlannedGroup
+from nnhal_service.runtime import PlannedNodes, UntakenNode
 
 _NANOSECONDS = 1_000_000_000
 _GIVEN_ON_LOADING = {"name", "plan", "group", "deadline_ns"}
@@ -54,7 +54,7 @@ class PlanServicer:
         return wire.ReleasePlanResponse()
 
 
-def group_to_load(plan: KeptPlan, request: wire.LoadModelRequest) -> PlannedGroup:
+def group_to_load(plan: KeptPlan, request: wire.LoadModelRequest) -> PlannedNodes:
     """Return the group that a request loads. Raises INVALID_ARGUMENT if it asks for what the plan has said."""
     given = [field.name for field, _ in request.ListFields() if field.name not in _GIVEN_ON_LOADING]
     if given:
@@ -64,15 +64,15 @@ def group_to_load(plan: KeptPlan, request: wire.LoadModelRequest) -> PlannedGrou
     return plan.groups[request.group]
 
 
-def _planned(given: RequestedModel, leaves_nodes: bool) -> tuple[Sequence[PlannedGroup], Sequence[LeftNode]]:
+def _planned(given: RequestedModel, leaves_nodes: bool) -> tuple[Sequence[PlannedNodes], Sequence[UntakenNode]]:
     """Plan the whole model, or those groups of its nodes that devices take."""
     if leaves_nodes:
         return given.plan_groups()
     model = given.plan()
-    return [PlannedGroup(range(model.sketch.imported.node_count), model)], ()
+    return [PlannedNodes(range(model.sketch.imported.node_count), model)], ()
 
 
-def _group_to_wire(group: PlannedGroup, explains: bool) -> wire.PlannedGroup:
+def _group_to_wire(group: PlannedNodes, explains: bool) -> wire.PlannedGroup:
     sketch = group.model.sketch
     return wire.PlannedGroup(
         nodes=group.nodes,
@@ -84,7 +84,7 @@ def _group_to_wire(group: PlannedGroup, explains: bool) -> wire.PlannedGroup:
     )
 
 
-def _left_to_wire(left: LeftNode) -> wire.LeftNode:
+def _left_to_wire(left: UntakenNode) -> wire.LeftNode:
     return wire.LeftNode(
         node=left.index,
         name=left.node.name,

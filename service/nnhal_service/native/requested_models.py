@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from nnhal.codec.bounds import at_most
 from nnhal.descriptor import Descriptor
 from nnhal.errors import invalid_argument
-from nnhal.memory import CopyBudget, Region
+from nnhal.memory import CopyBudget, Region, read_only
 from nnhal.memory.ashmem import is_read_only
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
@@ -19,6 +20,7 @@ from nnhal_frontends import DEFAULT_LIMITS, ImportLimits, ModelFormat, StatePair
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.tflite_identifier import is_tflite
+from nnhal_frontends.weights_pool import Weights, WeightsPool
 from nnhal_service.native.convert import (
     cache_token_from_wire,
     devices_from_wire,
@@ -32,17 +34,20 @@ from nnhal_service.native.session import NativeSession
 from nnhal_service.runtime import (
     CacheDirectory,
     Fleet,
-    LeftNode,
     LoadTarget,
-    PlannedGroup,
     PlannedModel,
+    PlannedNodes,
     ReadModel,
+    UntakenNode,
     cache_of,
     plan_model,
 )
 
 _MAX_MODEL_BYTES = 2**31 - 1
 """What one protobuf message or flatbuffer can hold, and so one model file."""
+_WEIGHTS_FACTOR = 2
+"""Copies of other files in memory: one that cannot change, and constants in another layout."""
+_MOST_WEIGHTS_FILES = 4096
 _LOAD_FACTOR = 3
 """Copies of a model file in memory while it is loaded: its bytes, its message, and its constants in a pool."""
 
@@ -60,6 +65,8 @@ class RequestedModel:
     shapes: Mapping[str, Dimensions] | None = None
     signature: str | None = None
     limits: ImportLimits = DEFAULT_LIMITS
+    weights: Weights = field(default_factory=dict)
+    """The other files in which it has values."""
 
     def plan(self) -> PlannedModel:
         """Import it and plan it. Raises as ``plan_model`` does."""
@@ -72,10 +79,11 @@ class RequestedModel:
             limits=self.limits,
             states=self.states,
             signature=self.signature,
+            weights=self.weights,
         )
         return plan_model(read, self.target, self.shapes)
 
-    def plan_groups(self) -> tuple[list[PlannedGroup], list[LeftNode]]:
+    def plan_groups(self) -> tuple[list[PlannedNodes], list[UntakenNode]]:
         """Plan the groups of nodes that devices take. Raises as ``GroupPlanner.plan``, and INVALID_ARGUMENT."""
         is_onnx = self.format == ModelFormat.ONNX if self.format is not None else not is_tflite(self.content)
         if self.imported is not None or not is_onnx:
@@ -85,7 +93,7 @@ class RequestedModel:
         # Who plans parts reads ONNX, which a framework without such models does not import.
         from nnhal_service.runtime.loading.planned_groups import GroupPlanner
 
-        return GroupPlanner(parse_onnx(self.content), self.limits, self.target, self.shapes or {}).plan()
+        return GroupPlanner(parse_onnx(self.content), self.limits, self.target, self.shapes or {}, self.weights).plan()
 
 
 class RequestedModels:
@@ -106,17 +114,21 @@ class RequestedModels:
             yield self._hal_model(session, request)
             return
         file = session.descriptors.get(request.descriptor_id)
-        with self.copies.charged(_LOAD_FACTOR * _size(file), "loading the model file"):
-            yield self._file(_content(file), request)
+        others = _weights_files(session, request)
+        size = _LOAD_FACTOR * _size(file) + _WEIGHTS_FACTOR * sum(map(_length, others.values()))
+        with self.copies.charged(size, "loading the model file"):
+            yield self._file(_content(file), _weights(others), request)
 
-    def _file(self, content: ModelContent, request: wire.LoadModelRequest) -> RequestedModel:
+    def _file(self, content: ModelContent, weights: Weights, request: wire.LoadModelRequest) -> RequestedModel:
         cache = self._cache(cache_token_from_wire(request))
         shapes, states = dimensions_from_wire(request.input_dimensions), _states_of(request)
         signature = request.signature or None
         cache = cache and cache_of(cache, content, shapes, states, signature)
+        for pool in weights.values() if cache is not None else ():
+            cache = cache and cache.of_content(pool.values.data)
         target = LoadTarget(self._fleet, devices_from_wire(request.devices), options_from_wire(request), cache)
         model_format = format_from_wire(request.format)
-        return RequestedModel(target, None, content, model_format, states, shapes, signature, self._limits)
+        return RequestedModel(target, None, content, model_format, states, shapes, signature, self._limits, weights)
 
     def _hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> RequestedModel:
         if request.descriptor_id:
@@ -144,12 +156,38 @@ def _states_of(request: wire.LoadModelRequest) -> tuple[StatePair, ...]:
     return tuple(replace(pair, dimensions=given.get(pair.input, ())) for pair in states_from_wire(request.states))
 
 
-def _size(descriptor: Descriptor) -> int:
-    """The bytes of a model file that a client has handed over. Raises INVALID_ARGUMENT."""
+def _weights_files(session: NativeSession, request: wire.LoadModelRequest) -> dict[str, Descriptor]:
+    """The other files that a client has handed over. Raises INVALID_ARGUMENT."""
+    found: dict[str, Descriptor] = {}
+    for file in at_most(_MOST_WEIGHTS_FILES, request.weights, "files with weights"):
+        if file.location in found:
+            invalid_argument(f"got two files for '{file.location}', expected one for each location")
+        found[file.location] = session.descriptors.get(file.descriptor_id)
+        if not _length(found[file.location]):
+            invalid_argument(f"the file for '{file.location}' is empty")
+    return found
+
+
+def _weights(files: Mapping[str, Descriptor]) -> Weights:
+    """Map files, copied if they may change: no truncation is a signal then. Raises INVALID_ARGUMENT."""
     try:
-        size = os.fstat(descriptor.fileno()).st_size
+        return {location: WeightsPool.of(read_only(file, "nnhal-weights")) for location, file in files.items()}
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        invalid_argument(f"a file with weights cannot be read: {reason}")
+
+
+def _length(descriptor: Descriptor) -> int:
+    """The bytes of a file. Raises INVALID_ARGUMENT."""
+    try:
+        return os.fstat(descriptor.fileno()).st_size
     except OSError as error:
         invalid_argument(f"the model file cannot be read: {error.strerror}")
+
+
+def _size(descriptor: Descriptor) -> int:
+    """The bytes of a model file that a client has handed over. Raises INVALID_ARGUMENT."""
+    size = _length(descriptor)
     if not 0 < size <= _MAX_MODEL_BYTES:
         invalid_argument(f"a model file of {size} bytes, expected 1 to {_MAX_MODEL_BYTES}")
     return size

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from nnhal_hosting.logs import get_logger, levels_from, show_logs
-from nnhal_service.serving import ErrorKind, Executed, Finished, ServingError
+from nnhal_service.serving import ErrorKind, Finished, OfRequests, ServingError
 
 LogSetting = bool | int | str
 LogChanges = Mapping[str, LogSetting]
@@ -70,14 +70,11 @@ class RuntimeLogSettings:
         show_logs(levels | {"debug"} if self.is_verbose else levels, settings["log_format"] == "ISO8601")
 
 
-class RequestLog:
+class RequestLog(OfRequests):
     """An observer that logs each request at verbose levels."""
 
     def __init__(self, settings: RuntimeLogSettings) -> None:
         self._settings = settings
-
-    def executed(self, executed: Executed) -> None:
-        """Do nothing: a request is logged when it has finished."""
 
     def finished(self, finished: Finished) -> None:
         if not self._settings.is_verbose:

@@ -4,7 +4,7 @@ from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.config import Batching, QueuePolicy, ServingConfig, TimeoutAction
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.history.client_runs import ClientModelRuns, ClientModelUsage
-from nnhal_service.serving.history.observer import Executed, FailureReason, Finished, Observer, Sampler
+from nnhal_service.serving.history.observer import Executed, FailureReason, Finished, Observer, OfRequests, Sampler
 from nnhal_service.serving.history.statistics import BatchStatistics, DurationStatistics, ModelStatistics
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.models.request_server import RequestServer
@@ -28,6 +28,7 @@ __all__ = [
     "InferenceResponse",
     "ModelStatistics",
     "Observer",
+    "OfRequests",
     "Parameter",
     "PlannedEdge",
     "QueuePolicy",

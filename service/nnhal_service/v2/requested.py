@@ -73,7 +73,7 @@ class RequestedOutput(NamedTuple):
     """Whether HTTP carries it as binary data, not as JSON. gRPC always does."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Caller:
     """The client of a request, and the shared memory of clients, None if the server has none."""
 

@@ -59,7 +59,7 @@ def test_parts_compute_what_the_whole_computes() -> None:
         part = parts.part(numbers)
         given = {value.name: values[value.name] for value in part.graph.input}
         names = [value.name for value in part.graph.output]
-        values |= dict(zip(names, ReferenceEvaluator(part).run(None, given), strict=True))
+        values |= dict(zip(names, map(np.asarray, ReferenceEvaluator(part).run(None, given)), strict=True))
     assert all(np.array_equal(values[name], want) for name, want in zip("yz", expected, strict=True))
 
 

@@ -3,12 +3,13 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nnhal.descriptor import Descriptor
-from nnhal.memory import cannot_change, create_ashmem, create_blob, create_read_only, map_file, open_pool
+from nnhal.memory import cannot_change, create_ashmem, create_blob, create_read_only, map_file, open_pool, read_only
 from nnhal.memory.ashmem import cannot_shrink
 
 
@@ -74,3 +75,42 @@ def test_only_memory_that_is_sealed_against_writing_and_shrinking_cannot_change(
     assert cannot_change(map_file(read_only.descriptor, 8, writable=False))
     for memory in (create_ashmem(8), create_blob(8), map_file(half, 8, writable=False)):
         assert not cannot_change(memory)
+
+
+def opened(path: Path) -> Descriptor:
+    return Descriptor(os.open(path, os.O_RDWR))
+
+
+def test_a_file_that_may_change_is_copied(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"weights" * 1000)
+    memory = read_only(opened(path))
+    path.write_bytes(b"")
+    assert cannot_change(memory)
+    assert os.pread(memory.descriptor.fileno(), 8000, 0) == b"weights" * 1000
+
+
+def test_memory_that_cannot_change_is_used_in_place() -> None:
+    given = create_read_only([(0, np.arange(100, dtype=np.uint8))], 100)
+    found = read_only(given.descriptor)
+    assert os.path.sameopenfile(found.descriptor.fileno(), given.descriptor.fileno())
+    assert found.size == 100
+
+
+def test_a_copy_has_the_holes_of_its_file(tmp_path: Path) -> None:
+    path, size = tmp_path / "file", 3 << 30
+    with path.open("wb") as file:
+        file.truncate(size)
+        file.seek(size // 2)
+        file.write(b"middle")
+    memory = read_only(opened(path))
+    status = os.fstat(memory.descriptor.fileno())
+    assert (memory.size, status.st_size) == (size, size)
+    assert status.st_blocks * 512 < 1 << 20
+    assert os.pread(memory.descriptor.fileno(), 8, size // 2 - 1) == b"\0middle\0"
+
+
+def test_a_copy_of_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="the pool has 0 bytes, expected more than 0"):
+        read_only(opened(tmp_path / "file"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +31,8 @@ class _ModelOrCommand(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         is_own = not args or args[0] in ("--help", *self.commands)
+        if args and args[0] in self.commands and Path(args[0]).is_file():
+            print(f"nnhal bench {args[0]} is a command; the file of that name is ./{args[0]}", file=sys.stderr)
         return super().parse_args(ctx, args if is_own else [_MODEL, *args])
 
 

@@ -32,7 +32,7 @@ from nnhal_tools.cli.ephemeral import ephemeral_testbed
 from nnhal_tools.cli.model_options import Lengths, Pins, Shapes, SignatureName, pins_from
 from nnhal_tools.cli.run import random_words
 from nnhal_tools.given_model import read_model, require_writable
-from nnhal_tools.runtimes import opened_runtime
+from nnhal_tools.runtimes import RUNTIMES, opened_runtime, runtime_of
 from nnhal_tools.trace import add_operations, add_run
 
 _MOST_OPERATIONS = 20
@@ -46,7 +46,10 @@ def bench_model(
     devices: DevicesOption = "",
     topology: TopologyOption = None,
     beside: Annotated[
-        str, typer.Option(metavar="ort|litert", help="The runtime to run in this process, in the same rounds.")
+        str,
+        typer.Option(
+            metavar="ort,litert", help="The runtime to run in this process, in the same rounds; of several, the file's."
+        ),
     ] = "",
     pin: Pins = None,
     dim: Lengths = None,
@@ -68,7 +71,7 @@ def bench_model(
     file = read_model(model, dim or (), shape or (), signature)
     file.require_pins(pins)
     inputs = file.random_inputs(seed)
-    runtimes = {name: opened_runtime(name, model) for name in filter(None, map(str.strip, beside.split(",")))}
+    runtimes = {name: opened_runtime(name, model) for name in _runtimes_for(model, beside)}
     given = BenchedModel(model, inputs, seed, file.with_ones(), runtimes, signature, pins)
     console = Console(stderr=True, soft_wrap=True)
     console.print(random_words(inputs, seed), markup=False)
@@ -98,6 +101,12 @@ def _busy(processes: int) -> Iterator[None]:
         for child in children:
             child.kill()
             child.wait()
+
+
+def _runtimes_for(model: Path, beside: str) -> list[str]:
+    """The runtimes that are named; of all of them, the one that reads the file."""
+    named = list(dict.fromkeys(filter(None, map(str.strip, beside.split(",")))))
+    return [runtime_of(model)] if set(named) == set(RUNTIMES) else named
 
 
 def as_dict(report: ModelReport) -> dict[str, object]:

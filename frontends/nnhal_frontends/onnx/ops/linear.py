@@ -70,7 +70,7 @@ def _weights(b: NodeBuilder, values: Array) -> WeightsOperand:
     quantization = b.quantization(1)
     if quantization is not None and quantization.axis is not None:
         values = values[:, None, None]
-    return filter_of(b, np.ascontiguousarray(values), channel_dim=0)
+    return filter_of(b, values, channel_dim=0)
 
 
 def _finish(b: NodeBuilder, rows: int, weights: WeightsOperand, bias: int) -> None:

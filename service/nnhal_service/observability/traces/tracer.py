@@ -19,10 +19,10 @@ from nnhal_service.observability.traces.request_trace import (
     tensor_traces,
 )
 from nnhal_service.observability.traces.settings import TENSORS, Settings, TraceConfig, TraceTable
-from nnhal_service.serving import Executed, Finished, InferenceRequest
+from nnhal_service.serving import Finished, InferenceRequest, OfRequests
 
 
-class Tracer:
+class Tracer(OfRequests):
     """An observer of served models, and their trace settings. Safe to use from several threads.
 
     The runs of traced requests are measured. Without files and an exporter, nothing is traced. Requests that a client
@@ -89,18 +89,17 @@ class Tracer:
         self._deliver(replace(trace, number=next(self._numbers)), reservation and reservation.scope, is_exported)
 
     def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
+        if self._files is None and self._exporter is None:
+            return False
         _current.set(None)
         scope = self._models.get(model_name, self._all)
-        is_sampled = (self._files is not None or self._exporter is not None) and scope.samples()
+        is_sampled = scope.samples()
         parent = current_parent()
         is_exported = self._exporter is not None and (is_sampled or (parent is not None and parent.is_sampled))
         if is_sampled or is_exported:
             _current.set(_Sample(scope if is_sampled else None, is_exported, parent))
             return True
         return False
-
-    def executed(self, executed: Executed) -> None:
-        """Do nothing: a request is traced when it has finished."""
 
     def finished(self, finished: Finished) -> None:
         sample = _current.get()

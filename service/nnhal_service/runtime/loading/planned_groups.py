@@ -14,14 +14,15 @@ from onnx import ModelProto
 
 from nnhal.errors import HalError
 from nnhal.extensions.onnx import ELEMENT_TYPES, PACKED_TYPES
-from nnhal.resolved import operation_in_words
+from nnhal.resolved import operation_name
 from nnhal.types.layout import Dimensions
 from nnhal_frontends import ImportLimits, import_model
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.onnx.parts import OnnxParts
+from nnhal_frontends.weights_pool import Weights
 from nnhal_service.partition import Options, PlacementError, Strategy, holding_pins, require_pins
 from nnhal_service.partition.node_groups import NodeGraph
-from nnhal_service.runtime.loading.planned_model import LeftNode, LoadTarget, PlannedGroup, PlannedModel, plan_model
+from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel, PlannedNodes, UntakenNode, plan_model
 from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -34,17 +35,29 @@ class GroupPlanner:
     """Plans the parts of one file."""
 
     def __init__(
-        self, model: ModelProto, limits: ImportLimits, target: LoadTarget, shapes: Mapping[str, Dimensions]
+        self,
+        model: ModelProto,
+        limits: ImportLimits,
+        target: LoadTarget,
+        shapes: Mapping[str, Dimensions],
+        weights: Weights = MappingProxyType({}),
     ) -> None:
+        """``weights`` are other files in which the model has values.
+
+        Raises PlacementError for a pin by number: operations have other numbers in parts.
+        """
+        if any(pin.is_by_number for pin in target.options.pins):
+            raise PlacementError("a pin by number, expected name:GLOB or op:TYPE if nodes may be left")
+        self._weights = weights
         self._file, self._limits, self._shapes = OnnxParts(model, limits, shapes), limits, shapes
         self._target = replace(target, is_part=True)
         self._graph = NodeGraph(self._file.nodes, self._file.constants)
         self._every = tuple(range(len(self._file.nodes)))
         self._surveys: LayoutSurveys | None = None
         """What devices say of the whole model; None if it cannot be expressed for them."""
-        self._left: dict[int, LeftNode] = {}
+        self._left: dict[int, UntakenNode] = {}
 
-    def plan(self) -> tuple[list[PlannedGroup], list[LeftNode]]:
+    def plan(self) -> tuple[list[PlannedNodes], list[UntakenNode]]:
         """Return the groups in an order of execution, and the nodes in none, ascending.
 
         Raises LookupError for a device that the fleet does not know, PlacementError for a pin that cannot be kept.
@@ -61,7 +74,7 @@ class GroupPlanner:
             for group in groups:
                 if group not in planned:
                     planned[group] = self._planned(group, gives_up=turn == _MOST_ROUNDS - 1)
-        found = [PlannedGroup(group, model) for group in groups if (model := planned[group]) is not None]
+        found = [PlannedNodes(group, model) for group in groups if (model := planned[group]) is not None]
         inside = {node for group in found for node in group.nodes}
         outside = [index for index in self._every if index not in inside]
         self._leave(outside, "it computes a constant, and what reads that is in no group, or in several")
@@ -78,7 +91,7 @@ class GroupPlanner:
             target = replace(target, cache=target.cache.of_variant(f"nodes {nodes}"))
         try:
             message = self._file.model if is_whole else self._file.part(nodes)
-            read = partial(import_model, message, limits=self._limits)
+            read = partial(import_model, message, limits=self._limits, weights=self._weights)
             model = plan_model(read, target, self._shapes if is_whole else None, surveys.append)
         except FrontendError as error:
             self._leave(nodes, str(error))
@@ -106,7 +119,7 @@ class GroupPlanner:
             return False
         for operation, refusals in _refused(surveys, self._target.options):
             code = imported.model.main.operations[operation].type
-            said = f"no device takes it as {operation_in_words(imported.model, code)}"
+            said = f"no device takes it as {operation_name(imported.model, code)}"
             self._leave_operation(nodes, imported.operation_places[operation], said, refusals)
         if len(self._left) == before and isinstance(error, PlacementError) and error.operation is not None:
             self._leave_operation(nodes, imported.operation_places[error.operation], str(error), _NOTHING)
@@ -121,14 +134,15 @@ class GroupPlanner:
 
     def _leave(self, nodes: Iterable[int], reason: str, refusals: Mapping[str, str] = _NOTHING) -> None:
         for index in nodes:
-            self._left.setdefault(index, LeftNode(index, self._graph.nodes[index], reason, refusals))
+            self._left.setdefault(index, UntakenNode(index, self._graph.nodes[index], reason, refusals))
 
     def _has_numbers_at_its_border(self, nodes: Sequence[int], model: PlannedModel) -> bool:
         """Leave the nodes that read or write other values at the border than tensors of numbers."""
         imported, before = model.sketch.imported, len(self._left)
         for tensor in (*imported.inputs, *imported.outputs):
             if tensor.element_type.kind == "O" or tensor.element_type in _PACKED:
-                kind = tensor.kind or f"tensor of {tensor.element_type.name}"
+                is_text = tensor.element_type.kind == "O"
+                kind = tensor.kind or f"tensor of {'strings' if is_text else tensor.element_type.name}"
                 uses = [n for n in nodes if tensor.name in (*self._graph.nodes[n].reads, *self._graph.nodes[n].writes)]
                 self._leave(uses, f"'{tensor.name}' would pass between it and others, which is a {kind}")
         return len(self._left) == before

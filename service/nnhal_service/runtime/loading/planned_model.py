@@ -129,7 +129,7 @@ class PlannedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedGroup:
+class PlannedNodes:
     """Nodes of a file, by their indexes in its main graph, that are planned as one model."""
 
     nodes: Sequence[int]
@@ -145,7 +145,7 @@ class PlannedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftNode:
+class UntakenNode:
     """A node in no group, and why."""
 
     index: int

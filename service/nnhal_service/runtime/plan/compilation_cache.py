@@ -57,7 +57,7 @@ class CacheDirectory:
         """The same directory with another token, for a model that the application's token does not distinguish."""
         return replace(self, token=_digest([self.token, name.encode()]))
 
-    def of_content(self, content: ModelContent) -> CacheDirectory:
+    def of_content(self, content: ModelContent | memoryview) -> CacheDirectory:
         """The same directory with a token that covers the model file: other users of it may choose equal tokens."""
         return self.of_variant(sha256(content).hexdigest())
 

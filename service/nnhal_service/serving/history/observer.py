@@ -85,6 +85,13 @@ class Observer(Protocol):
         ...
 
 
+class OfRequests:
+    """An observer that is told of requests only."""
+
+    def executed(self, executed: Executed) -> None:
+        """Do nothing: a request is observed when it has finished."""
+
+
 class Sampler(Observer, Protocol):
     """An observer that is also told when a request begins, and chooses the requests whose steps are measured."""
 

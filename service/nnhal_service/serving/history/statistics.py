@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.types import RunUsage
-from nnhal_service.serving.history.observer import Executed, FailureReason, Observer
+from nnhal_service.serving.history.observer import Executed, FailureReason, Observer, OfRequests
 from nnhal_service.serving.queue.batch import BatchRun, copied_bytes_of
 from nnhal_service.serving.requests.request import RequestTiming
 
@@ -265,7 +265,7 @@ class Executions:
         self._name = name
         self._version = version
         self._statistics = statistics
-        self._observers = tuple(observers)
+        self._observers = tuple(observer for observer in observers if not isinstance(observer, OfRequests))
         self._ignores = False
 
     @contextmanager

@@ -24,9 +24,9 @@ from nnhal_service.serving.instances.bindable_model import InstanceRun
 from nnhal_service.serving.instances.in_place import NO_PLACES, InPlaceUse, Places
 from nnhal_service.serving.instances.instance import Instance
 from nnhal_service.serving.instances.instance_pool import InstancePool
-from nnhal_service.serving.queue.batch import Batch, BatchRelease, BatchRun, QueuedRequest
+from nnhal_service.serving.queue.batch import Batch, BatchRelease, BatchRun, QueuedRequest, Release
 from nnhal_service.serving.requests.client_memory import PlacedTensor, TensorData, to_array
-from nnhal_service.serving.requests.signature import ModelSignature
+from nnhal_service.serving.requests.signature import ModelSignature, ServedTensor
 
 _LEAST_VALUE_BYTES = 256
 _SHARED_FAILURES = frozenset({ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT})
@@ -177,10 +177,13 @@ class BatchRunner:
             filled.filled_ns,
             ended_ns,
         )
-        release = BatchRelease(partial(self._instances.give_back, instance), len(batch.requests))
-        for queued in batch.requests:
-            queued.run = run
-            queued.release = release.of_each()
+        requests, give_back = batch.requests, partial(self._instances.give_back, instance)
+        if len(requests) == 1:
+            requests[0].run, requests[0].release = run, Release(give_back)
+        else:
+            release = BatchRelease(give_back, len(requests))
+            for queued in requests:
+                queued.run, queued.release = run, release.of_each()
         self._executed(run, time.monotonic_ns() - ended_ns)
 
     def run_alone_or_fail(self, requests: Sequence[QueuedRequest], error: Exception) -> None:
@@ -230,13 +233,13 @@ class BatchRunner:
 
     def _shown(self, name: str, instance: Instance) -> TensorData:
         """An output in the shape in which clients see it."""
-        output, reshape = self._output(name, instance), self._outputs[self._output_index[name]].reshape
-        return output if reshape is None else reshape.for_client(output)
-
-    def _output(self, name: str, instance: Instance) -> TensorData:
-        """An output in the model's own element type: a view if memory holds that type, else a copy."""
         index = self._output_index[name]
-        served, stored = self._outputs[index], instance.output(index)
+        served = self._outputs[index]
+        output = self._output(name, served, instance.output(index))
+        return output if served.reshape is None else served.reshape.for_client(output)
+
+    def _output(self, name: str, served: ServedTensor, stored: TensorData) -> TensorData:
+        """An output in the model's own element type: a view if memory holds that type, else a copy."""
         if isinstance(stored, PlacedTensor):
             return stored
         if served.is_value:

@@ -69,10 +69,10 @@ class InPlaceUse:
 
     def must_read(self, request: InferenceRequest) -> bool:
         """Whether inputs of a request must be read from memory of clients."""
-        return any(
-            isinstance(tensor, PlacedTensor) and not self._stays(name, tensor)
-            for name, tensor in request.inputs.items()
-        )
+        for name, tensor in request.inputs.items():
+            if isinstance(tensor, PlacedTensor) and not self._stays(name, tensor):
+                return True
+        return False
 
     def read(self, request: InferenceRequest) -> InferenceRequest:
         """The request with those inputs read. Raises INVALID_ARGUMENT if a file has become too short, and

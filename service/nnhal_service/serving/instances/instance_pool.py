@@ -132,8 +132,8 @@ class InstancePool:
                     idle.shapes == shapes
                     and idle.measures == measure
                     and idle.priority is priority
-                    and idle.places == places
-                    and all(idle.room[name] >= size for name, size in room.items())
+                    and (idle.places is places or idle.places == places)
+                    and (not room or all(idle.room[name] >= size for name, size in room.items()))
                 ):
                     return self._idle.pop(index)
         return None
@@ -266,6 +266,8 @@ class InstancePool:
 
 
 def _is_spent(instance: Instance, failed: bool) -> bool:
+    if instance.places is NO_PLACES:
+        return instance.is_spent
     places = instance.places.all
     return instance.is_spent or (failed and bool(places)) or any(place.region.is_retired for place in places)
 

@@ -59,7 +59,7 @@ class LoopRunner:
         runner = self._runner
         if len(live) > 1 and any(queued.is_placed for queued in live):
             return partial(runner.run, live)  # which copies their tensors
-        if bytes_of(tensor for queued in live for tensor in queued.arrays) > MOST_BYTES_IN_LOOP:
+        if sum([bytes_of(queued.arrays) for queued in live]) > MOST_BYTES_IN_LOOP:
             return partial(runner.run, live)
         batch = runner.batch_of(live)
         columns = runner.columns_of(batch)
@@ -179,7 +179,11 @@ class _InFlight:
 
 def bytes_of(tensors: Iterable[TensorData]) -> int:
     """The bytes that it takes to copy tensors, which those in memory of clients are not."""
-    return sum([tensor.nbytes for tensor in tensors if not isinstance(tensor, PlacedTensor)])
+    size = 0
+    for tensor in tensors:
+        if not isinstance(tensor, PlacedTensor):
+            size += tensor.nbytes
+    return size
 
 
 def _let_end(started: InstanceRun) -> None:

@@ -276,7 +276,7 @@ class RequestServer:
             if run.planned.wire_bytes:
                 parameters["nnhal_bytes_on_wire"] = wire_bytes_of(run)
         parameters["nnhal_fell_back"] = report.fell_back
-        self._statistics.succeeded(timing, queued.size, run.report.fell_back)
+        self._statistics.succeeded(timing, queued.size, report.fell_back)
         if self._observers:
             self._notify_finished(
                 Finished(

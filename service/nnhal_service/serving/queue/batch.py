@@ -55,6 +55,7 @@ class QueuedRequest(Ticket):
         "client",
         "context",
         "is_measured",
+        "is_placed",
         "number",
         "output_places",
         "outputs",
@@ -97,6 +98,11 @@ class QueuedRequest(Ticket):
         self.arrays = arrays
         self.output_places = request.output_places
         """Where devices may leave its outputs."""
+        self.is_placed = bool(request.output_places)
+        """Whether tensors of it lie in memory of its client."""
+        for tensor in arrays:
+            if isinstance(tensor, PlacedTensor):
+                self.is_placed = True
         self.context = copy_context()
         """Names the request in the log, in whatever thread it runs."""
         self.outputs: dict[str, TensorData] = {}
@@ -116,11 +122,6 @@ class QueuedRequest(Ticket):
         super().delay()
         self.run_deadline_ns = self.request.deadline_ns
 
-    @property
-    def is_placed(self) -> bool:
-        """Whether tensors of it lie in memory of its client."""
-        return bool(self.output_places) or any(isinstance(tensor, PlacedTensor) for tensor in self.arrays)
-
     def copy_in(self) -> bool:
         """Copy what lies in memory of its client, so that it can run on any memory; returns whether it can be read.
 
@@ -132,6 +133,7 @@ class QueuedRequest(Ticket):
                 if isinstance(tensor, PlacedTensor):
                     self.request.copying(tensor.nbytes)
             self.arrays = [to_array(tensor) for tensor in self.arrays]
+            self.is_placed = False
         except ServingError as error:
             self.error = error
         return self.error is None
@@ -157,10 +159,16 @@ class Batch:
 
     def __init__(self, requests: Sequence[QueuedRequest], priorities: Priorities) -> None:
         self.requests = requests
-        self.size = requests[0].size if len(requests) == 1 else sum([queued.size for queued in requests])
-        self.measure = any(queued.is_measured for queued in requests)
+        if len(requests) == 1:
+            alone = requests[0]
+            size, measure, deadline_ns = alone.size, alone.is_measured, alone.run_deadline_ns
+        else:
+            size, measure = sum([queued.size for queued in requests]), any(queued.is_measured for queued in requests)
+            deadline_ns = _deadline_of(requests)
+        self.size = size
+        self.measure = measure
         """Whether its run is to report its steps."""
-        self.deadline_ns = _deadline_of(requests)
+        self.deadline_ns = deadline_ns
         self.cancellation = cancellation_of(requests)
         self.priority = _priority_of(requests, priorities)
         """None for the model's own priority."""
@@ -176,8 +184,6 @@ def cancellation_of(batch: Sequence[QueuedRequest]) -> Cancellation:
 
 def _deadline_of(batch: Sequence[QueuedRequest]) -> int:
     """The latest deadline of a batch; NO_DEADLINE if one request has none."""
-    if len(batch) == 1:
-        return batch[0].run_deadline_ns
     deadlines = [queued.run_deadline_ns for queued in batch]
     return NO_DEADLINE if NO_DEADLINE in deadlines else max(deadlines)
 
@@ -219,6 +225,20 @@ class _BatchCancellation(Cancellation):
                 request.forget(look)
 
 
+class Release:
+    """Gives back what a request ran on, once: harmless when repeated."""
+
+    __slots__ = ("_give_back",)
+
+    def __init__(self, give_back: Callable[[], None]) -> None:
+        self._give_back: Callable[[], None] | None = give_back
+
+    def __call__(self) -> None:
+        give_back, self._give_back = self._give_back, None
+        if give_back is not None:
+            give_back()
+
+
 class BatchRelease:
     """Gives what a batch ran on back when each of its requests has called its own release, which ``of_each`` makes."""
 
@@ -231,7 +251,7 @@ class BatchRelease:
 
     def of_each(self) -> Callable[[], None]:
         """The release of one request; harmless when repeated."""
-        return _Release(self)
+        return Release(self.leave)
 
     def leave(self) -> None:
         """One of the requests is done with its outputs."""
@@ -240,15 +260,3 @@ class BatchRelease:
             is_last = not self._left
         if is_last:
             self._give_back()
-
-
-class _Release:
-    __slots__ = ("_of",)
-
-    def __init__(self, of: BatchRelease) -> None:
-        self._of: BatchRelease | None = of
-
-    def __call__(self) -> None:
-        of, self._of = self._of, None
-        if of is not None:
-            of.leave()

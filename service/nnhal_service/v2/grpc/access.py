@@ -32,13 +32,14 @@ def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
 
     ``method`` is its full name, such as ``/inference.GRPCInferenceService/ModelInfer``.
     """
-    needed = role_for_call(method)
+    needed, changes = role_for_call(method), changes_settings(method)
     if needed == AccessRole.NOBODY or not guard.has_rules:
         return call
 
     async def admitted(request: I, context: Context) -> O:
-        role = AccessRole.VIEW if _only_reads(method, request) else needed
-        guard.admit(role, metadata_value(context, AUTHORIZATION), context.peer())
+        role = AccessRole.VIEW if changes and _only_reads(method, request) else needed
+        authorization = metadata_value(context, AUTHORIZATION) if guard.asks_for_tokens else ""
+        guard.admit(role, authorization, context.peer())
         return await call(request, context)
 
     return admitted
@@ -46,7 +47,10 @@ def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
 
 def metadata_value(context: Context, key: str) -> str:
     """What the client sent under a key; empty if it sent nothing."""
-    return next((str(value) for name, value in context.invocation_metadata() or () if name == key), "")
+    for name, value in context.invocation_metadata() or ():
+        if name == key:
+            return str(value)
+    return ""
 
 
 def _only_reads(method: str, request: object) -> bool:

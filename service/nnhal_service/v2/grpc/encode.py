@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from nnhal.inference.datatypes import datatype_of, raw_from_array
 from nnhal.inference.grpc_service_pb2 import InferParameter, ModelInferResponse
@@ -35,23 +34,8 @@ _RAW_OUTPUT_TAG = bytes([ModelInferResponse.RAW_OUTPUT_CONTENTS_FIELD_NUMBER << 
 _STREAM_RESPONSE_TAG = bytes([2 << 3 | _LENGTH])
 
 
-class _OutputHead(NamedTuple):
-    """An output without its raw contents."""
-
-    name: str
-    datatype: str
-    shape: tuple[int, ...]
-    part: RegionPart | None
-    byte_size: int
-    """The bytes that were written to the region."""
-
-
-class _TypedParameter(NamedTuple):
-    """A parameter with its type, since True and 1 are equal but differ on the wire."""
-
-    name: str
-    kind: type[Parameter]
-    value: Parameter
+_OutputHead = tuple[str, str, tuple[int, ...], RegionPart | None, int]
+"""An output without its raw contents: name, datatype, shape, its region, and the bytes that were written there."""
 
 
 def response_to_wire(
@@ -73,9 +57,11 @@ def response_to_wire(
         array = presented(response.outputs[output.name], output, model)
         written, contents = _delivered(array, output, caller)
         raw.append(contents)
-        heads.append(_OutputHead(output.name, datatype_of(array).name, array.shape, output.part, written))
-    parameters = [_TypedParameter(name, type(value), value) for name, value in (*response.parameters.items(), *further)]
-    return _head(response.model_name, response.model_version, tuple(parameters), tuple(heads)), raw
+        heads.append((output.name, datatype_of(array).name, array.shape, output.part, written))
+    parameters = response.parameters
+    kinds = tuple(map(type, parameters.values()))
+    described = (*parameters.items(), *further), kinds, tuple(heads)
+    return _head(response.model_name, response.model_version, *described), raw
 
 
 def encode_response(head: bytes, request_id: str, raw: Sequence[Raw]) -> bytes:
@@ -98,19 +84,26 @@ def _delivered(tensor: TensorData, output: RequestedOutput, caller: Caller) -> t
 
 @lru_cache(_KEPT_HEADS)
 def _head(
-    model_name: str, model_version: str, parameters: tuple[_TypedParameter, ...], outputs: tuple[_OutputHead, ...]
+    model_name: str,
+    model_version: str,
+    parameters: tuple[tuple[str, Parameter], ...],
+    _: tuple[type[Parameter], ...],
+    outputs: tuple[_OutputHead, ...],
 ) -> bytes:
-    """A ModelInferResponse without identifier and raw contents, mostly the same for all requests of a client."""
+    """A ModelInferResponse without identifier and raw contents, mostly the same for all requests of a client.
+
+    The types of the parameters tell True from 1, which are equal but differ on the wire.
+    """
     message = ModelInferResponse(model_name=model_name, model_version=model_version)
-    for parameter in parameters:
-        _set_parameter(message.parameters[parameter.name], parameter.value)
-    for output in outputs:
-        tensor = message.outputs.add(name=output.name, datatype=output.datatype, shape=output.shape)
-        if output.part is not None:
-            tensor.parameters[SHM_REGION].string_param = output.part.name
-            tensor.parameters[SHM_BYTE_SIZE].int64_param = output.byte_size
-            if output.part.offset:
-                tensor.parameters[SHM_OFFSET].int64_param = output.part.offset
+    for name, value in parameters:
+        _set_parameter(message.parameters[name], value)
+    for name, datatype, shape, part, written in outputs:
+        tensor = message.outputs.add(name=name, datatype=datatype, shape=shape)
+        if part is not None:
+            tensor.parameters[SHM_REGION].string_param = part.name
+            tensor.parameters[SHM_BYTE_SIZE].int64_param = written
+            if part.offset:
+                tensor.parameters[SHM_OFFSET].int64_param = part.offset
     return message.SerializeToString()
 
 

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
-import numpy as np
-
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
 from nnhal.types import NO_DEADLINE
 from nnhal_hosting.access import AccessRole
@@ -20,7 +18,7 @@ from nnhal_service.access import FREE_COPIES, Charge, Guard, RequestMemoryBudget
 from nnhal_service.access.budget import LARGE_BYTES
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP, bytes_of
+from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.requests.client_memory import PlacedTensor
 from nnhal_service.serving.requests.request import InferenceResponse, Parameter
@@ -178,8 +176,9 @@ class InferCalls:
                 request = request_from_wire(*given)
             with await model.infer(request, context.peer()) as response:
                 answer = (response, asked, model, caller, cut.id, form)
-                charge.copy(bytes_of(response.outputs.values()))
-                if has_slow_regions or _copied_bytes(response) > MOST_BYTES_IN_LOOP:
+                copied, cost = _copied_bytes(response)
+                charge.copy(copied)
+                if has_slow_regions or cost > MOST_BYTES_IN_LOOP:
                     return await ended(self._loop.compute(_encoded, *answer))
                 return _encoded(*answer)
 
@@ -197,15 +196,14 @@ def _encoded(
     return form.encode(head, request_id, raw)
 
 
-def _copied_bytes(response: InferenceResponse) -> int:
-    """What it takes to encode a response, in bytes to be copied."""
-    return sum(
-        [
-            array.size * _STRING_COST if array.dtype == np.object_ else array.nbytes
-            for array in response.outputs.values()
-            if not isinstance(array, PlacedTensor)
-        ]
-    )
+def _copied_bytes(response: InferenceResponse) -> tuple[int, int]:
+    """The bytes that are copied to encode a response, and what else it takes in such bytes."""
+    size = cost = 0
+    for array in response.outputs.values():
+        if not isinstance(array, PlacedTensor):
+            size += array.nbytes
+            cost += array.size * _STRING_COST if array.dtype.hasobject else array.nbytes
+    return size, cost
 
 
 def _deadline_ns(context: Context) -> int:

@@ -81,8 +81,7 @@ def note_answer(untaken: UntakenAnswers, context: Context) -> None:
     """
     task, client = asyncio.current_task(), context.peer()
     assert task is not None
-    taken = untaken.add(0, partial(end_connection, client), client)
-    task.add_done_callback(lambda _: taken())
+    task.add_done_callback(untaken.add(0, partial(end_connection, client), client))
 
 
 def shortened(message: str) -> str:

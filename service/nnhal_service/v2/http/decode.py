@@ -6,9 +6,9 @@ A body is a JSON object with the binary tensors after it, or a single raw tensor
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from nnhal.arrays import Array
 from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw, datatype
 from nnhal_service.access import Charge
 from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving.errors import ServingError
 from nnhal_service.serving.requests.client_memory import TensorData
 from nnhal_service.serving.requests.request import InferenceRequest, Parameter
 from nnhal_service.v2.backend import ModelBackend
@@ -48,7 +49,7 @@ _KEPT_BYTES = 2048
 """The longest JSON before binary data that is kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DecodedRequest:
     """A request, and the form that its response is to have."""
 
@@ -85,11 +86,11 @@ def decode_raw(
             f"input '{tensor.name}' has shape {list(tensor.shape)}: a raw request allows at most one unknown axis"
         )
 
-    def array() -> TensorData:
+    try:
         charge.copy(copied_bytes(kind, shape, len(body)))
-        return array_from_raw(kind, shape, memoryview(body))
-
-    inputs = {tensor.name: _array_of(tensor.name, name, array)}
+        inputs: dict[str, TensorData] = {tensor.name: array_from_raw(kind, shape, memoryview(body))}
+    except TensorError as error:
+        raise _wrong_input(tensor.name, name, error) from error
     request = InferenceRequest(inputs, cancellation=cancellation, arrived_ns=arrived_ns, copying=charge.copy)
     return DecodedRequest(request, (), binary=True)
 
@@ -119,7 +120,10 @@ def decode_body(
         if end > len(body):
             left = len(body) - start
             raise refuse(f"input '{given.name}' has {given.size} bytes of binary data, and {left} are left in the body")
-        inputs[given.name] = _array_of(given.name, name, partial(_input, given, view[start:end], lists, caller, charge))
+        try:
+            inputs[given.name] = _input(given, view[start:end], lists, caller, charge)
+        except TensorError as error:
+            raise _wrong_input(given.name, name, error) from error
         start = end
     if start < len(body):
         raise refuse(f"{len(body) - start} bytes of binary data belong to no input")
@@ -251,12 +255,8 @@ def _input(given: _InputHead, raw: memoryview, lists: _Lists, caller: Caller, ch
     return array_from_raw(kind, shape, raw)
 
 
-def _array_of(name: str, model: str, array: Callable[[], TensorData]) -> TensorData:
-    """An input; an error of its tensor names it."""
-    try:
-        return array()
-    except TensorError as error:
-        raise refuse(f"input '{name}' for model '{model}': {error}") from error
+def _wrong_input(name: str, model: str, error: TensorError) -> ServingError:
+    return refuse(f"input '{name}' for model '{model}': {error}")
 
 
 def _output(entry: Mapping[str, Any], binary: bool) -> RequestedOutput:

@@ -186,7 +186,8 @@ class Inferences:
             slowly = has_slow_regions or _is_large(body, json_size)
             arguments = body, json_size, target.model, model, caller, cancellation, arrived_ns, charge
             decoded = await self._loop.compute(_decode, *arguments) if slowly else _decode(*arguments)
-            named.name(target.model, decoded.request.id)
+            if decoded.request.id:
+                named.name(target.model, decoded.request.id)
             with await model.infer(decoded.request, peer) as response:
                 slowly = has_slow_regions or _is_large_response(response, decoded)
                 answer = decoded, response, model, caller, charge

@@ -103,3 +103,21 @@ def test_any_tail_is_read_or_refused(tail: bytes) -> None:
     whole = ModelInferRequest.FromString(data)
     assert [bytes(contents) for contents in cut.raw] == list(whole.raw_input_contents)
     assert (message.model_name, cut.id) == (whole.model_name, whole.id)
+
+
+@given(st.data())
+def test_a_request_like_an_earlier_one_is_cut_as_if_it_were_the_first(data: st.DataObject) -> None:
+    earlier = ModelInferRequest(model_name="m", raw_input_contents=[b"abcd", b"", b"efgh"])
+    earlier.inputs.add(name="x" * 60, datatype="FP32", shape=[1])
+    whole = bytearray(earlier.SerializeToString())
+    for place in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=2)):
+        whole[place] = data.draw(st.integers(0, 255))
+    assert cut_in_loop(earlier.SerializeToString()) is not None
+    try:
+        expected = cut_request(bytes(whole))
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            cut_in_loop(bytes(whole))
+    else:
+        for _ in range(2):
+            assert cut_in_loop(bytes(whole)) == expected

@@ -1,0 +1,1 @@
+"""ort_ep: an execution provider of ONNX Runtime from another party's library, as a device."""
