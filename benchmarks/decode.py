@@ -1,6 +1,7 @@
-"""``python -m benchmarks.decode``: what a token of a small GPT costs, with caches that stay on a device or are copied.
+"""``python -m benchmarks.decode``: what a token of a small GPT costs, with caches that stay on a device or are copied,
+and a run of TFLite models with variables.
 
-All ways take turns for each token: ONNX Runtime in this process, nnhal, and a ping-pong, the floor of a hop.
+All ways take turns for each token: the runtime in this process, nnhal, and a ping-pong, the floor of a hop.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from examples.decode import FIRST, STATES, Bound, OnnxRuntime, Step, gpt, growing
+import numpy as np
+
+from examples.decode import FIRST, STATES, Bound, OnnxRuntime, gpt, growing
 from nnhal.arrays import Array
 from nnhal_client import Binding, Framework
 from nnhal_tools.bench.ping_pong import ping_pong
+from nnhal_tools.runtimes import LiteRT
 from nnhal_tools.up import DeviceEntry
 from tests.support.testbeds import framework_over
 
-_PEER, _FLOOR = "ONNX Runtime", "ping-pong"
+_PEER, _FLOOR = "the runtime alone", "ping-pong"
 _WARM_UP = 10
 """Tokens that do not count."""
+Step = Callable[[int, int], object]
 
 
 class Copied:
@@ -59,6 +64,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=300)
     parser.add_argument("--past", type=int, default=256, help="the length of caches that do not grow")
     parser.add_argument("--growing", type=int, default=512, metavar="N", help="caches of lengths 0 to N - 1")
+    parser.add_argument("--tflite", type=Path, nargs="*", default=(), metavar="FILE", help="models with variables")
     given = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -66,6 +72,8 @@ def main() -> None:
         ping = stack.enter_context(ping_pong())
         _show(f"caches of {given.past}", _measured(_fixed(framework, folder, given.past), ping, given.tokens))
         _show(f"caches of 0 to {given.growing - 1}", _measured(_growing(framework, folder), ping, given.growing, 0))
+        for file in given.tflite:
+            _show(file.stem, _measured(_variables(framework, file), ping, given.tokens))
 
 
 def _fixed(framework: Framework, folder: Path, past: int) -> dict[str, Step]:
@@ -93,9 +101,16 @@ def _growing(framework: Framework, folder: Path) -> dict[str, Step]:
     }
 
 
+def _variables(framework: Framework, file: Path) -> dict[str, Step]:
+    """The same zeros for each run: what a model computes from them depends on its variables all the same."""
+    runtime, binding = LiteRT(file), framework.load(file).bind()
+    runtime.place({name: np.zeros(*form) for name, form in runtime.inputs.items()})
+    return {_PEER: lambda *_: runtime.run(), "state, direct": lambda *_: binding.run()}
+
+
 def _show(title: str, seconds: Mapping[str, list[float]]) -> None:
     peer, hop = median(seconds[_PEER]), median(seconds[_FLOOR])
-    print(f"{title + ', µs a token':38}{'median':>8}{'least':>8}{'ratio':>8}{'hops more':>11}")
+    print(f"{title + ', µs':38}{'median':>8}{'least':>8}{'ratio':>8}{'hops more':>11}")
     for name, found in seconds.items():
         more = "" if name in (_PEER, _FLOOR) else f"{median(found) / peer:8.2f}{(median(found) - peer) / hop:11.1f}"
         print(f"{name:38}{median(found) * 1e6:8.0f}{min(found) * 1e6:8.0f}{more}")

@@ -3,6 +3,7 @@
     python examples/decode.py                           # beside ONNX Runtime alone
     python examples/decode.py --devices mlip,cpu_acc    # feed-forward layers in int8 on an NPU, attention on the CPU
     python examples/decode.py --serve                   # over V2 and a stream of gRPC, too
+    python examples/decode.py --growing                 # caches that begin with nothing, and grow by a token each time
 
 The weights are random, so the tokens mean nothing; all ways have to generate the same ones.
 """
@@ -253,13 +254,20 @@ class Streamed:
         self._channel.close()
 
 
-def write_repository(folder: Path, model: onnx.ModelProto, pins: Mapping[str, str]) -> Path:
-    """Write the model as a server has it: its configuration says which inputs and outputs are the state.
+def write_repository(folder: Path, model: onnx.ModelProto, pins: Mapping[str, str], grows: bool) -> Path:
+    """Write the model as a server has it: its configuration says which inputs and outputs are the state, and whether it
+    grows from nothing.
 
     Returns the model's file.
     """
-    pairs = (f'  state {{ input_name: "{before}" output_name: "{after}" }}\n' for before, after in STATES.items())
-    states = "".join(pairs)
+    growth = (
+        f"use_growable_memory: true dims: [1, {HEADS}, -1, {HEAD}] "
+        f"initial_state {{ data_type: TYPE_FP32 dims: [1, {HEADS}, 0, {HEAD}] zero_data: true }} "
+    )
+    more = growth if grows else ""
+    states = "".join(
+        f'  state {{ input_name: "{before}" output_name: "{after}" {more}}}\n' for before, after in STATES.items()
+    )
     config = f"sequence_batching {{\n  direct {{}}\n  max_sequence_idle_microseconds: 60000000\n{states}}}\n"
     if pins:
         placement = "; ".join(f"{what}={device}" for what, device in pins.items())
@@ -313,6 +321,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=64, metavar="N", help="how many (default: %(default)s)")
     parser.add_argument("--past", type=int, default=256, metavar="N", help="length of caches (default: %(default)s)")
+    parser.add_argument("--growing", action="store_true", help="caches that grow by each token, from nothing on")
     parser.add_argument("--seed", type=int, default=0, help="what the weights are drawn from (default: %(default)s)")
     parser.add_argument(
         "--devices",
@@ -326,22 +335,25 @@ def main() -> None:
     if not 1 <= given.tokens <= POSITIONS or given.past < 1:
         parser.error(f"--tokens is 1 to {POSITIONS}, --past 1 or more")
 
-    model = gpt(given.past, given.seed)
     devices = given.devices.split(",")
+    if given.growing and len(devices) > 1:
+        parser.error("--growing is for one device: an empty cache is for steps that run as the file has them")
+    model = gpt(None if given.growing else given.past, given.seed)
     pins = {}
     if devices[0] != "cpu_acc":
         pins = {f"name:*/{FEED_FORWARD}/{layer}": devices[0] for layer in ("up", "relu", "down")}
         model = quantised(model, min(given.tokens, given.past))
     if given.write:
-        write_repository(given.write, model, pins)
+        write_repository(given.write, model, pins, given.growing)
         print(f"nnhal up --model-repository {given.write} serves it")
         return
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        path = write_repository(folder, model, pins)
+        path = write_repository(folder, model, pins, given.growing)
         directory, address = stack.enter_context(running(folder, devices, given.serve and not given.v2))
         framework = stack.enter_context(nnhal_client.connect(directory))
-        loaded = stack.enter_context(framework.load(path, states=STATES, pins=pins))
+        ranges = growing() if given.growing else None
+        loaded = stack.enter_context(framework.load(path, states=STATES, pins=pins, dimensions=ranges))
         show_places(loaded, np.array([[FIRST]]))
         ways: dict[str, Step] = {
             "ONNX Runtime alone": OnnxRuntime(model).step,

@@ -12,6 +12,7 @@ from tests.support.repositories import write
 from tests.support.tflite_variables import running_sum
 
 SUM, RUNNING, CONTROLLED, BATCHED, SHORT, STATELESS = "sum", "running", "controlled", "batched", "short", "stateless"
+GROWING = "growing"
 TURNING = "turning"
 """A model that takes as long as a request says."""
 
@@ -20,6 +21,16 @@ def running_total(shape: tuple[str | int, ...] = (1, 3)) -> bytes:
     """``y`` is ``x`` plus ``before``, and ``after`` is the same."""
     nodes = [helper.make_node("Add", ["x", "before"], ["y"]), helper.make_node("Identity", ["y"], ["after"])]
     return onnx_model(nodes, {"x": shape, "before": shape}, ["y", "after"]).SerializeToString()
+
+
+def growing_list() -> bytes:
+    """``after`` is ``before`` with ``x`` behind it, and ``y`` the sum of all."""
+    nodes = [
+        helper.make_node("Concat", ["before", "x"], ["after"], axis=1),
+        helper.make_node("ReduceSum", ["after", "axes"], ["y"]),
+    ]
+    inputs: dict[str, tuple[str | int, ...]] = {"x": (1, 1), "before": (1, "n")}
+    return onnx_model(nodes, inputs, ["y", "after"], {"axes": np.array([1])}).SerializeToString()
 
 
 def told_controls() -> bytes:
@@ -99,6 +110,17 @@ def write_stateful_models(repository: Path) -> Path:
         repository,
         TURNING,
         {"1/model.onnx": turning(), "config.pbtxt": f"sequence_batching {{ direct {{}} {idle} {state} }}"},
+    )
+    initial = "initial_state { data_type: TYPE_FP32 dims: [1, 0] zero_data: true }"
+    state = f'state {{ input_name: "before" output_name: "after" dims: [1, -1] use_growable_memory: true {initial} }}'
+    pinned = 'parameters { key: "nnhal.placement" value { string_value: "name:*=cpu_acc" } }'
+    write(
+        repository,
+        GROWING,
+        {
+            "1/model.onnx": growing_list(),
+            "config.pbtxt": f"sequence_batching {{ direct {{}} {idle} {state} }} {pinned}",
+        },
     )
     plain = onnx_model([helper.make_node("Neg", ["x"], ["y"])], {"x": (1, 3)}, ["y"]).SerializeToString()
     write(repository, STATELESS, {"1/model.onnx": plain, "config.pbtxt": f"sequence_batching {{ direct {{}} {idle} }}"})

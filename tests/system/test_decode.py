@@ -49,6 +49,15 @@ def test_all_ways_generate_the_same_tokens_and_copy_nothing_between_devices() ->
 
 
 @pytest.mark.slow
+def test_caches_that_grow_yield_the_same_tokens_all_ways() -> None:
+    done = decode("--tokens", "6", "--growing", "--serve")
+    assert done.returncode == 0
+    lines = re.findall(r"^(\S.*?) +\d+ tokens a second: (.*) …$", done.stdout, re.MULTILINE)
+    assert [name for name, _ in lines] == ["ONNX Runtime alone", "nnhal", "nnhal over V2", "nnhal, streamed"]
+    assert len({tokens for _, tokens in lines}) == 1
+
+
+@pytest.mark.slow
 def test_a_device_that_is_unknown_is_said_in_a_line() -> None:
     done = decode("--tokens", "1", "--past", "2", "--devices", "cpu_acc,npx")
     assert done.returncode == 1

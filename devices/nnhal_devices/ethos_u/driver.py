@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache, partial
 from typing import final
 
 from nnhal.arrays import Array
@@ -21,7 +22,7 @@ from nnhal_cascade.compiler import (
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.graph.paddings import fold_paddings
-from nnhal_cascade.machine.errors import MachineError
+from nnhal_cascade.machine.errors import MachineError, StreamError
 from nnhal_cascade.machine.machine import Machine
 from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_cascade.stream.emit import emit
@@ -29,6 +30,7 @@ from nnhal_cascade.support import operation_limits, supported_operations
 from nnhal_devices.arguments import BoundArrayWorkload, read_argument
 from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
+from nnhal_devices.ethos_u.artifact import read_artifact, write_artifact
 from nnhal_devices.ethos_u.figures import schedule_figures, schedule_times
 from nnhal_devices.ethos_u.optimize import optimize
 from nnhal_devices.ethos_u.options import OPTIONS, read_options
@@ -78,7 +80,9 @@ class EthosU:
         return supported_operations(model)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> CascadedWorkload:
-        """Compile a model for the working memory. The preference changes nothing: the fastest schedule is taken.
+        """Compile a model for the working memory, or take the commands that a cache has kept of that.
+
+        The preference changes nothing: the fastest schedule is taken.
 
         A deadline that passes meanwhile ends the preparation after compiling; the schedule is kept for the next one.
         """
@@ -87,13 +91,19 @@ class EthosU:
     def prepare_within(self, model: ResolvedModel, options: PrepareOptions, working_bytes: int) -> CascadedWorkload:
         model = fold_paddings(model)
         graph, system = build_graph(model), self._options.system
+        scheduled = partial(self._scheduled, graph, working_bytes)
+        kept = read_artifact(options.artifact, system, working_bytes)
+        if kept is not None:
+            with suppress(StreamError):  # commands for another graph, which only a forged entry has
+                machine = Machine(kept[0], graph, model, system, self._options.checked)
+                return CascadedWorkload(machine, scheduled, working_bytes, kept[1])
         try:
-            schedule = self._scheduled(graph, working_bytes)
+            schedule = scheduled()
         except (ConstantsDoNotFitError, DoesNotFitError) as error:
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, f"{error} of {system.name}") from error
         options.check()
         machine = Machine(emit(schedule), graph, model, system, self._options.checked)
-        return CascadedWorkload(machine, schedule, working_bytes)
+        return CascadedWorkload(machine, scheduled, working_bytes, schedule.peak)
 
     def optimize_within(self, model: ResolvedModel, working_bytes: int) -> OptimizationViews:
         return optimize(model, lambda graph: self._scheduled(graph, working_bytes))
@@ -111,18 +121,23 @@ class EthosU:
 class CascadedWorkload:
     """A machine that is loaded with the commands of a network."""
 
-    def __init__(self, machine: Machine, schedule: Schedule, budget: int) -> None:
-        """``budget`` is the bytes of the working memory that the schedule was made for."""
-        self.working_bytes = schedule.peak
+    def __init__(self, machine: Machine, schedule: Callable[[], Schedule], budget: int, working_bytes: int) -> None:
+        """``budget`` is the bytes of the working memory that the schedule was made for, of which it takes
+        ``working_bytes``. The schedule is asked for when it is shown: what a cache has kept lacks it.
+        """
+        self.working_bytes = working_bytes
         self._machine = machine
         self._schedule = schedule
         self._budget = budget
 
+    def artifact(self) -> bytes:
+        return write_artifact(self._machine.stream, self._machine.system, self._budget, self.working_bytes)
+
     def figures(self) -> WorkloadFigures:
-        return schedule_figures(self._schedule, self._budget)
+        return schedule_figures(self._schedule(), self._budget)
 
     def operation_times(self, control: Control) -> OperationTimes:
-        return schedule_times(self._schedule)
+        return schedule_times(self._schedule())
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundArrayWorkload:
         main = self._machine.model.model.main

@@ -98,9 +98,6 @@ def _unsupported(config: wire.ModelConfig) -> Iterator[str]:
         yield "ensemble_scheduling is not supported"
     if config.sequence_batching.iterative_sequence:
         yield "iterative_sequence is not supported"
-    for state in config.sequence_batching.state:
-        if state.use_growable_memory:
-            yield f"use_growable_memory of state {state.input_name!r} is not supported"
     if config.response_cache.enable:
         yield "response_cache is not supported"
     if config.model_transaction_policy.decoupled:

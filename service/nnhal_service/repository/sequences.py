@@ -109,20 +109,29 @@ def _pair(state: wire.ModelSequenceBatching.State, batch: Dims, source: ModelSou
     if len(state.initial_state) > 1:
         _refuse(f"{where} has {len(state.initial_state)} initial_states, expected one at the most")
     dims = (*batch, *(max(0, length) for length in state.dims)) if state.dims else ()
+    growing: dict[int, int | None] = {}
+    if state.use_growable_memory:
+        growing = {axis: None for axis, length in enumerate(dims) if not length}
+        if not growing:
+            _refuse(
+                f"{where} has use_growable_memory and dims {list(state.dims)}, expected one of them to be {UNKNOWN}"
+            )
+    first = tuple(length or int(axis in growing) for axis, length in enumerate(dims))
     if not state.initial_state:
-        return StatePair(state.input_name, state.output_name, dimensions=dims)
+        return StatePair(state.input_name, state.output_name, dimensions=first, growing=growing)
     initial = state.initial_state[0]
     if UNKNOWN in initial.dims:
         _refuse(f"{where}: its initial_state has dims {list(initial.dims)}, expected all of them known")
-    shape = (*batch, *initial.dims) if initial.dims else dims
+    shape = (*batch, *initial.dims) if initial.dims else first
     if prod(shape) > _MOST_ELEMENTS:
         _refuse(f"{where}: its initial_state has {prod(shape)} elements, expected {_MOST_ELEMENTS} at the most")
     kind = initial.data_type or state.data_type
     if state.data_type not in (wire.TYPE_INVALID, kind):
         _refuse(f"{where}: its initial_state has data_type {type_name(kind)}, expected {type_name(state.data_type)}")
     if not initial.data_file:
-        return StatePair(state.input_name, state.output_name, dimensions=shape)
-    return StatePair(state.input_name, state.output_name, _from_file(where, initial.data_file, kind, shape, source))
+        return StatePair(state.input_name, state.output_name, dimensions=shape, growing=growing)
+    values = _from_file(where, initial.data_file, kind, shape, source)
+    return StatePair(state.input_name, state.output_name, values, growing=growing)
 
 
 def _from_file(where: str, name: str, data_type: wire.DataType.ValueType, shape: Dims, source: ModelSource) -> Array:

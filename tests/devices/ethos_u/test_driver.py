@@ -19,8 +19,8 @@ from nnhal_cascade.schedule.schedule import Schedule
 from nnhal_devices.backend import MemoryKind, tensor_handles_of
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.cpu_ref.performance import ROOFLINE as REFERENCE
-from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
-from nnhal_devices.ethos_u.driver import EthosU
+from nnhal_devices.driver import Argument, CompiledWorkload, Control, DriverOptions, PrepareOptions
+from nnhal_devices.ethos_u.driver import CascadedWorkload, EthosU
 from tests.support.agreement import random
 from tests.support.ethos_u import examples, needs_networks, network, padded_convolution
 from tests.support.models import memory_of, run_on
@@ -119,6 +119,52 @@ def test_a_network_is_compiled_once_to_be_optimised_and_prepared(monkeypatch: py
     driver.backend.optimize(model)
     driver.prepare(model, PrepareOptions())
     assert len(compiled) == 1
+
+
+def uncompilable(*_: object) -> Schedule:
+    raise AssertionError("a network was compiled")
+
+
+def outcome_of(workload: CascadedWorkload, model: ResolvedModel) -> tuple[bytes, int | None]:
+    output = np.zeros(256, np.uint8)
+    bound = workload.bind([memory_of(values) for values in inputs_of(model)], [Argument(output, (1, 3, 5, 3))])
+    return output.tobytes(), bound.run(Control()).time_on_device_ns
+
+
+def test_what_a_cache_has_kept_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = examples(Q8A)["CONV_2D SAME"]
+    workload = CHECKED.prepare(model, PrepareOptions())
+    assert isinstance(workload, CompiledWorkload)
+    expected, times = outcome_of(workload, model), workload.operation_times(Control())
+    with monkeypatch.context() as without:
+        without.setattr("nnhal_devices.ethos_u.driver.compile_graph", uncompilable)
+        driver = EthosU(DriverOptions(extra={"checked": "true"}))
+        again = driver.prepare(model, PrepareOptions(artifact=workload.artifact()))
+        assert outcome_of(again, model) == expected
+        assert again.artifact() == workload.artifact()
+        assert again.working_bytes == workload.working_bytes
+    assert again.operation_times(Control()) == times
+    assert again.figures() == workload.figures()
+
+
+def test_what_was_compiled_of_another_network_or_for_other_memory_is_not_used() -> None:
+    model, other = examples(Q8A)["CONV_2D SAME"], examples(Q8A)["CONV_2D VALID"]
+    right = outcome_of(CHECKED.prepare(model, PrepareOptions()), model)
+    for driver, compiled in ((CHECKED, other), (EthosU(DriverOptions(extra={"accelerator": "u55-32"})), model)):
+        artifact = driver.prepare(compiled, PrepareOptions()).artifact()
+        assert outcome_of(CHECKED.prepare(model, PrepareOptions(artifact=artifact)), model) == right
+
+
+def test_a_damaged_entry_is_compiled_again() -> None:
+    model = examples(Q8A)["CONV_2D SAME"]
+    workload = CHECKED.prepare(model, PrepareOptions())
+    whole, right = workload.artifact(), outcome_of(workload, model)
+    for position in np.linspace(0, len(whole) - 1, 60).astype(int):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x10
+        again = CHECKED.prepare(model, PrepareOptions(artifact=bytes(damaged)))
+        assert outcome_of(again, model) == right
+        assert again.artifact() == whole
 
 
 def test_the_time_of_a_run_is_that_of_its_cycles() -> None:

@@ -90,10 +90,6 @@ def test_what_contradicts_the_folder_is_an_error(text: str, message: str) -> Non
         ('backend: "python"', "backend 'python' is not supported"),
         ('platform: "ensemble"', "platform 'ensemble' is not supported"),
         ("sequence_batching { iterative_sequence: true }", "iterative_sequence is not supported"),
-        (
-            'sequence_batching { state { input_name: "h" use_growable_memory: true } }',
-            "use_growable_memory of state 'h' is not supported",
-        ),
         ('ensemble_scheduling { step { model_name: "a" } }', "ensemble_scheduling is not supported"),
         ("response_cache { enable: true }", "response_cache is not supported"),
         ("model_transaction_policy { decoupled: true }", "decoupled models are not supported"),

@@ -61,6 +61,16 @@ def test_times_and_numbers_are_tritons_or_given() -> None:
         sequencing(limited)
 
 
+def test_states_grow_along_the_axes_that_the_configuration_leaves_open() -> None:
+    text = 'state { input_name: "h" output_name: "hn" dims: %s use_growable_memory: true %s }'
+    (pair,) = state_pairs(config(text % ("[4, -1]", "initial_state { dims: [4, 0] }"), batch=4), GivenSource({}))
+    assert (pair.dimensions, pair.growing) == ((1, 4, 0), {2: None})
+    (pair,) = state_pairs(config(text % ("[4, -1]", "")), GivenSource({}))
+    assert (pair.dimensions, pair.growing) == ((4, 1), {1: None})
+    with pytest.raises(ServingError, match=r"use_growable_memory and dims \[4\], expected one of them to be -1"):
+        state_pairs(config(text % ("[4]", "")), GivenSource({}))
+
+
 def test_states_have_first_values() -> None:
     zeros = config('state { input_name: "h" output_name: "hn" dims: [-1, 3] }', batch=4)
     (pair,) = state_pairs(zeros, GivenSource({}))

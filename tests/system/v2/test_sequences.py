@@ -29,6 +29,7 @@ from tests.support.model_server import Devices, Served, addresses, devices, mode
 from tests.support.stateful_models import (
     BATCHED,
     CONTROLLED,
+    GROWING,
     RUNNING,
     SHORT,
     STATELESS,
@@ -103,6 +104,16 @@ def test_a_variable_is_carried_from_request_to_request(client: Triton, unused: i
 def test_an_onnx_model_has_its_state_by_configuration(client: Triton, unused: int) -> None:
     assert run(client, RUNNING, unused, ones(), start=True) == [2, 3, 4]
     assert run(client, RUNNING, unused, ones(), end=True) == [3, 4, 5]
+
+
+def test_a_state_grows_from_nothing(client: Triton, unused: int) -> None:
+    other = next(_ids)
+    for total in range(1, 12):
+        assert run(client, GROWING, unused, ones(1, 1), start=total == 1) == [total]
+    assert run(client, GROWING, other, 5 * ones(1, 1), start=True) == [5]
+    assert run(client, GROWING, unused, ones(1, 1)) == [12]
+    assert run(client, GROWING, other, ones(1, 1), end=True) == [6]
+    assert run(client, GROWING, unused, ones(1, 1), start=True, end=True) == [1]
 
 
 def test_identifiers_are_numbers_or_strings(client: Triton, unused: int) -> None:

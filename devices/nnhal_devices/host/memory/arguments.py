@@ -41,11 +41,10 @@ class BufferUses:
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._roles = tuple((use.buffer, use.role) for use in (*inputs, *outputs))
-
-    @property
-    def buffers(self) -> list[DeviceBuffer]:
+        self.buffers = [buffer for buffer, _ in self._roles]
         """The buffers that the arguments lie in."""
-        return [buffer for buffer, _ in self._roles]
+        self._read = self.buffers[: len(inputs)]
+        self._written = tuple((use.buffer, use.role.index) for use in outputs)
 
     @property
     def empty(self) -> list[int]:
@@ -55,12 +54,12 @@ class BufferUses:
     @property
     def versions(self) -> tuple[int, ...]:
         """The buffers' versions: they change whenever the arguments have to be bound again."""
-        return tuple([buffer.version for buffer, _ in self._roles])
+        return tuple([buffer.version for buffer in self.buffers])
 
     @property
     def storages(self) -> list[Bytes]:
         """The memory of the buffers now."""
-        return [buffer.storage for buffer, _ in self._roles]
+        return [buffer.storage for buffer in self.buffers]
 
     def dimensions_in(self, storages: Sequence[Bytes]) -> list[tuple[int, Dimensions]] | None:
         """The dimensions of inputs by their positions; None if the buffers have other memory than these by now.
@@ -78,8 +77,9 @@ class BufferUses:
 
     def require_alive(self) -> None:
         """Check that no buffer was released: no execution may begin then. Raises INVALID_ARGUMENT."""
-        for buffer, role in self._roles:
-            buffer.require_alive(role)
+        if True in [buffer.is_released for buffer in self.buffers]:
+            for buffer, role in self._roles:
+                buffer.require_alive(role)
 
     def require_launchable(self) -> None:
         """Check what is known before the fences have signalled. Raises HalError.
@@ -94,8 +94,9 @@ class BufferUses:
 
     def require_ready(self) -> None:
         """Check what may have changed since the arguments were bound. Raises HalError."""
-        for buffer, role in self._roles:
-            buffer.require_ready(role)
+        if False in [buffer.is_initialised for buffer in self._read]:
+            for buffer, role in self._roles:
+                buffer.require_ready(role)
 
     def fill(self, inputs: list[Argument], outputs: list[Argument], given: Sequence[int] = ()) -> None:
         """Put the buffers' memory into the arguments of a request; an input that is ``given`` needs no value.
@@ -126,8 +127,10 @@ class BufferUses:
 
     def wrote(self, outputs: Sequence[Dimensions]) -> None:
         """Note that an execution has written its outputs. Raises GENERAL_FAILURE if a buffer cannot have its shape."""
-        for use in self._outputs:
-            use.buffer.wrote(outputs[use.role.index])
+        for buffer, index in self._written:
+            dimensions = outputs[index]
+            if dimensions != buffer.dimensions or not buffer.is_initialised:
+                buffer.wrote(dimensions)
 
     def spoil(self) -> None:
         """Note that an execution has failed: its outputs are uninitialised."""

@@ -75,11 +75,14 @@ class DeviceBuffer:
         self._counters = counters
         self._lock = threading.Lock()
         self._growing = threading.Lock()
-        self._current = dimensions
+        self.dimensions = dimensions
+        """Those of the value that it holds; before the first, those that are known."""
         self._filled = 0
-        self._initialised = False
+        self.is_initialised = False
+        """Whether it holds a value."""
         self._writers = 0
-        self._released = False
+        self.is_released = False
+        """Whether its client has released it."""
         self._largest = largest
         self._most = [length or inf for length in largest]
         self._storage = budget.allocate(self._size(largest or dimensions) or 0)
@@ -87,13 +90,13 @@ class DeviceBuffer:
 
     def release(self) -> None:
         """Release it for the client: no execution may begin to use it, and those that run keep its memory."""
-        self._released = True
+        self.is_released = True
 
     @property
     def contents(self) -> BufferContents:
         """What it holds now."""
         with self._lock:
-            return BufferContents(len(self._storage), self._current, self._initialised)
+            return BufferContents(len(self._storage), self.dimensions, self.is_initialised)
 
     @property
     def limits(self) -> str:
@@ -103,7 +106,7 @@ class DeviceBuffer:
     def values(self) -> tuple[Bytes, Dimensions] | None:
         """Return a copy of what it holds, with its dimensions; None if it is uninitialised. Raises HalError."""
         with self._lock:
-            current, storage, initialised, filled = self._current, self._storage, self._initialised, self._filled
+            current, storage, initialised, filled = self.dimensions, self._storage, self.is_initialised, self._filled
         if not initialised:
             return None
         self._budget.memory.fetch(storage[:filled])
@@ -135,7 +138,7 @@ class DeviceBuffer:
         """IBuffer.copyTo. Raises INVALID_ARGUMENT or GENERAL_FAILURE; the state stays as it is."""
         available = validate_pool(destination, "the destination")
         with self._lock:
-            current, storage, initialised, filled = self._current, self._storage, self._initialised, self._filled
+            current, storage, initialised, filled = self.dimensions, self._storage, self.is_initialised, self._filled
         size = filled if initialised else self._size(current)
         if size is not None:
             self._require_size(available, size, "destination", current)
@@ -153,7 +156,7 @@ class DeviceBuffer:
 
     def require_alive(self, role: ArgumentRole) -> None:
         """Raise INVALID_ARGUMENT if the buffer was released: no execution may begin."""
-        if self._released:
+        if self.is_released:
             invalid_argument(f"{role} is a buffer that was released")
 
     def require_readable(self, dimensions: Dimensions, role: ArgumentRole) -> None:
@@ -177,11 +180,13 @@ class DeviceBuffer:
         Raises GENERAL_FAILURE if the buffer is uninitialised, INVALID_ARGUMENT if it has other dimensions.
         """
         with self._lock:
-            if not self._initialised:
+            if not self.is_initialised:
                 general_failure(f"{role} is an uninitialised buffer")
-            if not within(dimensions, self._current):
-                invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {list(self._current)}")
-            return Argument(self._storage[: self._filled], self._current)
+            if not within(dimensions, self.dimensions):
+                invalid_argument(
+                    f"{role} has dimensions {describe(dimensions)}, the buffer has {list(self.dimensions)}"
+                )
+            return Argument(self._storage[: self._filled], self.dimensions)
 
     @property
     def storage(self) -> Bytes:
@@ -191,8 +196,8 @@ class DeviceBuffer:
     def dimensions_in(self, storage: Bytes, dimensions: Dimensions, role: ArgumentRole) -> Dimensions | None:
         """The dimensions of its value as an input; None if its memory is no longer this. Raises as ``input``."""
         with self._lock:
-            if self._initialised and self._storage is storage and dimensions == self._initial:
-                return self._current  # which has those, since it may have no others
+            if self.is_initialised and self._storage is storage and dimensions == self._initial:
+                return self.dimensions  # which has those, since it may have no others
         held = self.input(dimensions, role)
         return held.dimensions if self._storage is storage else None
 
@@ -204,7 +209,7 @@ class DeviceBuffer:
 
     def require_ready(self, role: ArgumentRole) -> None:
         """Check what may have changed since it was bound. Raises GENERAL_FAILURE if an input is uninitialised."""
-        if not role.is_output and not self._initialised:
+        if not role.is_output and not self.is_initialised:
             general_failure(f"{role} is an uninitialised buffer")
 
     def make_room(self, dimensions: Dimensions) -> bool:
@@ -239,18 +244,18 @@ class DeviceBuffer:
 
     def spoil(self) -> None:
         """Make it uninitialised: an execution or a copy that was to fill it has failed."""
-        self._initialised = False
+        self.is_initialised = False
 
     def _may_have(self, dimensions: Dimensions) -> bool:
         return within(self._initial, dimensions) and all(map(le, dimensions, self._most))
 
     def _become(self, dimensions: Dimensions) -> None:
         with self._lock:
-            if self._current != dimensions:
-                self._current = dimensions
+            if self.dimensions != dimensions:
+                self.dimensions = dimensions
                 self.version += 1
             self._filled = self._element_bytes * prod(dimensions)
-            self._initialised = True
+            self.is_initialised = True
 
     def _storage_for(self, size: int) -> Bytes:
         """The memory, replaced by a larger one if it is too small. Views keep the smaller one alive."""
@@ -259,7 +264,7 @@ class DeviceBuffer:
         with self._growing:
             if len(self._storage) < size:
                 storage = self._budget.allocate(size)
-                if self._initialised:  # the caller may fail before it writes
+                if self.is_initialised:  # the caller may fail before it writes
                     self._carry_over(self._storage[: self._filled], storage[: self._filled])
                 with self._lock:
                     self._storage = storage
