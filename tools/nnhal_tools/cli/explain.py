@@ -56,7 +56,9 @@ def explain(
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
     ] = False,
-    runs: Annotated[int, typer.Option(help="Runs to measure, with random inputs; 0 for none.", min=0)] = 20,
+    runs: Annotated[
+        int, typer.Option(help="Runs to measure, with random inputs; with 0 nothing is prepared.", min=0)
+    ] = 20,
     everything: Everything = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the plan's graph to FILE.")] = None,
@@ -74,24 +76,27 @@ def explain(
     given.require_pins(pins)
     console = Console(stderr=True, soft_wrap=True)
     with ephemeral_framework(chosen, console) as framework:
-        with console.status(f"preparing {model.name}"):
-            loaded = framework.load(
+        with console.status(f"planning {model.name}"):
+            plan = framework.plan(
                 model,
                 pins=pins,
                 partitioner=partitioner.value,
                 relaxed=relaxed,
                 dimensions=given.dimensions,
                 signature=signature,
+                explains=not runs,
             )
-        explanation = with_unknown_times(loaded.explain())
-        reports, failure = _run(loaded, runs)
-        if reports:
-            explanation = replace(explanation, measured=_measured(reports, len(loaded.steps)))
-    if trace:
-        timeline = Trace()
-        for number, report in enumerate(reports):
-            add_run(timeline, report, loaded.placements, f"{model.stem} {number}")
-        timeline.write(trace)
+        explanation, failure = plan.groups[0].explanation, ""
+        if explanation is None:  # it runs by what comes of the plan, which a device may fail to prepare
+            with console.status(f"preparing {model.name}"):
+                loaded = framework.load(plan=plan)
+            reports, failure = _run(loaded, runs)
+            explanation = loaded.explain()
+            if reports:
+                explanation = replace(explanation, measured=_measured(reports, len(loaded.steps)))
+            if trace:
+                _write_trace(trace, reports, loaded, model.stem)
+        explanation = with_unknown_times(explanation)
     if html:
         html.write_text(page(explanation, f"{model.name} on {', '.join(d.name for d in explanation.devices)}"))
     if as_json:
@@ -108,6 +113,13 @@ def _show(explanation: Explanation, given: GivenModel, failure: str, everything:
         ran = "; it ran with 1 in their place" if explanation.measured is not None else ""
         notes.append(f"open dimensions: {told}{ran}; --dim and --shape fix them")
     show(explanation, output_console(), notes, everything)
+
+
+def _write_trace(path: Path, reports: Sequence[RunReport], model: Model, name: str) -> None:
+    timeline = Trace()
+    for number, report in enumerate(reports):
+        add_run(timeline, report, model.placements, f"{name} {number}")
+    timeline.write(path)
 
 
 def _run(model: Model, runs: int) -> tuple[list[RunReport], str]:

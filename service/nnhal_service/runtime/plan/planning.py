@@ -74,6 +74,8 @@ class ModelPlanner:
         self._surveys = surveys or survey_layouts(asked, fleet, devices)
         self._unprepared = unprepared
         self._known = known
+        self._chosen: tuple[object, LayoutSurveys, ModelPlanner | None] = (), self._surveys, None
+        """The last choice, what was known then, and what came of it: who applies a plan has looked at it before."""
 
     @property
     def surveys(self) -> LayoutSurveys:
@@ -158,16 +160,16 @@ class ModelPlanner:
         surveys, imported = self._surveys, self._surveys.declared.imported
         is_known = there <= surveys.members.keys()
         options = replace(self._options, pins=tuple(pins), deadline_ns=NO_DEADLINE)
+        options = options if strategy is None else replace(options, strategy=strategy)
         pinned = {pin.device for pin in pins}
-        return ModelPlanner(
-            imported,
-            self._fleet,
-            wanted,
-            options if strategy is None else replace(options, strategy=strategy),
-            self._cache,
-            surveys.of(members) if is_known else survey_layouts(imported, self._fleet, wanted),
-            {name: reason for name, reason in self._unprepared.items() if name not in pinned},
-        )
+        unprepared = {name: reason for name, reason in self._unprepared.items() if name not in pinned}
+        choice = options, wanted, [member.remote for member in members], unprepared
+        chosen, known_of, planner = self._chosen
+        if planner is None or chosen != choice or known_of is not surveys:
+            asked = surveys.of(members) if is_known else survey_layouts(imported, self._fleet, wanted)
+            planner = ModelPlanner(imported, self._fleet, wanted, options, self._cache, asked, unprepared)
+            self._chosen = choice, surveys, planner
+        return planner
 
     def _hindrance(self, device: str, wanted: Collection[str]) -> str:
         """Why a device of the fleet cannot be used."""

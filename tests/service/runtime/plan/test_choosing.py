@@ -109,6 +109,19 @@ def test_a_choice_replaces_the_pins_and_can_be_prepared(site: Site) -> None:
     assert set(steps(plan.planner.choose([], strategy=Strategy.CPU_ONLY).sketch())) == {CPU}
 
 
+def test_what_was_looked_at_is_not_planned_again_to_be_prepared(site: Site) -> None:
+    plan, pins = site.load(), [Pin("op:ADD", CPU)]
+    sketch = plan.planner.choose(pins).sketch()
+    assert plan.planner.choose(pins).sketch() is sketch
+    chosen = plan.planner.choose(pins).prepare()
+    site.stack.callback(chosen.release)
+    assert chosen.refined is sketch.refined
+    assert plan.planner.choose(pins, ["add", CPU]).sketch() is not sketch
+    site.kill("tanh")
+    assert "tanh" in steps(sketch)
+    assert "tanh" not in steps(plan.planner.choose(pins).sketch())
+
+
 def test_a_pin_that_a_device_refuses_names_the_operation_and_the_reason(site: Site) -> None:
     with pytest.raises(PlacementError) as refused:
         site.load().planner.choose([Pin("index:2", "add")]).sketch()
