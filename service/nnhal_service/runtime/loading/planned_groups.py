@@ -26,6 +26,7 @@ from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel
 from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_SEVERAL = "it computes a constant that several groups read"
 _MOST_ROUNDS = 16
 """How often parts are planned anew without the nodes that were refused; parts that are refused still are given up."""
 _PACKED = frozenset(ELEMENT_TYPES[number] for number in PACKED_TYPES & ELEMENT_TYPES.keys())
@@ -49,7 +50,7 @@ class GroupPlanner:
         if any(pin.is_by_number for pin in target.options.pins):
             raise PlacementError("a pin by number, expected name:GLOB or op:TYPE if nodes may be left")
         self._weights = weights
-        self._file, self._limits, self._shapes = OnnxParts(model, limits, shapes), limits, shapes
+        self._file, self._limits, self._shapes = OnnxParts(model, limits, shapes, weights), limits, shapes
         self._target = replace(target, is_part=True)
         self._graph = NodeGraph(self._file.nodes, self._file.constants)
         self._every = tuple(range(len(self._file.nodes)))
@@ -77,7 +78,14 @@ class GroupPlanner:
         found = [PlannedNodes(group, model) for group in groups if (model := planned[group]) is not None]
         inside = {node for group in found for node in group.nodes}
         outside = [index for index in self._every if index not in inside]
-        self._leave(outside, "it computes a constant, and what reads that is in no group, or in several")
+        for index in reversed(outside):  # what is left yet computes constants, and follows what reads them
+            readers = sorted(self._graph.readers[index])
+            left = next((self._left[reader] for reader in readers if reader in self._left), None)
+            told = _SEVERAL if readers else "no node reads it"
+            if left is not None:
+                is_constant = left.index in self._graph.constant
+                told = left.reason if is_constant else f"node {left.index} reads it, and is left: {left.reason}"
+            self._leave([index], told)
         return found, [self._left[index] for index in outside]
 
     def _planned(self, nodes: tuple[int, ...], gives_up: bool = False) -> PlannedModel | None:
