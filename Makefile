@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # With it every test worker and every process that a test starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo run check test quick sweep browser sdk testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick sweep browser sdk native-aosp testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -52,11 +52,18 @@ browser: $(VENV)/.dev  ## Test the dashboard with a real browser, Debian's Chrom
 
 # What the SDK's server half is built with; its core needs g++ only. Where they are missing, tests say so and are skipped.
 SDK_PACKAGES := g++ cmake pkg-config libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-SDK_TESTS ?= tests/sdk tests/frontends/ort_ep
+SDK_TESTS ?= tests/sdk tests/frontends/ort_ep tests/native
 sdk: $(VENV)/.dev  ## Test the SDK in C++, which it builds with g++ and Debian's gRPC
 	@if ! pkg-config --exists grpc++ protobuf 2>/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo 'installing g++ and gRPC for C++'; $(APT) $(SDK_PACKAGES) || echo 'they cannot be installed' >&2; fi
 	$(PYTEST) -m sdk $(SDK_TESTS) -rs --durations 10
+
+# SOURCES is AOSP's NeuralNetworks module, or as much of it as tests/native/aosp.py names.
+native-aosp: $(VENV)/.dev  ## Run AOSP's own tests of NeuralNetworks.h, from SOURCES=DIR, over the library
+	@if ! [ -e /usr/include/gmock/gmock.h ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo 'installing g++ and googletest'; $(APT) g++ libgtest-dev libgmock-dev || echo 'they cannot be installed' >&2; fi
+	$(BIN)/python native/build_libraries.py
+	$(BIN)/python -m tests.native.aosp $(SOURCES)
 
 RAY ?= .ray
 $(RAY)/.made: pyproject.toml

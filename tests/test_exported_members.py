@@ -12,6 +12,7 @@ SOURCES = (
     "hosting",
     "frontends",
     "frontends/ort_ep",
+    "native",
     "devices",
     "service",
     "client",

@@ -25,6 +25,7 @@ PACKAGES = {
     "nnhal_tools": ROOT / "tools/nnhal_tools",
     "nnhal_ray": ROOT / "scaleout/nnhal_ray",
     "nnhal_ort": ROOT / "frontends/ort_ep/nnhal_ort",
+    "nnhal_native": ROOT / "native/nnhal_native",
 }
 COMPILERS = ("nnhal_cascade", "nnhal_mlip")
 """Compilers for devices. A compiler turns a model into a plan, or runs it, and has no process, no wire and no device.
@@ -53,6 +54,7 @@ MAY_USE: dict[str, set[str]] = {
     "nnhal_tools": {"nnhal", "nnhal_hosting", "nnhal_frontends", "nnhal_client", "nnhal_pages"},
     "nnhal_ray": {"nnhal", "nnhal_hosting", "nnhal_client", *OF_V2_SERVERS},
     "nnhal_ort": set(),
+    "nnhal_native": {"nnhal_tools"},
 }
 """Devices, framework and clients meet over sockets; the tools start other processes by module name."""
 SERVICE_LAYERS = [

@@ -78,11 +78,7 @@ def serve(
     """
     levels = concurrencies(concurrency)
     if where:
-        times = [own_time(kind, level, interval / 1e3) for kind in _PROTOCOLS for level in levels]
-        if as_json_:
-            print(json.dumps({"version": 1, "times": [each._asdict() for each in times]}))
-        else:
-            show_table(own_time_table(times), output_console())
+        _show_own_times(_transports(transport, _PROTOCOLS), levels, interval / 1e3, as_json_)
         return
     shared = _choice("--shared-memory", shared_memory or ("none" if url else "both"), _SHARED)
     transports = _transports(transport, (Transport.GRPC,) if url else _ALL)
@@ -164,6 +160,17 @@ def _show_breakdowns(
                         console.print()
     if as_json:
         print(json.dumps({"version": 1, "breakdowns": [breakdown.as_dict() for breakdown in found]}))
+
+
+def _show_own_times(kinds: Sequence[Transport], levels: Sequence[int], seconds: float, as_json: bool) -> None:
+    """Print where the framework's time goes. Raises ValueError for other transports, BenchError or OSError."""
+    if not set(kinds) <= set(_PROTOCOLS):
+        raise ValueError("--where is over http and grpc: expected no other with -i")
+    times = [own_time(kind, level, seconds) for kind in kinds for level in levels]
+    if as_json:
+        print(json.dumps({"version": 1, "times": [each._asdict() for each in times]}))
+    else:
+        show_table(own_time_table(times), output_console())
 
 
 def _model(file: Path) -> onnx.ModelProto:

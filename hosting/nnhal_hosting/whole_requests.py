@@ -16,6 +16,8 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from nnhal_hosting.access import peer_name
+
 _KEPT_HEADS = 1024
 _MOST_GATHERED = HIGH_WATER_LIMIT
 """The longest body that is gathered from several pieces before it is served: as much as uvicorn reads ahead."""
@@ -33,8 +35,8 @@ class Responder(Protocol):
     """Whether the user who opened the client's end has been admitted, which stays so while the connection lives."""
 
     @property
-    def peer(self) -> tuple[str, int] | None:
-        """The client's address; None if it is unknown."""
+    def peer(self) -> str:
+        """The client's address as gRPC writes it; empty if it is unknown."""
 
     def on_lost(self, lost: Callable[[], None]) -> None:
         """Call back when the connection ends before the request has been served; at once if it has ended."""
@@ -159,6 +161,7 @@ class DirectWay:
         self.is_serving = False
         self.closes = False
         """Whether the connection is closed after the request that is served."""
+        self._peer = ""
         self._connection = connection
         self._uvicorns = uvicorns
         self._requests = requests
@@ -176,8 +179,9 @@ class DirectWay:
         """Has a result when the client has taken enough of an answer; None if it has."""
 
     @property
-    def peer(self) -> tuple[str, int] | None:
-        return self._uvicorns.client
+    def peer(self) -> str:
+        self._peer = self._peer or peer_name(self._uvicorns.client)
+        return self._peer
 
     def takes(self, data: bytes, is_at_rest: bool) -> bool:
         """Take a piece if it is a request, or begins one, that is served so; it may if the connection ``is_at_rest``.

@@ -282,3 +282,82 @@ def test_a_product_with_a_zero_point_off_by_one_is_found_without_limits(
     biased, off = reasons[1]
     assert biased.startswith("output 0: bias of ")
     assert off == "output 0: 1 step, allowed 0"
+
+
+KERNELS = """
+from nnhal.kernels import KERNELS as RIGHT
+from nnhal_devices.cpu_ref import interpreter
+import numpy as np
+
+def overflowing(op):
+    (result,) = RIGHT[OperationType.LOGISTIC](op)
+    return (np.where(np.abs(op.value(0)) > 80, np.float32(np.nan), result),)
+
+def truncating(op):
+    (result,) = RIGHT[OperationType.AVERAGE_POOL_2D](op)
+    means = op.value(0).astype(int).sum((1, 2), keepdims=True) / (op.value(0).shape[1] * op.value(0).shape[2])
+    return (np.trunc(means).astype(result.dtype),)
+
+WRONG = {OperationType.LOGISTIC: overflowing, OperationType.AVERAGE_POOL_2D: truncating}
+
+class Forgetting:  # does not write the outputs of a second run
+    def __init__(self, workload):
+        self._workload, self.runs = workload, 0
+
+    def bind(self, inputs, outputs):
+        self._bound, self._outputs = self._workload.bind(inputs, outputs), outputs
+        return self
+
+    def run(self, control):
+        self.runs += 1
+        before = self._outputs[0].data.copy()
+        outcome = self._bound.run(control)
+        if self.runs > 1:
+            self._outputs[0].data[:] = before
+        return outcome
+"""
+"""Kernels that are wrong for large exponents, and that truncate means; and a workload that runs once."""
+
+
+def write_npu(folder: Path, prepared: str, more: str = "") -> None:
+    """Write the driver Npu with these kernels; ``prepared`` is what its ``prepare`` returns."""
+    source = Path("examples/workbench/Acme_Npu_backend.py").read_text()
+    source = source.replace("    OperationType.MAX_POOL_2D: ", "    # ")
+    given = "return self._reference.prepare(replace(model, model=compiled), options)"
+    assert given in source
+    (folder / "Acme_Npu_backend.py").write_text(source.replace(given, f"{more}return {prepared}") + KERNELS)
+
+
+WRONG_KERNELS = "interpreter.KERNELS = {**RIGHT, **WRONG}\n        "
+
+
+def test_what_no_sample_shows_is_found_by_harder_inputs(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_npu(tmp_path, "self._reference.prepare(model, options)", WRONG_KERNELS)
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
+    report = diff_model(DiffRequest(network, "cpu_ref", "Npu", [{"x": random(2, 8)}], shrink=True))
+    (layer,) = report.over
+    assert (layer.nodes, layer.origin) == (("second",), "made")
+    assert layer.over[0].endswith("no finite number, or no equal one, on one side, on inputs from -100 to 100")
+    assert report.reduced is not None
+    file = TfliteFile()
+    x = file.input("x", int8(1, 8, 8, 16))
+    window = {"FilterHeight": 8, "FilterWidth": 8, "StrideH": 1, "StrideW": 1, "Padding": 1}
+    (mean,) = file.operator("AVERAGE_POOL_2D", [x], {"y": int8(1, 1, 1, 16)}, ("Pool2DOptions", window))
+    path = tmp_path / "mean.tflite"
+    path.write_bytes(file.build(mean))
+    (layer,) = diff_model(DiffRequest(path, "cpu_ref", "Npu", random_samples=1)).over
+    assert layer.over[0].startswith("bias of ")
+    assert layer.over[0].endswith("on its inputs in other orders")
+
+
+def test_a_second_run_that_gives_other_values_is_found_on_one_sample(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_npu(tmp_path, "Forgetting(self._reference.prepare(model, options))")
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", str(tmp_path))
+    report = compared(network, "Npu")
+    assert len(report.over) == 4
+    told = {layer.over[0].partition(", between")[2] for layer in report.over}
+    assert told == {" two runs of one prepared model on equal inputs"}

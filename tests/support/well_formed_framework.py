@@ -57,6 +57,7 @@ class WellFormedFramework:
             "GetSupportedOperations": wire.FrameworkServiceGetSupportedOperationsRequest(
                 model=load.model, devices=["cpu_ref"]
             ),
+            "CheckModel": wire.CheckModelRequest(model=load.model),
             "AllocateMemory": allocate,
             "CopyMemory": copy,
         }

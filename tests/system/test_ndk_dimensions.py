@@ -335,3 +335,28 @@ def test_unusable_buffers_are_refused(compiled: Compile) -> None:
         execution.set_output(0, total)
         execution.compute()
     assert np.all(np.frombuffer(total, np.float32) == 2)
+
+
+def test_dimensions_that_follow_from_those_of_the_inputs_are_reported_by_plans_of_several_steps(
+    cpu_acc: Endpoint, cpu_ref: Endpoint
+) -> None:
+    recipe = Recipe()
+    rows = recipe.input(I32, (2,))
+    terms = [recipe.input(F32, (4, 3)), recipe.input(F32, (4, 3))]
+    table = recipe.operation(OperationType.ADD, [*terms, *recipe.integers(0)], Operand(F32, (4, 3)))
+    found = recipe.operation(OperationType.EMBEDDING_LOOKUP, [rows, table], Operand(F32, (0, 0)))
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        framework_over(Path(directory), {"cpu_acc": cpu_acc, "cpu_ref": cpu_ref}) as framework,
+        Compilation(framework, recipe.build(found).model) as compilation,
+    ):
+        compilation.finish()
+        assert len(compilation.loaded.steps) == 2
+        result = np.zeros((2, 3), np.float32)
+        with Execution(compilation) as execution:
+            for index, value in enumerate((np.array([3, 0], np.int32), ones((4, 3)), ones((4, 3)))):
+                execution.set_input(index, value)
+            execution.set_output(0, result)
+            execution.compute()
+            assert execution.output_operand_dimensions(0) == (2, 3)
+            assert (result == 2).all()

@@ -2556,6 +2556,57 @@ class FrameworkServiceGetSupportedOperationsResponse(_message.Message):
 Global___FrameworkServiceGetSupportedOperationsResponse: _TypeAlias = FrameworkServiceGetSupportedOperationsResponse  # noqa: Y015
 
 @_typing.final
+class CheckModelRequest(_message.Message):
+    """CheckModelRequest holds the model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    IS_DRAFT_FIELD_NUMBER: _builtins.int
+    READS_CONSTANTS_FIELD_NUMBER: _builtins.int
+    is_draft: _builtins.bool
+    """Whether it is a draft: only its operands and operations are checked, each alone, and not which operation writes which
+    operand. Constants need no location.
+    """
+    reads_constants: _builtins.bool
+    """Whether the values of constants are checked as well, and the dimensions that follow from one another, as loading does."""
+    @_builtins.property
+    def model(self) -> _model_pb2.Model:
+        """The model."""
+
+    def __init__(
+        self,
+        *,
+        model: _model_pb2.Model | None = ...,
+        is_draft: _builtins.bool = ...,
+        reads_constants: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_draft", b"is_draft", "model", b"model", "reads_constants", b"reads_constants"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckModelRequest: _TypeAlias = CheckModelRequest  # noqa: Y015
+
+@_typing.final
+class CheckModelResponse(_message.Message):
+    """CheckModelResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckModelResponse: _TypeAlias = CheckModelResponse  # noqa: Y015
+
+@_typing.final
 class MemoryRole(_message.Message):
     """MemoryRole is one use of memory."""
 

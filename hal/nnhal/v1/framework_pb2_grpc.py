@@ -120,6 +120,11 @@ class FrameworkServiceStub:
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsResponse.FromString,
                 _registered_method=True)
+        self.CheckModel = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/CheckModel',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.CheckModelRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.CheckModelResponse.FromString,
+                _registered_method=True)
         self.AllocateMemory = channel.unary_unary(
                 '/nnhal.v1.FrameworkService/AllocateMemory',
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.AllocateMemoryRequest.SerializeToString,
@@ -266,6 +271,14 @@ class FrameworkServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CheckModel(self, request, context):
+        """CheckModel says what is wrong with a model, or with a part of one that is still being built, and loads nothing. It fails
+        with INVALID_ARGUMENT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AllocateMemory(self, request, context):
         """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer that a device owns if only that
         device reads and writes it, otherwise shared memory of the host.
@@ -375,6 +388,11 @@ def add_FrameworkServiceServicer_to_server(servicer, server):
                     servicer.GetSupportedOperations,
                     request_deserializer=nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsResponse.SerializeToString,
+            ),
+            'CheckModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckModel,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.CheckModelRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.CheckModelResponse.SerializeToString,
             ),
             'AllocateMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.AllocateMemory,
@@ -852,6 +870,33 @@ class FrameworkService:
             '/nnhal.v1.FrameworkService/GetSupportedOperations',
             nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsRequest.SerializeToString,
             nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/CheckModel',
+            nnhal_dot_v1_dot_framework__pb2.CheckModelRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.CheckModelResponse.FromString,
             options,
             channel_credentials,
             insecure,

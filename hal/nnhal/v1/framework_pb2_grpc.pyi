@@ -82,6 +82,10 @@ class FrameworkServiceStub:
     """ReleaseLaunchedRun drops the client's reference."""
     GetSupportedOperations: _grpc.UnaryUnaryMultiCallable[_framework_pb2.FrameworkServiceGetSupportedOperationsRequest, _framework_pb2.FrameworkServiceGetSupportedOperationsResponse]
     """GetSupportedOperations says which operations of a model the named devices support, in the model's own order."""
+    CheckModel: _grpc.UnaryUnaryMultiCallable[_framework_pb2.CheckModelRequest, _framework_pb2.CheckModelResponse]
+    """CheckModel says what is wrong with a model, or with a part of one that is still being built, and loads nothing. It fails
+    with INVALID_ARGUMENT.
+    """
     AllocateMemory: _grpc.UnaryUnaryMultiCallable[_framework_pb2.AllocateMemoryRequest, _framework_pb2.AllocateMemoryResponse]
     """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer that a device owns if only that
     device reads and writes it, otherwise shared memory of the host.
@@ -141,6 +145,10 @@ class FrameworkServiceAsyncStub(FrameworkServiceStub):
     """ReleaseLaunchedRun drops the client's reference."""
     GetSupportedOperations: _aio.UnaryUnaryMultiCallable[_framework_pb2.FrameworkServiceGetSupportedOperationsRequest, _framework_pb2.FrameworkServiceGetSupportedOperationsResponse]  # type: ignore[assignment]
     """GetSupportedOperations says which operations of a model the named devices support, in the model's own order."""
+    CheckModel: _aio.UnaryUnaryMultiCallable[_framework_pb2.CheckModelRequest, _framework_pb2.CheckModelResponse]  # type: ignore[assignment]
+    """CheckModel says what is wrong with a model, or with a part of one that is still being built, and loads nothing. It fails
+    with INVALID_ARGUMENT.
+    """
     AllocateMemory: _aio.UnaryUnaryMultiCallable[_framework_pb2.AllocateMemoryRequest, _framework_pb2.AllocateMemoryResponse]  # type: ignore[assignment]
     """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer that a device owns if only that
     device reads and writes it, otherwise shared memory of the host.
@@ -299,6 +307,16 @@ class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_framework_pb2.FrameworkServiceGetSupportedOperationsResponse, _abc.Awaitable[_framework_pb2.FrameworkServiceGetSupportedOperationsResponse]]:
         """GetSupportedOperations says which operations of a model the named devices support, in the model's own order."""
+
+    @_abc_1.abstractmethod
+    def CheckModel(
+        self,
+        request: _framework_pb2.CheckModelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.CheckModelResponse, _abc.Awaitable[_framework_pb2.CheckModelResponse]]:
+        """CheckModel says what is wrong with a model, or with a part of one that is still being built, and loads nothing. It fails
+        with INVALID_ARGUMENT.
+        """
 
     @_abc_1.abstractmethod
     def AllocateMemory(

@@ -12,7 +12,7 @@ from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import Model, OperandLifeTime, Operation, OperationType, Subgraph
 from nnhal.types.layout import is_extension
 from nnhal.validation.control_flow import control_flow_level, validate_acyclic
-from nnhal.validation.operand import validate_operand
+from nnhal.validation.operand import validate_draft_operand, validate_operand
 
 _WRITTEN = (OperandLifeTime.TEMPORARY_VARIABLE, OperandLifeTime.SUBGRAPH_OUTPUT)
 MAX_PREFIX = 0x7FFF
@@ -33,6 +33,25 @@ def validate_model(model: Model) -> int:
         for number, graph in enumerate(graphs)
         for index in range(len(graph.operations))
     )
+
+
+def validate_draft(model: Model) -> None:
+    """Check the operands and operations of main, each alone, in a model that is still being built.
+
+    Neither where values lie nor which operation writes which operand is looked at. Raises HalError(INVALID_ARGUMENT).
+    """
+    _extensions(model)
+    graph = model.main
+    for index, operand in enumerate(graph.operands):
+        validate_draft_operand(model, operand, f"operand {index}")
+    prefixes = {entry.prefix for entry in model.extension_name_to_prefix}
+    resolved = ResolvedModel(model, ({},) * (1 + len(model.referenced)))
+    for number, operation in enumerate(graph.operations):
+        _operation_type(operation, prefixes, f"operation {number}")
+        for index in (*operation.inputs, *operation.outputs):
+            if not 0 <= index < len(graph.operands):
+                invalid_argument(f"operation {number} names operand {index}, expected 0 to {len(graph.operands) - 1}")
+        _operation_level(resolved, 0, number)
 
 
 def _name(number: int) -> str:

@@ -34,10 +34,15 @@ _SCALED = frozenset(
 
 def validate_operand(model: Model, pool_sizes: Sequence[int], operand: Operand, place: str) -> None:
     """Check one operand. ``pool_sizes`` are the sizes of the model's pools. ``place`` names the operand in messages."""
+    validate_draft_operand(model, operand, place)
+    _location(model, pool_sizes, operand, place)
+
+
+def validate_draft_operand(model: Model, operand: Operand, place: str) -> None:
+    """Check all of an operand but where its value lies."""
     _type(model, operand, place)
     _dimensions(operand, place)
     _quantization(operand, place)
-    _location(model, pool_sizes, operand, place)
 
 
 def _type(model: Model, operand: Operand, place: str) -> None:

@@ -36,7 +36,10 @@ Status Binding::run_directly(RunReport* report, const Patience& patience) {
   if (!result->fits)
     return Status::answered(Code::kOutputInsufficientSize,
                             run_channel_->place() + ": an output does not fit its memory");
-  *report = {now_ns() - called_ns, /*is_direct=*/true, /*fell_back=*/false, known_};
+  *report = {};
+  report->duration_ns = now_ns() - called_ns;
+  report->is_direct = true;
+  report->outputs = known_;
   for (std::size_t index = 0; index < std::min(outputs_.size(), result->shapes.size()); ++index) {
     if (outputs_[index].empty()) continue;  // no output of the model
     const std::vector<std::uint32_t>& dimensions = result->shapes[index].dimensions;

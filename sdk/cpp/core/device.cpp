@@ -100,16 +100,10 @@ Result<std::string> Device::version() {
 }
 
 Result<std::vector<bool>> Device::supported_operations(const Model& model) {
-  Result<std::string> answer = rpc_.call("DeviceService/GetSupportedOperations", Message().message(1, model.encode()));
+  constexpr const char* kMethod = "DeviceService/GetSupportedOperations";
+  Result<std::string> answer = rpc_.call(kMethod, Message().message(1, model.encode()));
   if (!answer.ok()) return answer.status();
-  std::vector<std::uint8_t> supported;
-  FieldReader reader(*answer);
-  while (reader.next())
-    if (reader.field() == 1) reader.append_to(supported);
-  if (!reader.well_formed() || supported.size() != model.main.operations.size())
-    return Status(Code::kGeneralFailure, "the device answers for " + std::to_string(supported.size()) +
-                                             " operations, expected " + std::to_string(model.main.operations.size()));
-  return std::vector<bool>(supported.begin(), supported.end());
+  return decode_supported(*answer, model.main.operations.size(), kMethod);
 }
 
 Result<std::int64_t> Device::prepare(const Model& model, int preference, int priority, std::int64_t deadline_ns,

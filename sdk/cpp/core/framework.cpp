@@ -12,12 +12,15 @@ Message encode(const LoadOptions& options) {
   for (const Pin& pin : options.pins) request.message(5, Message().bytes(1, pin.match).bytes(2, pin.device));
   for (const InputDimensions& input : options.input_dimensions)
     request.message(17, Message().bytes(1, input.name).numbers(2, input.dimensions));
+  if (options.deadline_ns != kNoTime) request.integer(13, options.deadline_ns);
+  options.hints.add_to(request, 14, 15);
   return request;
 }
 
 Message encode(const BoundTensor& tensor) {
   Message message = Message().bytes(1, tensor.name);
   if (tensor.is_omitted) return message.number(5, true);
+  if (tensor.memory) return message.integer(4, tensor.memory).numbers(3, tensor.dimensions);
   return message.message(2, message_of(tensor.location)).numbers(3, tensor.dimensions);
 }
 
@@ -86,6 +89,21 @@ Status Framework::unload(const std::string& name, const Patience& patience) {
   return rpc_.call("FrameworkService/UnloadModel", Message().bytes(1, name), patience).status();
 }
 
+Status Framework::check(const Model& model, Check what) {
+  Message request = Message().message(1, model.encode());
+  request.number(2, what == Check::kDraft).number(3, what == Check::kValues);
+  return rpc_.call("FrameworkService/CheckModel", request).status();
+}
+
+Result<std::vector<bool>> Framework::supported_operations(const Model& model, const std::vector<std::string>& devices) {
+  constexpr const char* kMethod = "FrameworkService/GetSupportedOperations";
+  Message request = Message().message(1, model.encode());
+  for (const std::string& device : devices) request.bytes(2, device);
+  Result<std::string> answer = rpc_.call(kMethod, request);
+  if (!answer.ok()) return answer.status();
+  return decode_supported(*answer, model.main.operations.size(), kMethod);
+}
+
 Result<std::unique_ptr<Binding>> Framework::bind(const std::string& model, const std::vector<BoundTensor>& inputs,
                                                  const std::vector<BoundTensor>& outputs,
                                                  const std::vector<Message>& pools, const BindOptions& options,
@@ -93,6 +111,9 @@ Result<std::unique_ptr<Binding>> Framework::bind(const std::string& model, const
   constexpr const char* kMethod = "FrameworkService/Bind";
   Message request = Message().bytes(1, model).number(9, options.wants_run_channel);
   request.number(10, options.prepares_dimensions);
+  request.number(5, options.measures);
+  if (options.loop_timeout_ns != kNoTime) request.integer(6, options.loop_timeout_ns);
+  options.hints.add_to(request, 7, 8);
   for (const BoundTensor& tensor : inputs) request.message(2, encode(tensor));
   for (const BoundTensor& tensor : outputs) request.message(3, encode(tensor));
   for (const Message& memory : pools) request.message(4, memory);
@@ -165,12 +186,40 @@ Result<LaunchedRun> Framework::launch(const Binding& binding, const std::vector<
   return launched;
 }
 
+Result<AllocatedMemory> Framework::allocate(const std::vector<MemoryRole>& roles,
+                                            const std::vector<std::uint32_t>& dimensions) {
+  Message request;
+  for (const MemoryRole& role : roles)
+    request.message(
+        1, Message().bytes(1, role.model).number(2, role.is_output).integer(3, role.index).real(4, role.probability));
+  Result<std::string> answer = rpc_.call("FrameworkService/AllocateMemory", request.numbers(2, dimensions));
+  if (!answer.ok()) return answer.status();
+  AllocatedMemory memory;
+  for (FieldReader reader(*answer); reader.next();) {
+    if (reader.field() == 1) memory.handle = reader.integer();
+    if (reader.field() == 2) memory.device = reader.text();
+  }
+  return memory;
+}
+
+Status Framework::copy(const Message& source, const Message& destination) {
+  return rpc_.call("FrameworkService/CopyMemory", Message().message(1, source).message(2, destination)).status();
+}
+
+Status Framework::free(const AllocatedMemory& memory) {
+  return rpc_.call("FrameworkService/FreeMemory", Message().integer(1, memory.handle)).status();
+}
+
+Message allocated(const AllocatedMemory& memory) { return Message().integer(1, memory.handle); }
+
+Message of_host(const Message& memory) { return Message().message(2, memory); }
+
 Status Framework::launched_run(std::int64_t launched, RunReport* report) {
   constexpr const char* kMethod = "FrameworkService/GetLaunchedRun";
   RunReport unwanted;
   Result<std::string> answer = rpc_.call(kMethod, Message().integer(1, launched));
   if (!answer.ok()) return answer.status();
-  return decode_run_answer(*answer, kMethod, report ? report : &unwanted);
+  return decode_launched_run(*answer, kMethod, report ? report : &unwanted);
 }
 
 Status Framework::cancel(std::int64_t launched) {

@@ -19,12 +19,13 @@ bool read(std::string_view encoded, OutputShape& shape) {
   return reader.well_formed();
 }
 
-bool read(std::string_view encoded, Timing& timing) {
+// The fields of two times may follow others, as they do in the report of a step.
+bool read(std::string_view encoded, Timing& timing, int first_field = 1) {
   timing = {0, 0};  // what is not sent is 0, and -1 is sent
   FieldReader reader(encoded);
   while (reader.next()) {
-    if (reader.field() == 1) timing.on_device_ns = reader.integer();
-    if (reader.field() == 2) timing.in_driver_ns = reader.integer();
+    if (reader.field() == first_field) timing.on_device_ns = reader.integer();
+    if (reader.field() == first_field + 1) timing.in_driver_ns = reader.integer();
   }
   return reader.well_formed();
 }
@@ -55,6 +56,7 @@ bool read(std::string_view encoded, RunReport& report) {
   FieldReader reader(encoded);
   while (reader.next()) {
     if (reader.field() == 1) report.duration_ns = reader.integer();
+    if (reader.field() == 2) is_well_formed &= read(reader.bytes(), report.steps.emplace_back(), 3);
     if (reader.field() == 4) is_well_formed &= read(reader.bytes(), report.outputs.emplace_back());
     if (reader.field() == 7) report.fell_back = reader.number();
   }
@@ -127,6 +129,7 @@ bool read(std::string_view encoded, Plan& plan) {
 }
 
 bool read(std::string_view encoded, DeviceInfo& device) {
+  bool is_well_formed = true;
   FieldReader reader(encoded);
   while (reader.next()) {
     if (reader.field() == 1) device.name = reader.text();
@@ -134,8 +137,13 @@ bool read(std::string_view encoded, DeviceInfo& device) {
     if (reader.field() == 3) device.type = reader.integer32();
     if (reader.field() == 5) device.is_available = reader.number();
     if (reader.field() == 6) device.feature_level = reader.integer32();
+    if (reader.field() != 7) continue;
+    FieldReader extension(reader.bytes());
+    while (extension.next())
+      if (extension.field() == 1) device.extensions.push_back(extension.text());
+    is_well_formed &= extension.well_formed();
   }
-  return reader.well_formed();
+  return is_well_formed && reader.well_formed();
 }
 
 // A field with a message that an answer must have, such as the result of an execution.
@@ -220,6 +228,27 @@ Status decode_run_answer(std::string_view encoded, const std::string& place, Run
   for (FieldReader reader(encoded); reader.next();)
     if (reader.field() == 3) is_well_formed &= read(reader.bytes(), *report);
   return status.ok() && !is_well_formed ? malformed(place, "answer of a run") : status;
+}
+
+Status decode_launched_run(std::string_view encoded, const std::string& place, RunReport* report) {
+  const Status status = decode_run_answer(encoded, place, report);
+  bool is_well_formed = true;
+  for (FieldReader reader(encoded); reader.next();) {
+    if (reader.field() == 4) is_well_formed &= read(reader.bytes(), report->launched);
+    if (reader.field() == 5) is_well_formed &= read(reader.bytes(), report->fenced);
+  }
+  return status.ok() && !is_well_formed ? malformed(place, "answer of a launched run") : status;
+}
+
+Result<std::vector<bool>> decode_supported(std::string_view encoded, std::size_t operations, const std::string& place) {
+  std::vector<std::uint8_t> supported;
+  FieldReader reader(encoded);
+  while (reader.next())
+    if (reader.field() == 1) reader.append_to(supported);
+  if (!reader.well_formed() || supported.size() != operations)
+    return Status(Code::kGeneralFailure, place + " answers for " + std::to_string(supported.size()) + " of " +
+                                             std::to_string(operations) + " operations");
+  return std::vector<bool>(supported.begin(), supported.end());
 }
 
 Result<LoadedModel> decode_model(std::string_view encoded, const std::string& place) {

@@ -12,6 +12,7 @@ Message message_of(const Operand& operand) {
     const Message quantised = Message().reals(1, operand.scales).integer(2, operand.channel_dim);
     message.message(7, Message().message(1, quantised));
   }
+  if (!operand.extension_data.empty()) message.message(7, Message().bytes(2, operand.extension_data));
   return message;
 }
 
@@ -24,6 +25,10 @@ Message message_of(const Subgraph& subgraph) {
                            .numbers(2, operation.inputs)
                            .numbers(3, operation.outputs));
   return message.numbers(3, subgraph.inputs).numbers(4, subgraph.outputs);
+}
+
+Message message_of(const ExtensionPrefix& extension) {
+  return Message().bytes(1, extension.name).number(2, extension.prefix);
 }
 
 Message message_of(const Argument& argument) {
@@ -51,7 +56,13 @@ Message Model::encode() const {
   for (const Subgraph& subgraph : referenced) message.message(2, message_of(subgraph));
   message.bytes(3, constants);
   for (const Message& memory : pools) message.message(4, memory);
+  for (const ExtensionPrefix& extension : extensions) message.message(6, message_of(extension));
   return message.number(5, is_relaxed);
+}
+
+void Hints::add_to(Message& request, int values_field, int extensions_field) const {
+  for (const Hint& hint : values) request.message(values_field, Message().integer(1, hint.token).bytes(2, hint.value));
+  for (const ExtensionPrefix& extension : extensions) request.message(extensions_field, message_of(extension));
 }
 
 Message ashmem(std::uint64_t descriptor, std::int64_t size) {
@@ -76,7 +87,8 @@ Message pool(const Message& memory) { return Message().message(1, memory); }
 Message buffer(std::int64_t token) { return Message().integer(2, token); }
 
 Message message_of(const Location& location) {
-  return Message().integer(1, location.pool).integer(2, location.offset).integer(3, location.length);
+  Message message = Message().integer(1, location.pool).integer(2, location.offset).integer(3, location.length);
+  return location.padding ? message.integer(4, location.padding) : message;
 }
 
 }  // namespace nnhal::client

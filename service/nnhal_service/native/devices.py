@@ -1,18 +1,19 @@
-"""ListDevices, and GetSupportedOperations: what named devices would take of a model."""
+"""ListDevices, GetSupportedOperations and CheckModel: what is asked before a model is loaded."""
 
 from __future__ import annotations
 
 import grpc
 
-from nnhal.codec import extensions_to_wire
+from nnhal.codec import extensions_to_wire, model_from_wire
 from nnhal.errors import NnhalError, invalid_argument
 from nnhal.memory import CopyBudget
 from nnhal.types import Model
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
+from nnhal.validation import validate_draft
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import devices_from_wire
-from nnhal_service.native.hal_model import hal_model_from_wire
+from nnhal_service.native.hal_model import check_rules, hal_model_from_wire
 from nnhal_service.native.session import NativeSessions
 from nnhal_service.partition.support import CPU, cannot_be_offered
 from nnhal_service.runtime import Fleet, FleetMember
@@ -46,6 +47,17 @@ class FleetServicer:
         return wire.FrameworkServiceGetSupportedOperationsResponse(
             supported=[by_index[index] for index in range(len(given.order))]
         )
+
+    @answers
+    def CheckModel(self, request: wire.CheckModelRequest, context: grpc.ServicerContext) -> wire.CheckModelResponse:
+        session = self._sessions.of(context)
+        if request.is_draft:
+            validate_draft(model_from_wire(request.model, session.descriptors.get))
+        elif request.reads_constants:
+            hal_model_from_wire(request.model, session.descriptors.get, self._copies)
+        else:
+            check_rules(request.model, session.descriptors.get)
+        return wire.CheckModelResponse()
 
     def _describe(self, name: str) -> wire.DeviceInfo:
         try:

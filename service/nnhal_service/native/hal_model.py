@@ -32,6 +32,17 @@ def hal_model_from_wire(message: model_pb2.Model, resolve: Resolve, copies: Copy
 
     Raises INVALID_ARGUMENT, and as ``read_pools`` if constants cannot be read or do not fit ``copies``.
     """
+    model, order = check_rules(message, resolve)
+    resolved = ResolvedModel(model, inline_constants(model, read_pools(model.pools, copies=copies)))
+    validate_dimensions(resolved)
+    return HalModel(without_trailing_defaults(resolved), order)
+
+
+def check_rules(message: model_pb2.Model, resolve: Resolve) -> tuple[Model, tuple[int, ...]]:
+    """Decode a model and check it by the rules that need no values. Return it, and its order, as ``HalModel`` has them.
+
+    Raises INVALID_ARGUMENT.
+    """
     model = model_from_wire(message, resolve)
     order = _execution_order(model.main)
     model = replace(
@@ -40,9 +51,7 @@ def hal_model_from_wire(message: model_pb2.Model, resolve: Resolve, copies: Copy
         referenced=tuple(_ordered(graph, _execution_order(graph)) for graph in model.referenced),
     )
     validate_model(model)
-    resolved = ResolvedModel(model, inline_constants(model, read_pools(model.pools, copies=copies)))
-    validate_dimensions(resolved)
-    return HalModel(without_trailing_defaults(resolved), order)
+    return model, order
 
 
 def content_of(message: model_pb2.Model, given: HalModel) -> bytes:

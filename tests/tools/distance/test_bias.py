@@ -91,3 +91,18 @@ def test_integers_without_a_scale_have_steps_too() -> None:
     found = bias_of(np.ones((1, 100), np.int64), wanted, 0, {})
     assert found is not None
     assert (found.mean, str(found)) == (1.0, "bias of +1 steps up, 10.0 standard errors, allowed 5 or .05 steps")
+
+
+def test_a_channel_that_is_off_is_found_though_most_of_it_is_clamped() -> None:
+    wanted = np.tile(np.arange(-50, 50, dtype=np.int8), 4).reshape(1, 400, 1)
+    wanted = np.concatenate([wanted, np.full((1, 400, 1), -128, np.int8)], 1)
+    wanted = np.concatenate([wanted] * 8, 2)
+    steps = np.zeros(wanted.shape, np.int64)
+    steps[..., 5] = 1
+    assert "up at index 5 of axis 1" in str(bias_of(steps, wanted, 0, {}))
+
+
+def test_few_elements_tell_if_nearly_all_of_them_are_off() -> None:
+    wanted = np.arange(10, dtype=np.int8).reshape(1, 10)
+    assert bias_of(np.ones((1, 10), np.int64), wanted, 0, {}) is not None
+    assert bias_of(np.ones((1, 10), np.int64), np.zeros((1, 10), np.int8), 0, {}) is None

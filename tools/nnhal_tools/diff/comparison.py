@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from nnhal.errors import HalError
 from nnhal.operations import type_name
 from nnhal.types import OperandType
 from nnhal.types.layout import describe
 from nnhal_tools.diff.device_side import HELPER, DeviceSide, EndedError
+from nnhal_tools.diff.harder_inputs import harder_inputs
 from nnhal_tools.diff.report import INHERITED, MADE, DiffReport, LayerDiff
 from nnhal_tools.diff.side import ComparedSide, SideValues
 from nnhal_tools.diff.subject import ComparedLayer, Subject, Values
@@ -55,6 +56,10 @@ class Comparison:
         self.layers = subject.layers((shown[0] & shown[1]) & subject.computed)
         halves = any(operand.type == OperandType.TENSOR_FLOAT16 for operand in subject.model.main.operands)
         self.half = halves or subject.model.relax_computation_float32_to_float16
+        self._changing = set[int]()
+        """The layers that give other values in a second run."""
+        self.harder: dict[int, Sequence[Values]] = {}
+        """Inputs on which layers are over the limits that are within them on all samples, by the layers' numbers."""
         self._names = ["the reference", "the device"] if ref.name == dut.name else [ref.name, dut.name]
 
     def report(self, name: str) -> DiffReport:
@@ -77,10 +82,12 @@ class Comparison:
             over = made_over = {value: [ends[0]] for value in layer.outputs}
             problem = made_problem = ends[0]
         else:
-            errors, over, problem = self._figures(layer, self._got.samples, self.wanted.samples)
+            errors, over, problem = self._figures(layer, self._got.samples, self.wanted.samples, self.wanted.samples)
             made, made_over, made_problem = self._made(layer)
-            if made_problem:  # it dies of the layer by itself
-                over = {value: [*over.get(value, ()), *made_over.get(value, ())] for value in layer.outputs}
+            if not made_problem and not any(made_over.values()):
+                made_over = self._on_harder_inputs(layer, made)
+            if any(made_over.values()) and (not any(over.values()) or layer.number in self._changing):
+                over = {value: [*made_over.get(value, ()), *over.get(value, ())] for value in layer.outputs}
         # Of several results the one is told of that is over a limit, or has the most noise for its signal.
         worst = max(layer.outputs, key=lambda value: _badness(errors.get(value), over.get(value, ())))
         is_right = None if not any(over.values()) or any(made_over.values()) else self._is_right(layer)
@@ -109,19 +116,23 @@ class Comparison:
             is_right is False,
         )
 
+    @property
+    def _asked(self) -> DeviceSide:
+        """What computes layers from given inputs: the reference, or the helper if that is a runtime."""
+        return self._ref if isinstance(self._ref, DeviceSide) else self._helper()
+
     def _is_right(self, layer: ComparedLayer) -> bool | None:
         """Return whether the reference computes the device's result from the device's inputs; None if it cannot be
         asked.
         """
         if not layer.inputs or any(value not in self._got.samples[0] for value in layer.inputs):
             return None
-        side = self._ref if isinstance(self._ref, DeviceSide) else self._helper()
         samples = [{value: sample[value] for value in layer.inputs} for sample in self._got.samples]
         try:
-            expected = side.run(layer.operations, layer.outputs, samples)
+            expected = self._asked.run(layer.operations, layer.outputs, samples)
         except HalError:
             return None
-        found, over, problem = self._figures(layer, self._got.samples, expected)
+        found, over, problem = self._figures(layer, self._got.samples, expected, samples)
         return not problem and len(found) == len(layer.outputs) and not any(over.values())
 
     def _made(self, layer: ComparedLayer) -> tuple[dict[int, Figures], dict[int, list[str]], str]:
@@ -133,23 +144,49 @@ class Comparison:
             return {}, {}, "it reads no value that the reference shows"
         samples = [{value: sample[value] for value in layer.inputs} for sample in self.wanted.samples]
         try:
-            results = self.dut.run(layer.operations, layer.outputs, samples)
+            *results, again = self.dut.run(layer.operations, layer.outputs, [*samples, samples[0]])
         except EndedError as error:
             return {}, {value: [f"{error.message}, by itself"] for value in layer.outputs}, error.message
         except HalError as error:
             return {}, {}, f"{self.dut.name} does not run it by itself: {error.message}"
-        return self._figures(layer, results, self.wanted.samples)
+        figures, over, problem = self._figures(layer, results, self.wanted.samples, samples)
+        _, kept, _ = self._figures(layer, [again], results[:1], samples[:1])
+        for value, words in kept.items():
+            if words:
+                self._changing.add(layer.number)
+                over[value] = [f"{'; '.join(words)}, between two runs of one prepared model on equal inputs"]
+        return figures, over, problem
+
+    def _on_harder_inputs(self, layer: ComparedLayer, made: Mapping[int, Figures]) -> dict[int, list[str]]:
+        """Return the limits that a layer exceeds by itself on inputs that no sample has."""
+        if self.limits.given or len(layer.operations) > 1 or self.dut.runs_on(layer.operations) != self.dut.name:
+            return {}
+        known = {value: self.wanted.samples[0][value] for value in layer.inputs if value in self.wanted.samples[0]}
+        samples, words = harder_inputs(self.subject, layer, known, made, self.half)
+        if not samples or len(known) < len(layer.inputs):
+            return {}
+        try:
+            expected = self._asked.run(layer.operations, layer.outputs, samples)
+            results = self.dut.run(layer.operations, layer.outputs, samples)
+        except HalError:
+            return {}
+        _, over, _ = self._figures(layer, results, expected, samples)
+        if any(over.values()):
+            self.harder[layer.number] = samples
+        return {value: [f"{each}, {words}" for each in found] for value, found in over.items()}
 
     def _figures(
-        self, layer: ComparedLayer, results: Sequence[Values], expected: Sequence[Values]
+        self, layer: ComparedLayer, results: Sequence[Values], expected: Sequence[Values], given: Sequence[Values]
     ) -> tuple[dict[int, Figures], dict[int, list[str]], str]:
-        """Return the figures of each value, the limits that it exceeds, and what keeps values from being compared."""
+        """Return the figures of each value, the limits that it exceeds, and what keeps values from being compared.
+
+        ``given`` has the inputs of each sample, as far as they are known.
+        """
         found, over, problem = dict[int, Figures](), dict[int, list[str]](), ""
-        known = self.wanted.samples
         inputs = {
-            self.subject.name(number): (self.subject.operand(number), [sample[number] for sample in known])
+            self.subject.name(number): (self.subject.operand(number), [sample[number] for sample in given])
             for number in layer.inputs
-            if number in known[0]
+            if number in given[0]
         }
         for value in layer.outputs:
             got, wanted = ([sample[value] for sample in side] for side in (results, expected))

@@ -47,7 +47,7 @@ def _least(comparison: Comparison, layer: ComparedLayer, judge: _Judge) -> Shrun
     """Return the least form of a layer that fails on any sample, or why there is none."""
     if reason := _inexpressible(comparison.subject, layer):
         return reason
-    for sample in comparison.wanted.samples:
+    for sample in (*comparison.wanted.samples, *comparison.harder.get(layer.number, ())):
         try:
             found = shrink(_case(comparison.subject, layer, sample), judge)
         except HalError as error:

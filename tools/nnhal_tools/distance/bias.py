@@ -12,10 +12,12 @@ from nnhal.arrays import Array
 
 _LEAST_MEAN, _LEAST_ERRORS = 0.05, 5.0
 """In steps, and in standard errors, over a whole value."""
+_LEAST_LARGE_MEAN, _LEAST_LARGE_ERRORS = 0.75, 2.8
+"""If nearly all elements are off by one, few of them tell: noise is seldom."""
 _LEAST_CHANNEL_MEAN, _LEAST_CHANNEL_ERRORS = 0.125, 6.0
 """In one channel: there are many of them, and each has fewer elements."""
-_LEAST_MISMATCHING = 25
-"""With fewer, no sum has five standard errors."""
+_LEAST_MISMATCHING = 8
+"""With fewer, no sum has so many standard errors."""
 _LEAST_AT_THE_END = 8
 
 
@@ -52,31 +54,47 @@ def _biases(steps: Array, wanted: Array, zero: int, inputs: Mapping[str, Array])
     levels = np.unique(wanted, return_inverse=True)[1].reshape(wanted.shape)
     signed = {"": steps, "away from zero": steps * np.sign(wanted.astype(np.int64) - zero)}
     signed |= {f"along the sign of {name}": steps * np.sign(values) for name, values in inputs.items()}
+    axes = sorted({1, wanted.ndim - 1} - {0}) if wanted.ndim > 1 else []
+    few = [axis for axis in axes if 4 * _by(steps != 0, axis).any(1).sum() <= wanted.shape[axis]]
+    for axis in few:  # few indexes have all that is off: they are to be named, and not the whole value
+        yield from _in_channels(signed, levels, axis)
     for where, sums in signed.items():
         mean, errors = _mean(sums.reshape(1, -1), levels.reshape(1, -1))
-        if abs(mean[0]) >= _LEAST_MEAN and errors[0] >= _LEAST_ERRORS:
+        is_large = abs(mean[0]) >= _LEAST_LARGE_MEAN and errors[0] >= _LEAST_LARGE_ERRORS
+        if is_large or (abs(mean[0]) >= _LEAST_MEAN and errors[0] >= _LEAST_ERRORS):
             yield Bias(where or "up", float(mean[0]), float(errors[0]))
-    for axis in sorted({1, wanted.ndim - 1} - {0}) if wanted.ndim > 1 else ():
-        for where, sums in list(signed.items())[:2]:
-            mean, errors = _mean(_by(sums, axis), _by(levels, axis))
-            found = (np.abs(mean) >= _LEAST_CHANNEL_MEAN) & (errors >= _LEAST_CHANNEL_ERRORS)
-            if found.any():
-                channel = int(np.argmax(np.where(found, errors, 0.0)))
-                words = f"{where or 'up'} at index {channel} of axis {axis - 1}"
-                yield Bias(words, float(mean[channel]), float(errors[channel]))
+    for axis in axes:
+        if axis not in few:
+            yield from _in_channels(signed, levels, axis)
+
+
+def _in_channels(signed: Mapping[str, Array], levels: Array, axis: int) -> Iterator[Bias]:
+    for where, sums in list(signed.items())[:2]:
+        mean, errors = _mean(_by(sums, axis), _by(levels, axis))
+        found = (np.abs(mean) >= _LEAST_CHANNEL_MEAN) & (errors >= _LEAST_CHANNEL_ERRORS)
+        if found.any():
+            channel = int(np.argmax(np.where(found, errors, 0.0)))
+            words = f"{where or 'up'} at index {channel} of axis {axis - 1}"
+            yield Bias(words, float(mean[channel]), float(errors[channel]))
 
 
 def _mean(steps: Array, levels: Array) -> tuple[Array, Array]:
     """Return the mean of each row, and how many standard errors it is.
 
-    Elements for which the reference has the same level may have the same cause, so that they err together.
+    Elements for which the reference has the same level may have the same cause, so that they err together. A level that
+    many have, such as the end of the range, must not hide the others: so each level also counts once, with the sign of
+    its sum.
     """
     groups = int(levels.max()) + 1
     rows = np.arange(len(steps))[:, None] * groups
     sums = np.bincount((rows + levels).reshape(-1), steps.reshape(-1), len(steps) * groups).reshape(len(steps), groups)
-    total, spread = sums.sum(1), np.sqrt(np.square(sums).sum(1))
-    errors = np.divide(np.abs(total), spread, out=np.zeros_like(total), where=spread > 0)
-    return total / steps.shape[1], errors
+    return sums.sum(1) / steps.shape[1], np.maximum(_errors(sums), _errors(np.sign(sums)))
+
+
+def _errors(sums: Array) -> Array:
+    """How many standard errors the sum of each row is, if the signs of its elements are drawn."""
+    total, spread = np.abs(sums.sum(1)), np.sqrt(np.square(sums).sum(1))
+    return np.asarray(np.divide(total, spread, out=np.zeros_like(total), where=spread > 0))
 
 
 def _by(values: Array, axis: int) -> Array:

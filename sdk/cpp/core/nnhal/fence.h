@@ -13,7 +13,8 @@
 
 namespace nnhal {
 
-// Says what a descriptor is if it is no end of a pair of sockets that can carry a fence or a bell; nothing if it is one.
+// Says what a descriptor is if it is no end of a pair of sockets that can carry a fence or a bell; nothing if it is
+// one.
 std::string fault_of_pair(const Fd& end);
 
 enum class FenceState { kPending, kSignalled, kError };

@@ -11,6 +11,7 @@ from nnhal_frontends.imported import ImportedModel
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.dimensioned import DimensionedPlan, DimensionedPlans, InputDimensions
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.run.reports import OutputReport
 
 _RUNS = 8
@@ -101,6 +102,19 @@ class DimensionedBinding:
         if self.insufficient:
             return None
         return PlannedBinding(held.plans, bindings, settled, lambda: self._store.drop(held))
+
+
+def settled_outputs(plan: PreparedPlan) -> list[OutputReport]:
+    """Outputs of a model's own plan that the model leaves open, but whose dimensions follow from those that it gives.
+
+    Devices get them as known, and so report nothing of them.
+    """
+    declared = plan.imported.model.main.operands
+    return [
+        OutputReport(tensor.name, plan.dimensions[tensor.operand], sufficient=True)
+        for tensor in plan.imported.outputs
+        if 0 in declared[tensor.operand].dimensions and plan.byte_size(tensor.operand)
+    ]
 
 
 def bound_dimensions(declared: ImportedModel, inputs: Sequence[TensorBinding]) -> InputDimensions | None:

@@ -9,7 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from nnhal.errors import NnhalError
 from nnhal.types import NO_HINTS, Hints, Memory
 from nnhal.types.layout import MAX_OPERAND_BYTES, Dimensions
-from nnhal_service.runtime.context.dimensioned_binding import DimensionedBinding, PlannedBinding, bound_dimensions
+from nnhal_service.runtime.context.dimensioned_binding import (
+    DimensionedBinding,
+    PlannedBinding,
+    bound_dimensions,
+    settled_outputs,
+)
 from nnhal_service.runtime.context.execution_context import DRAIN_SECONDS, ExecutionContext
 from nnhal_service.runtime.context.weak_calls import weakly, weakly_with
 from nnhal_service.runtime.memory.bindings import TensorBinding
@@ -213,7 +218,13 @@ class LoadedModel:
             own = self.new_state() if has_state and state is None else None
             try:
                 context = ExecutionContext(
-                    planned or PlannedBinding(self._plans, outputs, insufficient=way.insufficient if way else short),
+                    planned
+                    or PlannedBinding(
+                        self._plans,
+                        outputs,
+                        settled_outputs(self.original),
+                        insufficient=way.insufficient if way else short,
+                    ),
                     inputs,
                     pools,
                     measure_timing,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from nnhal.whole_numbers import whole_number
-from nnhal_hosting.access import AccessRole, objection_to_page, peer_name
+from nnhal_hosting.access import AccessRole, objection_to_page
 from nnhal_hosting.http import while_connected
 from nnhal_hosting.whole_requests import Responder
 from nnhal_service.access import FREE_COPIES, Charge
@@ -138,8 +138,8 @@ class Inferences:
         charge = Charge(services.budget, 0)
         try:
             charge.grow(length)
-            peer, is_admitted = peer_name(connection.peer), connection.user_is_admitted
-            services.guard.admit(AccessRole.INFER, known.authorization, peer, is_admitted)
+            is_admitted = connection.user_is_admitted
+            services.guard.admit(AccessRole.INFER, known.authorization, connection.peer, is_admitted)
         except ServingError:
             charge.release()
             return None
@@ -153,8 +153,7 @@ class Inferences:
         with RequestScope(known.traceparent) as named:
             try:
                 with held as charge:
-                    peer = peer_name(connection.peer)
-                    answer = await self._answer(known, body, peer, named, cancellation, arrived_ns, charge)
+                    answer = await self._answer(known, body, connection.peer, named, cancellation, arrived_ns, charge)
             except Exception as error:  # caught within the scope, so that the log names the request
                 refusal = response_for(error, known.target.path)
                 headers = [header for header in refusal.raw_headers if header[0] != b"content-length"]

@@ -27,6 +27,14 @@ struct BoundTensor {
   Location location;
   std::vector<std::uint32_t> dimensions;  // those that refine the model's; empty takes the model's
   bool is_omitted = false;
+  std::int64_t memory = 0;  // the handle of memory from allocate(), which is used whole; 0 for none
+};
+
+// What is checked of a model that is not loaded yet.
+enum class Check {
+  kDraft,   // its operands and operations alone: it is still being built
+  kRules,   // all that can be said without the values of constants
+  kValues,  // these too, and the dimensions that follow from one another, as loading does
 };
 
 // A loaded model that is tied to memory. It runs once at a time; a second thread waits. When it goes, it is released.
@@ -86,16 +94,36 @@ struct LoadOptions {
   std::vector<Pin> pins;
   int partitioner = 0;  // a Partitioner of framework.proto
   int min_nodes_per_partition = 0;
-  int fallback = 0;                  // a Fallback of framework.proto; 0 allows it
-  int preference = 1, priority = 1;  // with the HAL's numbers
-  std::string cache_token;           // 32 bytes under which compilations are cached; empty for none
-  bool is_relaxed = false;           // float32 may be computed as float16
+  int fallback = 0;                    // a Fallback of framework.proto; 0 allows it
+  int preference = 1, priority = 1;    // with the HAL's numbers
+  std::string cache_token;             // 32 bytes under which compilations are cached; empty for none
+  std::int64_t deadline_ns = kNoTime;  // by which it must have been prepared
+  Hints hints;
+  bool is_relaxed = false;  // float32 may be computed as float16
   std::vector<InputDimensions> input_dimensions;
+};
+
+// One use of memory that is allocated: an input or output of a loaded model.
+struct MemoryRole {
+  std::string model;
+  bool is_output = false;
+  std::int32_t index = 0;
+  float probability = 1;
+};
+
+// Memory that a device may own. It is named by its handle.
+struct AllocatedMemory {
+  std::int64_t handle = 0;
+  std::string device;  // empty for shared memory of the host
 };
 
 struct BindOptions {
   bool wants_run_channel = true;
-  bool prepares_dimensions = false;  // has a plan prepared for the inputs' dimensions first, if the model leaves some open
+  bool prepares_dimensions =
+      false;              // has a plan prepared for the inputs' dimensions first, if the model leaves some open
+  bool measures = false;  // runs report the times of their steps
+  std::int64_t loop_timeout_ns = kNoTime;  // that one activation of WHILE may take; without it the HAL's default
+  Hints hints;
 };
 
 // Safe to use from several threads. Objects end with the session at the latest.
@@ -115,13 +143,16 @@ class Framework {
   Result<LoadedModel> load(const std::string& name, const Fd& file, const LoadOptions& options = {},
                            const Patience& patience = {});
   // Loads one group of a plan, by its position. INVALID_ARGUMENT if the plan is no longer kept.
-  Result<LoadedModel> load(const std::string& name, const Plan& plan, std::size_t group,
-                           const Patience& patience = {});
+  Result<LoadedModel> load(const std::string& name, const Plan& plan, std::size_t group, const Patience& patience = {});
   // Says what would run where if the client runs those nodes of an ONNX file that no device takes. Nothing is prepared.
   // The framework keeps the plan for a while, to be loaded from.
   Result<Plan> plan(const Fd& file, const LoadOptions& options = {}, const Patience& patience = {});
   Status release(const Plan& plan);
   Status unload(const std::string& name, const Patience& patience = {});
+  // Says what is wrong with a model: INVALID_ARGUMENT, or nothing.
+  Status check(const Model& model, Check what = Check::kRules);
+  // Whether at least one of the devices can do each operation of main.
+  Result<std::vector<bool>> supported_operations(const Model& model, const std::vector<std::string>& devices);
   // Ties all inputs and outputs of a model to memory: `pools` are what ashmem() and its like make.
   Result<std::unique_ptr<Binding>> bind(const std::string& model, const std::vector<BoundTensor>& inputs,
                                         const std::vector<BoundTensor>& outputs, const std::vector<Message>& pools,
@@ -129,6 +160,12 @@ class Framework {
   // Launches a run that begins when all the fences have signalled, and returns once its steps are launched.
   Result<LaunchedRun> launch(const Binding& binding, const std::vector<const Fence*>& wait_for = {},
                              std::int64_t deadline_ns = kNoTime, std::int64_t duration_ns = kNoTime);
+  // Memory for certain inputs and outputs. Empty dimensions are those of the roles.
+  Result<AllocatedMemory> allocate(const std::vector<MemoryRole>& roles,
+                                   const std::vector<std::uint32_t>& dimensions = {});
+  // Copies one whole memory to another: each end is what allocated() or ashmem() and its like make.
+  Status copy(const Message& source, const Message& destination);
+  Status free(const AllocatedMemory& memory);
   // How a launched run ended. GENERAL_FAILURE until it has.
   Status launched_run(std::int64_t launched, RunReport* report = nullptr);
   // Has a launched run end as soon as it can: its fence is then in error.
@@ -147,6 +184,10 @@ class Framework {
   std::unique_ptr<Link> link_;
   Rpc rpc_;
 };
+
+// Ends of a copy.
+Message allocated(const AllocatedMemory& memory);
+Message of_host(const Message& memory);
 
 }  // namespace nnhal::client
 

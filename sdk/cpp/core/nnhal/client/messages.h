@@ -50,6 +50,8 @@ struct RunReport {
   bool is_direct = false;  // over the run channel: the framework took no part
   bool fell_back = false;  // a device failed, and another one ran in its place
   std::vector<OutputReport> outputs;
+  std::vector<Timing> steps;  // one for each step if the binding measures
+  Timing launched, fenced;    // of a launched run with one step, as those of an ExecutionInfo
 };
 
 // An input or output of a loaded model.
@@ -70,7 +72,7 @@ struct LoadedModel {
 
 // A part of a model that the framework would run as one model.
 struct PlannedGroup {
-  std::vector<std::int32_t> nodes;  // by their indices in the file's main graph, ascending
+  std::vector<std::int32_t> nodes;        // by their indices in the file's main graph, ascending
   std::vector<std::string> step_devices;  // in the order of execution
 };
 
@@ -94,6 +96,7 @@ struct DeviceInfo {
   std::int32_t type = 0;
   std::int32_t feature_level = 0;
   bool is_available = false;
+  std::vector<std::string> extensions;  // that it knows, by their names
 };
 
 // Of the answer to an execution: of a call, or on a channel.
@@ -104,6 +107,10 @@ Result<std::int64_t> decode_prepared(std::string_view notified, const std::strin
 Result<ExecutionInfo> decode_info(std::string_view encoded, const std::string& place);
 // The report is filled as well if an output did not fit its memory: it then holds what outputs need.
 Status decode_run_answer(std::string_view encoded, const std::string& place, RunReport* report);
+// The same, with the times of a run that was launched.
+Status decode_launched_run(std::string_view encoded, const std::string& place, RunReport* report);
+// One answer for each of so many operations.
+Result<std::vector<bool>> decode_supported(std::string_view encoded, std::size_t operations, const std::string& place);
 Result<LoadedModel> decode_model(std::string_view encoded, const std::string& place);
 Result<Plan> decode_plan(std::string_view encoded, const std::string& place);
 Result<std::vector<DeviceInfo>> decode_devices(std::string_view encoded, const std::string& place);

@@ -29,6 +29,7 @@ struct Location {
   std::int32_t pool = 0;
   std::int64_t offset = 0;
   std::int64_t length = 0;
+  std::int64_t padding = 0;  // bytes after it that may be used as scratch space
 };
 
 struct Operand {
@@ -40,6 +41,26 @@ struct Operand {
   Location location;          // of constants; of a reference to a subgraph its index is the offset
   std::vector<float> scales;  // TENSOR_QUANT8_SYMM_PER_CHANNEL only
   std::int32_t channel_dim = 0;
+  std::string extension_data;  // extra parameters of an extension's type
+};
+
+// The prefix of an extension's codes: the upper 16 bits of its types, operations and hints.
+struct ExtensionPrefix {
+  std::string name;
+  std::uint16_t prefix = 0;
+};
+
+// What a client asks of devices beside the contract, in terms of extensions that they know.
+struct Hints {
+  struct Hint {
+    std::int32_t token = 0;
+    std::string value;
+  };
+  std::vector<Hint> values;
+  std::vector<ExtensionPrefix> extensions;
+
+  // Adds the fields of a request that has hints.
+  void add_to(Message& request, int values_field, int extensions_field) const;
 };
 
 struct Operation {
@@ -61,6 +82,7 @@ struct Model {
   std::string constants;       // of CONSTANT_COPY operands
   std::vector<Message> pools;  // of CONSTANT_POOL operands: what ashmem() and its like make
   bool is_relaxed = false;     // float32 may be computed as float16
+  std::vector<ExtensionPrefix> extensions;
 
   // Adds a constant with its value, which should be small: large ones belong into a pool.
   std::int32_t add_constant(Operand operand, const void* value, std::size_t size);

@@ -1,0 +1,2 @@
+#pragma once
+#define __android_log_print(...) (void)0

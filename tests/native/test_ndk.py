@@ -1,0 +1,96 @@
+"""C programs of NeuralNetworks.h run over the devices of a framework, through libneuralnetworks.so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from nnhal_tools.up import Testbed
+from tests.native.conftest import Program, environment, started
+from tests.support.waiting import settled, wait_until
+
+pytestmark = pytest.mark.sdk
+
+
+def test_a_program_executes_in_every_way(program: Program) -> None:
+    assert program("ways") == [
+        "device cpu_acc",
+        "device nnapi-reference",
+        "compute",
+        "reusable",
+        "reused",
+        "burst",
+        "started",
+        "fenced",
+        "before it",
+        "in memory",
+        "in threads",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trap", "lines"),
+    [
+        ("handles", ["after misuse", "an execution outlives its handle's compilation"]),
+        ("signals", ["once", "signals are as they were"]),
+        ("forks", ["in the child", "in the parent"]),
+    ],
+)
+def test_what_a_program_does_wrong_harms_nothing(program: Program, trap: str, lines: list[str]) -> None:
+    assert program("traps", trap) == lines
+
+
+def test_the_library_can_be_closed_and_loaded_again(program: Program) -> None:
+    assert program("loads") == ["2 devices"] * 3
+
+
+def test_a_program_outlives_its_framework(libraries: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as name:
+        directory = Path(name)
+        with started(directory) as bed:
+            running = subprocess.Popen(
+                [libraries / "traps", "outlives"],
+                env=environment(libraries, bed.framework),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert running.stdin is not None and running.stdout is not None
+            assert running.stdout.readline() == "before\n"
+        print(file=running.stdin, flush=True)
+        assert running.stdout.readline() == "without\n"
+        with started(directory):
+            print(file=running.stdin, flush=True)
+            assert running.communicate()[0] == "again\n"
+        assert running.returncode == 0
+
+
+def test_a_program_leaves_nothing_behind(program: Program, testbed: Testbed) -> None:
+    descriptors = Path(f"/proc/{testbed.pid('framework')}/fd")
+    program("ways")
+    before = settled(lambda: len(list(descriptors.iterdir())))
+    for _ in range(3):
+        program("ways")
+    wait_until(lambda: len(list(descriptors.iterdir())) <= before, "the framework has closed what programs used")
+
+
+@pytest.mark.parametrize("framework", ["", "/nowhere"])
+def test_without_a_framework_calls_end_in_an_error_code(libraries: Path, framework: str) -> None:
+    ended = subprocess.run(
+        [libraries / "ways"], env=environment(libraries, framework), capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert re.search(r"getDeviceCount\(&count\): result (9|14), expected 0", ended.stderr)
+
+
+def test_the_library_exports_the_interface_and_nothing_else(libraries: Path) -> None:
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", libraries / "libneuralnetworks.so"], capture_output=True, text=True, check=True
+    )
+    names = {line.split()[-1] for line in listed.stdout.splitlines()}
+    assert len(names) == 75
+    assert all(name.startswith("ANeuralNetworks") for name in names)
