@@ -54,6 +54,7 @@ class ModelBuilder:
     _values: dict[int, Array] = field(default_factory=dict)
     _alike: dict[tuple[Operand, bytes], list[int]] = field(default_factory=dict)
     """Constants by their operand and a sample of their values."""
+    _scalars: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, operand: Operand, name: str = "") -> int:
         """Add an operand other than a constant, and return its index."""
@@ -86,6 +87,13 @@ class ModelBuilder:
         self._values[index] = stored
         alike.append(index)
         return index
+
+    def scalar(self, code: int, value: int) -> int:
+        """Add an integer or truth value as a constant operand, and return its index. Most operations have several."""
+        found = self._scalars.get((code, value))
+        if found is None:
+            found = self._scalars[code, value] = self.constant(code, np.array(value))
+        return found
 
     def operation(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Add an operation, and complete the dimensions of its outputs from its inputs.

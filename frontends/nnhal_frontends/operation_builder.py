@@ -57,11 +57,11 @@ class OperationBuilder(ABC):
 
     def int32(self, value: int) -> int:
         """Add an INT32 scalar."""
-        return self.add_constant(OperandType.INT32, np.array(value))
+        return self.model.scalar(OperandType.INT32, value)
 
     def boolean(self, value: bool) -> int:
         """Add a BOOL scalar."""
-        return self.add_constant(OperandType.BOOL, np.array(value))
+        return self.model.scalar(OperandType.BOOL, value)
 
     def real_like(self, operand: int, value: float) -> int:
         """Add a float scalar of the precision of an operand."""

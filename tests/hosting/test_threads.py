@@ -59,3 +59,24 @@ def test_a_thread_has_its_name_and_the_main_one_that_of_the_process() -> None:
     assert named == "['run channel-123', None]", "cut to 15 bytes, and nothing is profiled any more"
     assert pooled == "pool_0"
     assert main.startswith("python")
+
+
+def test_a_thread_with_short_turns_keeps_its_policy_and_its_share() -> None:
+    code = """
+import os, threading
+from nnhal_hosting.threads import take_short_turns
+
+def work():
+    os.sched_setscheduler(0, policy, os.sched_param(0))
+    os.setpriority(os.PRIO_PROCESS, 0, 5)
+    for _ in range(2):
+        take_short_turns()
+        print(os.sched_getscheduler(0) == policy, os.getpriority(os.PRIO_PROCESS, 0))
+
+for policy in (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_IDLE):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True 5\n" * 6

@@ -91,7 +91,7 @@ def test_a_model_of_the_users_is_measured_beside_its_runtime(tmp_path: Path) -> 
     model, page, trace = tmp_path / "hop", tmp_path / "page.html", tmp_path / "trace.json"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
     pins = ("--pin", "op:SOFTMAX=cpu_ref", "--pin", "op:RELU=cpu_acc")
-    options = ("--beside", "ort,litert", "--rounds", "10", *pins, "--html", str(page))
+    options = ("--beside", "ort,litert", "--rounds", "10", "--busy", "1", *pins, "--html", str(page))
     done = nnhal("bench", "--json", *options, "--trace", str(trace), str(model))
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

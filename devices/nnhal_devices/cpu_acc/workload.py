@@ -20,11 +20,13 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import MAX_OPERAND_BYTES, Dimensions, is_extension
 from nnhal_devices.cpu_acc.artifact import OptimisedGraph, write_artifact
 from nnhal_devices.cpu_acc.elements import memory_type
-from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns, binders, bound_run
+from nnhal_devices.cpu_acc.session import OnnxSession, StoppableRuns, binders, bound_run, named_run
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
 from nnhal_devices.figures import OperationTimes
 
+_SMALL_BYTES = 4096
+"""Copying so much takes no longer than letting go of the interpreter's lock."""
 _ITEM_SIZES = {code: element.itemsize for code, element in ELEMENT_TYPES.items()}
 _EQUAL_RUNS = 8
 """Runs with the same dimensions of outputs after which these are taken to be those of the next run."""
@@ -316,24 +318,28 @@ class ValueSession:
         inputs: Sequence[tuple[str, int, Argument]],
         outputs: Sequence[Argument],
     ) -> None:
-        self._session = session
+        self._kept = session
         self._runs = StoppableRuns()
+        self._run_named = named_run(session.runtime)
         self._names = list(names)
         self._types = types
         self._inputs = inputs
         self._outputs = outputs
+        self._outcome = DONE
 
     def run(self, control: Control) -> Outcome:
         results = self._runs(control, self._run)
         written = [_encoded(code, result) for code, result in zip(self._types, results, strict=True)]
         for array, argument in zip(written, self._outputs, strict=True):
-            _copy_out(array.ctypes.data, array.nbytes, argument)
-        return Outcome(tuple(array.shape for array in written))
+            _write(array, argument)
+        dimensions = tuple([array.shape for array in written])
+        if dimensions != self._outcome.dimensions:  # results of one outcome are encoded once
+            self._outcome = Outcome(dimensions)
+        return self._outcome
 
     def _run(self, options: RunOptions) -> Sequence[Any]:
         feeds = {name: _read(code, argument) for name, code, argument in self._inputs}
-        results: Sequence[Any] = self._session.runtime.run(self._names, feeds, options)
-        return results
+        return self._run_named(self._names, feeds, options)
 
 
 class Idle:
@@ -381,6 +387,13 @@ def _copy_out(address: int, size: int, argument: Argument) -> None:
         ctypes.memmove(argument.data.ctypes.data, address, size)  # without the interpreter's lock
 
 
+def _write(array: Array, argument: Argument) -> None:
+    if array.nbytes > _SMALL_BYTES:
+        _copy_out(array.ctypes.data, array.nbytes, argument)
+    elif argument.data is not None and 0 < array.nbytes <= len(argument.data):
+        argument.data[: array.nbytes] = array.reshape(-1).view(np.uint8)
+
+
 def _read(code: int, argument: Argument) -> Any:
     if argument.data is None:
         return None
@@ -391,7 +404,9 @@ def _read(code: int, argument: Argument) -> Any:
 
 
 def _copied(data: Bytes, size: int) -> Bytes:
-    """A copy that is made without the interpreter's lock."""
+    """A copy that is made without the interpreter's lock, if it takes longer than to let go of that."""
+    if size <= _SMALL_BYTES:
+        return data[:size].copy()
     copy = np.empty(size, np.uint8)
     ctypes.memmove(copy.ctypes.data, data.ctypes.data, size)
     return copy

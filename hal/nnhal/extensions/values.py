@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -32,12 +33,23 @@ PADDING_BYTES = 7
 
 def value_to_bytes(value: Value) -> bytes:
     """Encode a value. Raises ValueError if it has elements that ONNX has no type for."""
+    if type(value) is list and value and type(value[0]) is dict and (form := _form_of(value[0])):
+        encoded = form.encoded(value)
+        if encoded is not None:
+            return encoded
     return _message(value).SerializeToString()
 
 
 def value_from_bytes(raw: bytes | Array) -> Value:
     """Decode a value. Raises DecodeError."""
-    return _value(wire.Value.FromString(bytes(raw)))
+    global _last_form
+    raw = bytes(raw)
+    if _last_form is not None and (maps := _last_form.decoded(raw)) is not None:
+        return maps
+    value = _value(wire.Value.FromString(raw))
+    if type(value) is list and value and type(value[0]) is dict:
+        _last_form = _form_of(value[0])
+    return value
 
 
 def strings_from_bytes(raw: bytes | Array) -> Array:
@@ -56,6 +68,92 @@ def padded(encoded: bytes, size: int) -> bytes:
     rest = size - len(encoded) - PADDING_BYTES
     length = bytes(rest >> shift & 0x7F | (0x80 if shift < 28 else 0) for shift in (0, 7, 14, 21, 28))
     return encoded + _SKIPPED_FIELD + length + bytes(rest)
+
+
+class _FloatMaps:
+    """Lists of maps from the same keys to floats, which classifiers answer with: only the floats differ in their bytes.
+
+    To encode and decode them so takes a thirtieth of the time that messages take.
+    """
+
+    def __init__(self, keys: Sequence[Any], types: Sequence[type]) -> None:
+        """``types`` are those of the keys."""
+        value = _message([dict.fromkeys(keys, 0.0)]).sequence_value
+        first = value.SerializeToString()[len(_ELEMENTS) :]  # of the sequence: its first element
+        before = _float_field(0.0)[: -_DOUBLE.size]
+        start = len(first) - len(keys) * (len(before) + _DOUBLE.size)
+        self._keys, self._types = tuple(keys), tuple(types)
+        self._fixed = (first[: start + len(before)], *(before for _ in keys[1:]))
+        self._row = struct.Struct(f"<{len(self._fixed[0])}sd" + f"{len(before)}sd" * (len(keys) - 1))
+
+    def encoded(self, maps: Sequence[Value]) -> bytes | None:
+        """The bytes of a list; None if it is of another form."""
+        rows, fields = [self._head(len(maps))], [*self._fixed, *self._fixed]
+        fields[::2] = self._fixed
+        for each in maps:
+            if type(each) is not dict or tuple(each) != self._keys or tuple(map(type, each)) != self._types:
+                return None
+            values = [*each.values()]
+            if {*map(type, values)} != {float}:
+                return None
+            fields[1::2] = values
+            rows.append(self._row.pack(*fields))
+        return b"".join(rows)
+
+    def decoded(self, raw: bytes) -> list[dict[Any, float]] | None:
+        """The list that some bytes are; None if they are of another form."""
+        # What is before the rows is shorter than one of them, so that the number of rows follows from the size.
+        count = len(raw) // self._row.size
+        head = self._head(count)
+        if not count or len(raw) != len(head) + count * self._row.size or not raw.startswith(head):
+            return None
+        found = []
+        for fields in self._row.iter_unpack(raw[len(head) :]):
+            if fields[::2] != self._fixed:
+                return None
+            found.append(dict(zip(self._keys, fields[1::2], strict=True)))
+        return found
+
+    def _head(self, count: int) -> bytes:
+        """What is before the maps of a list of so many."""
+        rest = len(_ELEMENTS) + count * self._row.size
+        length = []
+        while rest > 0x7F:
+            length.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        return _SEQUENCE + bytes([*length, rest]) + _ELEMENTS
+
+
+def _float_field(value: float) -> bytes:
+    """A float as an element of a sequence of tensors."""
+    return wire.SequenceValue(tensor_values=[_tensor_message(value)]).SerializeToString()
+
+
+_SEQUENCE = wire.Value(elem_type=wire.VALUE_KIND_SEQUENCE, sequence_value=wire.SequenceValue()).SerializeToString()[:-1]
+"""What is before the length of a sequence."""
+_ELEMENTS = wire.SequenceValue(elem_type=wire.VALUE_KIND_OPTIONAL).SerializeToString()
+"""What is before its elements."""
+_MOST_KEYS = 4096
+_last_form: _FloatMaps | None = None
+"""The form of the last list of maps that was decoded, which the next one probably has."""
+
+
+def _form_of(first: dict[Any, Value]) -> _FloatMaps | None:
+    """The form of a list with this map; None if there is none."""
+    types = tuple(map(type, first))
+    if (
+        not 0 < len(first) <= _MOST_KEYS
+        or {*types} not in ({int}, {str})
+        or type(next(iter(first.values()))) is not float
+    ):
+        return None
+    return _form(tuple(first), types)
+
+
+@lru_cache(64)
+def _form(keys: tuple[Any, ...], types: tuple[type, ...]) -> _FloatMaps:
+    """The form of maps with these keys, of which ``types`` tell 1 from True."""
+    return _FloatMaps(keys, types)
 
 
 def _message(value: Value) -> wire.Value:

@@ -38,13 +38,14 @@ def create_read_only(contents: Iterable[tuple[int, Bytes]], size: int, name: str
     return _unwritable(descriptor, size)
 
 
-def read_only(file: Descriptor, name: str = "nnhal") -> Ashmem:
-    """Return what a file has as memory that can no longer change: the file's own if it is sealed, or else a copy.
+def read_only(file: Descriptor, size: int, name: str = "nnhal") -> Ashmem:
+    """Return the first ``size`` bytes of a file as memory that cannot change: its own if it is sealed, or a copy.
 
-    The copy has holes where the file has, and is made by the kernel. Raises ValueError if the file is empty or has
-    become shorter meanwhile, OSError if it cannot be read.
+    The copy has holes where the file has, and is made by the kernel. Raises ValueError if ``size`` is not above 0 or
+    the file is shorter, OSError if it cannot be read.
     """
-    size = os.fstat(file.fileno()).st_size
+    if size > os.fstat(file.fileno()).st_size:
+        raise ValueError(f"the file has {os.fstat(file.fileno()).st_size} bytes, expected {size}")
     if is_read_only(file) and is_tmpfs(file):
         return _unwritable(file, size)
     copy = _memfd(size, name)

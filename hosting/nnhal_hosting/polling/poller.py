@@ -26,6 +26,7 @@ from functools import partial
 from nnhal.link import Channel
 from nnhal_hosting.polling.served_channel import Ended, Exchange, ServedChannel
 from nnhal_hosting.polling.work import Work
+from nnhal_hosting.threads import take_short_turns
 
 _MAX_EVENTS = 32
 """Channels that have a turn before the next wait."""
@@ -123,6 +124,7 @@ class LeaderFollowers:
 
     def _run(self) -> None:
         """What each thread does."""
+        take_short_turns()
         while job := self._lead():
             job()
             del job  # what it refers to is not kept by a thread that waits

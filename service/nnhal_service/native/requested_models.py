@@ -115,7 +115,7 @@ class RequestedModels:
             return
         file = session.descriptors.get(request.descriptor_id)
         others = _weights_files(session, request)
-        size = _LOAD_FACTOR * _size(file) + _WEIGHTS_FACTOR * sum(map(_length, others.values()))
+        size = _LOAD_FACTOR * _size(file) + _WEIGHTS_FACTOR * sum(length for _, length in others.values())
         with self.copies.charged(size, "loading the model file"):
             yield self._file(_content(file), _weights(others), request)
 
@@ -156,22 +156,23 @@ def _states_of(request: wire.LoadModelRequest) -> tuple[StatePair, ...]:
     return tuple(replace(pair, dimensions=given.get(pair.input, ())) for pair in states_from_wire(request.states))
 
 
-def _weights_files(session: NativeSession, request: wire.LoadModelRequest) -> dict[str, Descriptor]:
-    """The other files that a client has handed over. Raises INVALID_ARGUMENT."""
-    found: dict[str, Descriptor] = {}
+def _weights_files(session: NativeSession, request: wire.LoadModelRequest) -> dict[str, tuple[Descriptor, int]]:
+    """The other files that a client has handed over, and their bytes. Raises INVALID_ARGUMENT."""
+    found: dict[str, tuple[Descriptor, int]] = {}
     for file in at_most(_MOST_WEIGHTS_FILES, request.weights, "files with weights"):
         if file.location in found:
             invalid_argument(f"got two files for '{file.location}', expected one for each location")
-        found[file.location] = session.descriptors.get(file.descriptor_id)
-        if not _length(found[file.location]):
+        descriptor = session.descriptors.get(file.descriptor_id)
+        found[file.location] = descriptor, _length(descriptor)
+        if not found[file.location][1]:
             invalid_argument(f"the file for '{file.location}' is empty")
     return found
 
 
-def _weights(files: Mapping[str, Descriptor]) -> Weights:
+def _weights(files: Mapping[str, tuple[Descriptor, int]]) -> Weights:
     """Map files, copied if they may change: no truncation is a signal then. Raises INVALID_ARGUMENT."""
     try:
-        return {location: WeightsPool.of(read_only(file, "nnhal-weights")) for location, file in files.items()}
+        return {location: WeightsPool.of(read_only(*file, "nnhal-weights")) for location, file in files.items()}
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         invalid_argument(f"a file with weights cannot be read: {reason}")

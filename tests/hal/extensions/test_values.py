@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -12,6 +14,7 @@ from onnx import helper, numpy_helper
 from nnhal.arrays import Array
 from nnhal.extensions.onnx import ELEMENT_TYPES
 from nnhal.extensions.values import PADDING_BYTES, padded, strings_from_bytes, value_from_bytes, value_to_bytes
+from nnhal.v1 import value_pb2
 
 
 def test_strings_come_back_as_the_bytes_that_they_were() -> None:
@@ -98,6 +101,58 @@ def test_maps_have_the_types_that_they_have_in_onnx_runtime(value: dict[object, 
     found = value_from_bytes(value_to_bytes(value))
     assert found == value
     assert [type(item) for item in found.values()] == [type(item) for item in value.values()]
+
+
+ALIKE: list[list[object]] = [
+    [{1: 0.5}],
+    [{0: 0.25, 1: float("inf"), -(2**40): -0.0}] * 3,
+    [{"a": 0.5, "ü": 1.5}, {"a": 2.5, "ü": 1e-300}],
+    [{key: key / 3 for key in range(300)}] * 2,
+    [{7: value / 8, 8: 1.0} for value in range(30)],
+]
+"""Maps from the same keys to floats."""
+UNALIKE: list[list[object]] = [
+    [{1: 0.5}, {2: 0.5}],
+    [{1: 0.5}, {True: 0.5}],
+    [{True: 0.5}],
+    [{1: 0.5, 2: 1}],
+    [{1: 0.5}, {1: "text"}],
+    [{1: 0.5}, {}],
+    [{1: 0.5}, np.zeros(1)],
+    [{1: 0.5}, None],
+    [{}],
+    [],
+]
+
+
+@pytest.mark.parametrize("value", [*ALIKE, *UNALIKE])
+def test_lists_of_maps_are_messages(value: list[object]) -> None:
+    encoded = value_to_bytes(value)
+    assert value_pb2.Value.FromString(encoded).SerializeToString(deterministic=True) == encoded
+
+
+@pytest.mark.parametrize("before", [*ALIKE, *UNALIKE])
+def test_lists_of_maps_are_read_whatever_was_read_before(before: list[object]) -> None:
+    for value in (*ALIKE, *UNALIKE):
+        value_from_bytes(value_to_bytes(before))
+        encoded = value_to_bytes(value)
+        for each in (encoded, padded(encoded, len(encoded) + 1000), np.frombuffer(encoded, np.uint8)):
+            found = value_from_bytes(each)
+            np.testing.assert_equal(found, value)
+            assert [types_of(item) for item in found] == [types_of(item) for item in value]
+
+
+def types_of(item: object) -> list[type]:
+    """The types of a map's values."""
+    return [type(each) for each in item.values()] if isinstance(item, dict) else [type(item)]
+
+
+def test_maps_that_are_cut_off_are_not_taken_for_whole_ones() -> None:
+    encoded = value_to_bytes(ALIKE[1])
+    for end in range(1, len(encoded)):
+        assert value_from_bytes(encoded) == ALIKE[1]
+        with suppress(DecodeError):
+            assert value_from_bytes(encoded[:end]) == []
 
 
 def test_a_key_that_is_not_text_is_malformed() -> None:

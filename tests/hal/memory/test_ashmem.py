@@ -84,7 +84,7 @@ def opened(path: Path) -> Descriptor:
 def test_a_file_that_may_change_is_copied(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"weights" * 1000)
-    memory = read_only(opened(path))
+    memory = read_only(opened(path), 7000)
     path.write_bytes(b"")
     assert cannot_change(memory)
     assert os.pread(memory.descriptor.fileno(), 8000, 0) == b"weights" * 1000
@@ -92,7 +92,7 @@ def test_a_file_that_may_change_is_copied(tmp_path: Path) -> None:
 
 def test_memory_that_cannot_change_is_used_in_place() -> None:
     given = create_read_only([(0, np.arange(100, dtype=np.uint8))], 100)
-    found = read_only(given.descriptor)
+    found = read_only(given.descriptor, 100)
     assert os.path.sameopenfile(found.descriptor.fileno(), given.descriptor.fileno())
     assert found.size == 100
 
@@ -103,7 +103,7 @@ def test_a_copy_has_the_holes_of_its_file(tmp_path: Path) -> None:
         file.truncate(size)
         file.seek(size // 2)
         file.write(b"middle")
-    memory = read_only(opened(path))
+    memory = read_only(opened(path), size)
     status = os.fstat(memory.descriptor.fileno())
     assert (memory.size, status.st_size) == (size, size)
     assert status.st_blocks * 512 < 1 << 20
@@ -113,4 +113,12 @@ def test_a_copy_has_the_holes_of_its_file(tmp_path: Path) -> None:
 def test_a_copy_of_nothing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="the pool has 0 bytes, expected more than 0"):
-        read_only(opened(tmp_path / "file"))
+        read_only(opened(tmp_path / "file"), 0)
+
+
+def test_a_copy_is_of_as_many_bytes_as_were_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"weights")
+    memory = read_only(opened(tmp_path / "file"), 3)
+    assert (memory.size, os.pread(memory.descriptor.fileno(), 8, 0)) == (3, b"wei")
+    with pytest.raises(ValueError, match="the file has 7 bytes, expected 8"):
+        read_only(opened(tmp_path / "file"), 8)

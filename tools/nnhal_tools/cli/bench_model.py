@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
@@ -53,6 +57,7 @@ def bench_model(
     signature: SignatureName = "",
     rounds: Annotated[int, typer.Option(help="Interleaved rounds; each runs every side once.", min=10)] = 200,
     seed: Annotated[int, typer.Option(help="Of the random inputs.", min=0)] = 0,
+    busy: Annotated[int, typer.Option(help="Processes that compute for themselves meanwhile.", min=0, max=64)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page to FILE.")] = None,
     trace: Annotated[
@@ -70,7 +75,7 @@ def bench_model(
     given = BenchedModel(model, inputs, seed, file.with_ones(), runtimes, signature, pins)
     console = Console(stderr=True, soft_wrap=True)
     console.print(random_words(inputs, seed), markup=False)
-    with ephemeral_testbed(chosen, console) as (testbed, framework), Progress(console=console) as progress:
+    with ephemeral_testbed(chosen, console) as (testbed, framework), Progress(console=console) as progress, _busy(busy):
         task = progress.add_task(model.name, total=rounds)
         endpoints = {entry.title: testbed.endpoint(entry.title) for entry in chosen.device}
         operated = Operated(Endpoint(testbed.framework, "framework"), endpoints, testbed.admin_key)
@@ -83,6 +88,19 @@ def bench_model(
         print(json.dumps(as_dict(report), allow_nan=False))
         return
     show_parts([*_tables(report, _LONGEST_NAME), *_notes(report), *_found(report)], output_console())
+
+
+@contextmanager
+def _busy(processes: int) -> Iterator[None]:
+    """Have processes compute as long as this process lives and is in the context."""
+    code = f"import os\nwhile os.getppid() == {os.getpid()}: sum(range(100_000))"
+    children = [subprocess.Popen([sys.executable, "-S", "-c", code]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
 
 
 def _runtimes_for(model: Path, beside: str) -> list[str]:

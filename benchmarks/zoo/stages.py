@@ -1,0 +1,123 @@
+"""``python -m benchmarks.zoo.stages FILE…``: where the milliseconds of a load go.
+
+Processor time of each stage of a load by cpu_acc with cpu_ref beside it, one after the other in this process: the least
+of some rounds. In nnhal the stages are in three processes, and calls over gRPC and the link come on top.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+from rich.table import Table
+
+from benchmarks.tables import ShownTables
+from benchmarks.zoo.packages import ModelFile
+from benchmarks.zoo.runtimes import in_process
+from nnhal.codec import model_to_wire
+from nnhal.codec.model import model_from_wire
+from nnhal.types import Model
+from nnhal.v1 import model_pb2
+from nnhal_devices.cpu_acc.driver import CpuAcc
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.driver import Driver, DriverOptions, PrepareOptions
+from nnhal_devices.host.sessions.models import ValidModel
+from nnhal_frontends import import_model
+
+T = TypeVar("T")
+_THREADS = 1
+
+
+class Stages:
+    """The least times of stages, in milliseconds of processor time."""
+
+    def __init__(self) -> None:
+        self.times: dict[str, float] = {}
+
+    def take(self, name: str, work: Callable[[], T]) -> T:
+        """Do some work, and note what it takes."""
+        start = time.process_time_ns()
+        result = work()
+        taken = (time.process_time_ns() - start) / 1e6
+        self.times[name] = min(taken, self.times.get(name, taken))
+        return result
+
+
+def main() -> int:
+    """Measure and print."""
+    arguments = _parser().parse_args()
+    files = [ModelFile(path.name, path) for path in arguments.files]
+    found = []
+    for file in files:
+        stages = Stages()
+        for _ in range(arguments.rounds):
+            load(file, stages)
+        found.append(stages.times)
+    table = Table("stage", *(file.name for file in files))
+    for name in dict.fromkeys(name for times in found for name in times):
+        table.add_row(name, *(f"{times[name]:.1f}" if name in times else "" for times in found))
+    tables = ShownTables()
+    tables.show(table)
+    if arguments.markdown:
+        tables.write(arguments.markdown)
+    return 0
+
+
+def load(file: ModelFile, stages: Stages) -> None:
+    """Go through the stages once. Raises as they do."""
+    stages.take("the runtime alone", lambda: in_process(file))
+    content = file.path.read_bytes()
+    imported = stages.take("framework: import", lambda: import_model(content))
+    model = imported.model
+    stages.take("framework: dimensions", imported.resolved)
+    cpu = CpuAcc(DriverOptions(threads=_THREADS))
+    for driver in (cpu, CpuRef()):
+        _ask(driver, model, f"{driver.name}: ", stages)
+    source, main_graph = imported.source, model.main
+    words = None
+    if source is not None:
+        words = stages.take(
+            "framework: the step in words of the file",
+            lambda: source.model_of(model, main_graph.input_indexes, main_graph.output_indexes),
+        )
+    prepared = _received(words or model, "cpu_acc, preparing: ", stages)
+    stages.take("cpu_acc, preparing: the session", lambda: cpu.prepare(prepared.resolved, PrepareOptions()))
+
+
+def _ask(driver: Driver, model: Model, name: str, stages: Stages) -> None:
+    valid = _received(model, name, stages)
+    stages.take(f"{name}support", lambda: driver.supported_operations(valid.resolved))
+    stages.take(f"{name}costs", lambda: driver.backend.operation_ns(valid.resolved))
+
+
+def _received(model: Model, name: str, stages: Stages) -> ValidModel:
+    """Encode a model as the framework does, and decode and check it as a device does. Pools are taken as they are."""
+    bare = replace(model, pools=())
+    content = stages.take(f"{name}encoding", lambda: model_to_wire(bare, lambda _: 0).SerializeToString())
+
+    def decoded() -> Model:
+        return replace(model_from_wire(model_pb2.Model.FromString(content), _no_pool), pools=model.pools)
+
+    found = stages.take(f"{name}decoding", decoded)
+    return stages.take(f"{name}validation", lambda: ValidModel.of(found))
+
+
+def _no_pool(_: int) -> NoReturn:
+    raise LookupError("the pools are left out")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m benchmarks.zoo.stages", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to it")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
