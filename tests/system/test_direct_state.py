@@ -118,7 +118,7 @@ def test_a_decoder_with_caches_on_the_device_generates_the_tokens_of_onnx_runtim
     ("pins", "method", "fallback"),
     [
         ({"name:*": "first"}, "Channel.Run", "deny"),
-        (PINS, "execute", "allow"),  # with "deny" there is no state on two devices
+        (PINS, "execute", "deny"),
     ],
     ids=["one device", "two devices"],
 )

@@ -239,6 +239,25 @@ def test_a_state_without_a_maximum_has_memory_that_doubles(framework: Framework,
             np.testing.assert_allclose(binding.outputs["y"], y, rtol=1e-5, atol=1e-6)
 
 
+def test_a_state_grows_in_a_plan_of_several_devices(framework: Framework, tmp_path: Path) -> None:
+    path = tmp_path / "decoder.onnx"
+    path.write_bytes(decoder().SerializeToString())
+    pins = {"op:SOFTMAX": "cpu_ref", **{f"op:{kind}": "cpu_acc" for kind in ("CONCATENATION", "BATCH_MATMUL")}}
+    past = NOTHING
+    with (
+        framework.load(
+            path, states={"past": "present"}, dimensions={"past": (1, HEADS, (0, 20), WIDTH)}, pins=pins
+        ) as model,
+        model.bind() as binding,
+    ):
+        assert "cpu_ref" in model.steps
+        for number in range(6):
+            binding.inputs["x"][...] = token(number)
+            binding.run()
+            y, past = expected({"x": token(number), "past": past})
+            np.testing.assert_allclose(binding.outputs["y"], y, rtol=1e-5, atol=1e-6)
+
+
 def test_what_cannot_grow_is_refused(framework: Framework, tmp_path: Path) -> None:
     path = tmp_path / "decoder.onnx"
     path.write_bytes(decoder().SerializeToString())
@@ -269,6 +288,26 @@ def test_an_empty_input_is_for_steps_in_the_words_of_the_file(framework: Framewo
         binding.run()
         _, present = expected({"x": token(2), "past": past_of(2)})
         np.testing.assert_allclose(binding.outputs["present"], present, rtol=1e-5, atol=1e-6)
+
+
+def test_a_state_that_grows_is_recorded_and_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "decoder.onnx"
+    path.write_bytes(decoder().SerializeToString())
+    past = {"past": (1, HEADS, (0, 8), WIDTH)}
+    with Testbed(Topology(device=(DeviceEntry(driver="cpu_acc"),)), tmp_path, allow_recording=True, zygote=WARM) as bed:
+        device = bed.endpoint("cpu_acc")
+        with (
+            recording(device, tmp_path / "a.nnrec") as recorded,
+            connect(bed.framework) as framework,
+            framework.load(path, states={"past": "present"}, dimensions=past) as model,
+            model.bind() as binding,
+        ):
+            for number in range(4):
+                binding.inputs["x"][...] = token(number)
+                assert binding.run().direct
+        report = replay_recording(ReplayRequest(recorded.path, str(device.directory)))
+    assert (report.differences, report.left_out) == ([], {})
+    assert report.compared_outputs >= 4
 
 
 def test_runs_of_many_lengths_are_recorded_and_replayed_with_them(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ docs/onnxruntime.md says which options there are, and what a session does.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -33,15 +34,18 @@ def get_library_path() -> str:
 
 
 def register(name: str = "nnhal") -> None:
-    """Register the provider with the ONNX Runtime of this process, unless it is.
+    """Register the provider with the ONNX Runtime of this process, unless it has devices there already.
 
     Its devices are those that the framework of NNHAL_FRAMEWORK, by default that of /run/nnhal/framework, has at this
     moment. If ``name`` ends with ".virtual", each is a device of its own kind; otherwise all are the CPU.
     """
     import onnxruntime
 
-    if get_ep_name() not in onnxruntime.get_available_providers():
-        onnxruntime.register_execution_provider_library(name, get_library_path())
+    if any(device.ep_name == get_ep_name() for device in onnxruntime.get_ep_devices()):
+        return
+    with contextlib.suppress(Exception):  # of a type that ONNX Runtime does not name, if it was not registered
+        onnxruntime.unregister_execution_provider_library(name)
+    onnxruntime.register_execution_provider_library(name, get_library_path())
 
 
 def put_first() -> None:

@@ -18,7 +18,7 @@ constexpr std::size_t kPage = 4096;
 }  // namespace
 
 Arena::Arena(const OrtMemoryInfo* info)
-    : OrtAllocator{}, info_(info), memory_(ort_ep::take(SharedMemory::make(kBytes, "nnhal-ort"))),
+    : OrtAllocator{}, info_(info), memory_(ort_ep::take(SharedMemory::make(kBytes, "nnhal-ort-arena"))),
       forks_(forks()),
       free_{{0, kBytes}} {
   version = kApiVersion;

@@ -28,7 +28,7 @@ std::string use(const OrtApiBase* base) {
   if (is_old || !functions) {
     const void* const* const oldest = base->GetApi(1);
     api.CreateStatus = reinterpret_cast<decltype(api.CreateStatus)>(const_cast<void*>(oldest[0]));
-    return "nnhal needs ONNX Runtime 1.24 or later, and this is " + version;
+    return "ONNX Runtime 1.24 or later is needed, and this is " + version;
   }
 #define NNHAL_FILL(place, returns, name, arguments) \
   api.name = reinterpret_cast<decltype(api.name)>(const_cast<void*>(functions[place]));

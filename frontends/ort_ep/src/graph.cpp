@@ -1,6 +1,11 @@
 #include "graph.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -13,6 +18,41 @@ namespace {
 
 constexpr int kStringElements = 8;
 constexpr const char* kUnreadable = "nnhal.unreadable";
+constexpr const char* kWeights = "weights";       // where constants lie that have more than kLeastBytes
+constexpr std::size_t kLeastBytes = 16 << 10;     // less is not worth a place of its own
+constexpr std::size_t kAlignment = 64;
+constexpr int kLastPlainType = 13;                // element types above it stay in the model's own file
+
+void write_all(const Fd& file, const char* data, std::size_t size, std::size_t offset) {
+  while (size > 0) {
+    const ssize_t written = ::pwrite(file.get(), data, size, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) check(Status::of_errno("a model cannot be written to memory", errno));
+    data += written;
+    size -= static_cast<std::size_t>(written);
+    offset += static_cast<std::size_t>(written);
+  }
+}
+
+Fd make_file() {
+  Fd file(::memfd_create("nnhal-ort-model", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file) check(Status::of_errno("no memory for a model", errno));
+  return file;
+}
+
+// Where the values of large constants go.
+struct Weights {
+  Fd file;
+  std::size_t size = 0;
+
+  std::size_t add(const char* data, std::size_t bytes) {
+    if (!file) file = make_file();
+    const std::size_t offset = size;
+    write_all(file, data, bytes, offset);
+    size += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return offset;
+  }
+};
 
 std::vector<const OrtValueInfo*> values(const std::vector<const OrtValueInfo*>& all) {
   std::vector<const OrtValueInfo*> there;
@@ -59,8 +99,8 @@ Message encode_value(const OrtValueInfo* value) {
   return message.message(2, Message().message(1, tensor));
 }
 
-// Nothing for a tensor of strings, whose elements are not bytes of it.
-std::optional<Message> encode_tensor(const std::string& name, const OrtValue* value) {
+// Nothing for a tensor of strings, whose elements are not bytes of it. A large one goes to the weights, if there are any.
+std::optional<Message> encode_tensor(const std::string& name, const OrtValue* value, Weights* weights = nullptr) {
   auto* const info = read<OrtTensorTypeAndShapeInfo*>(ort().GetTensorTypeAndShape, value);
   const Shape shape = shape_of(info);
   ort().ReleaseTensorTypeAndShapeInfo(info);
@@ -68,8 +108,14 @@ std::optional<Message> encode_tensor(const std::string& name, const OrtValue* va
   const auto size = read<std::size_t>(ort().GetTensorSizeInBytes, value);
   const auto* const data = static_cast<const char*>(read<void*>(ort().GetTensorMutableData, const_cast<OrtValue*>(value)));
   Message tensor = Message().numbers(1, shape.dimensions).integer(2, shape.type).bytes(8, name);
-  tensor.bytes(9, {data, size});
-  return tensor;
+  if (!weights || size <= kLeastBytes || shape.type > kLastPlainType) return tensor.bytes(9, {data, size});
+  const auto add = [&](const char* key, const std::string& entry) {
+    tensor.message(13, Message().bytes(1, key).bytes(2, entry));
+  };
+  add("location", kWeights);
+  add("offset", std::to_string(weights->add(data, size)));
+  add("length", std::to_string(size));
+  return tensor.number(14, 1);
 }
 
 std::string read_attribute(const OrtOpAttr* attribute, int type) {
@@ -114,7 +160,7 @@ std::optional<Message> encode_attribute(const OrtOpAttr* attribute, bool& is_rea
   }
 }
 
-Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains);
+Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weights* weights = nullptr);
 
 Message encode_node(const OrtNode* node, std::set<std::string>& domains) {
   Message message;
@@ -138,14 +184,14 @@ Message encode_node(const OrtNode* node, std::set<std::string>& domains) {
   return message.bytes(7, domain);
 }
 
-Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains) {
+Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weights* weights) {
   Message message = Message().bytes(2, "graph");
   std::set<std::string> told;  // what needs no value_info
   for (const auto* value :
        list<const OrtValueInfo*>(ort().Graph_GetNumInitializers, ort().Graph_GetInitializers, graph)) {
     if (!read<bool>(ort().ValueInfo_IsConstantInitializer, value)) continue;
     const auto* const contents = read<const OrtValue*>(ort().ValueInfo_GetInitializerValue, value);
-    const std::optional<Message> tensor = encode_tensor(name_of(value), contents);
+    const std::optional<Message> tensor = encode_tensor(name_of(value), contents, weights);
     // Strings are told as an input of the model: what reads them has strings at its border, and is left.
     message.message(tensor ? 5 : 11, tensor ? *tensor : encode_value(value));
     told.insert(name_of(value));
@@ -170,6 +216,18 @@ std::vector<std::string> names_of(const std::vector<const OrtValueInfo*>& values
   return names;
 }
 
+std::string encode_model(const OrtGraph* graph, Weights* weights) {
+  std::set<std::string> domains{""};
+  Message model = Message().integer(1, read<std::int64_t>(ort().Graph_GetOnnxIRVersion, graph));
+  model.message(7, encode_graph(graph, domains, weights));
+  std::vector<const char*> known(read<std::size_t>(ort().Graph_GetNumOperatorSets, graph));
+  std::vector<std::int64_t> versions(known.size());
+  check(ort().Graph_GetOperatorSets(graph, known.data(), versions.data(), known.size()));
+  for (std::size_t index = 0; index < known.size(); ++index)
+    if (domains.count(known[index])) model.message(8, Message().bytes(1, known[index]).integer(2, versions[index]));
+  return model.encoded();
+}
+
 }  // namespace
 
 std::string name_of(const OrtValueInfo* value) { return value ? read<const char*>(ort().GetValueInfoName, value) : ""; }
@@ -188,17 +246,27 @@ std::vector<std::string> outputs_of(const OrtNode* node) {
   return names_of(list<const OrtValueInfo*>(ort().Node_GetNumOutputs, ort().Node_GetOutputs, node));
 }
 
-std::string encode_model(const OrtGraph* graph) {
-  std::set<std::string> domains{""};
-  Message model = Message().integer(1, read<std::int64_t>(ort().Graph_GetOnnxIRVersion, graph));
-  model.message(7, encode_graph(graph, domains));
-  std::vector<const char*> known(read<std::size_t>(ort().Graph_GetNumOperatorSets, graph));
-  std::vector<std::int64_t> versions(known.size());
-  check(ort().Graph_GetOperatorSets(graph, known.data(), versions.data(), known.size()));
-  for (std::size_t index = 0; index < known.size(); ++index)
-    if (domains.count(known[index])) model.message(8, Message().bytes(1, known[index]).integer(2, versions[index]));
-  return model.encoded();
+client::LoadOptions OnnxModel::with_weights(client::LoadOptions options) const {
+  if (weights) options.weights.push_back({kWeights, &weights});
+  return options;
 }
+
+Fd file_of(const std::string& bytes) {
+  Fd file = make_file();
+  write_all(file, bytes.data(), bytes.size(), 0);
+  return file;
+}
+
+OnnxModel make_model(const OrtGraph* graph) {
+  Weights weights;
+  Fd file = file_of(encode_model(graph, &weights));
+  // What can no longer change is used in place.
+  if (weights.file && ::fcntl(weights.file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+    check(Status::of_errno("weights cannot be sealed", errno));
+  return {std::move(file), std::move(weights.file)};
+}
+
+std::string encode_model(const OrtGraph* graph) { return encode_model(graph, nullptr); }
 
 std::string string_attribute(const OrtNode* node, const std::string& name) {
   for (const auto* attribute : list<const OrtOpAttr*>(ort().Node_GetNumAttributes, ort().Node_GetAttributes, node))

@@ -241,7 +241,7 @@ std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<LoadedModel> 
     std::vector<const Fd*> files;
     std::vector<std::int64_t> sizes;
     if (size) {
-      slot->memory = take(SharedMemory::make(size, "nnhal-ort"));
+      slot->memory = take(SharedMemory::make(size, "nnhal-ort-run"));
       files.push_back(&slot->memory.file);
       sizes.push_back(static_cast<std::int64_t>(size));
     }

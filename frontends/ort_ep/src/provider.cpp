@@ -64,7 +64,7 @@ void Provider::get_capability(const OrtGraph* graph, OrtEpGraphSupportInfo* info
 
 void Provider::plan(const OrtGraph* graph, const std::vector<const OrtNode*>& nodes, OrtEpGraphSupportInfo* info) {
   sources_.clear();
-  planned_ = std::make_shared<PlannedModel>(session_->framework(), file_of(encode_model(graph)), options_.load);
+  planned_ = std::make_shared<PlannedModel>(session_->framework(), make_model(graph), options_.load);
   for (const client::PlannedGroup& group : planned_->plan().groups) {
     const auto source = std::make_shared<PlannedSource>(planned_, group.nodes);
     std::vector<const OrtNode*> members;
@@ -91,7 +91,6 @@ void Provider::compile(const OrtGraph** graphs, const OrtNode** fused, std::size
     if (options_.makes_contexts && contexts) contexts[index] = make_context(fused[index], encode_model(graphs[index]));
   }
   for (std::size_t index = 0; index < count; ++index) kernels[index] = made[index].release();
-  if (planned_) planned_->release();
 }
 
 std::shared_ptr<Source> Provider::source_of(const OrtGraph* graph) {

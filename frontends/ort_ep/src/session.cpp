@@ -1,11 +1,8 @@
 #include "session.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <map>
 
 #include "calls.h"
@@ -61,21 +58,19 @@ LoadedModel::~LoadedModel() {
   if (is_own() && !framework_->link().has_ended()) (void)framework_->unload(model_.name, {now_ns() + kGoodbyeNs});
 }
 
-PlannedModel::PlannedModel(std::shared_ptr<client::Framework> framework, Fd file, client::LoadOptions options)
-    : file_(std::move(file)), options_(std::move(options)) {
+PlannedModel::PlannedModel(std::shared_ptr<client::Framework> framework, OnnxModel model, client::LoadOptions options)
+    : model_(std::move(model)), options_(model_.with_weights(std::move(options))) {
   make(framework);
 }
 
-void PlannedModel::make(const std::shared_ptr<client::Framework>& framework) {
-  plan_ = take(framework->plan(file_, options_));
-  framework_ = framework;
-  forks_ = forks();
+PlannedModel::~PlannedModel() {
+  if (forks_ == forks() && !framework_->link().has_ended()) (void)framework_->release(plan_);
 }
 
-void PlannedModel::release() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (framework_ && forks_ == forks() && !framework_->link().has_ended()) (void)framework_->release(plan_);
-  framework_.reset();
+void PlannedModel::make(const std::shared_ptr<client::Framework>& framework) {
+  plan_ = take(framework->plan(model_.file, options_));
+  framework_ = framework;
+  forks_ = forks();
 }
 
 client::LoadedModel PlannedModel::load(const std::shared_ptr<client::Framework>& framework,
@@ -102,18 +97,6 @@ client::LoadedModel PlannedSource::load(const std::shared_ptr<client::Framework>
 
 client::LoadedModel FileSource::load(const std::shared_ptr<client::Framework>& framework) {
   return take(framework->load(next_name(), file_, options_));
-}
-
-Fd file_of(const std::string& bytes) {
-  Fd file(::memfd_create("nnhal-ort-model", MFD_CLOEXEC));
-  if (!file) check(Status::of_errno("no memory for a model", errno));
-  for (std::size_t at = 0; at < bytes.size();) {
-    const ssize_t written = ::write(file.get(), bytes.data() + at, bytes.size() - at);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) check(Status::of_errno("a model cannot be written to memory", errno));
-    at += static_cast<std::size_t>(written);
-  }
-  return file;
 }
 
 }  // namespace nnhal::ort_ep

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "graph.h"
 #include "nnhal/client/framework.h"
 
 namespace nnhal::ort_ep {
@@ -65,22 +66,21 @@ class Source {
 // A plan, and what it takes to plan again for a framework that does not know it.
 class PlannedModel {
  public:
-  PlannedModel(std::shared_ptr<client::Framework> framework, Fd file, client::LoadOptions options);
-  ~PlannedModel() { release(); }
+  PlannedModel(std::shared_ptr<client::Framework> framework, OnnxModel model, client::LoadOptions options);
+  // Drops what the framework keeps of the plan.
+  ~PlannedModel();
 
   const client::Plan& plan() const { return plan_; }
   // Loads the group that has just these nodes. Throws Failure.
   client::LoadedModel load(const std::shared_ptr<client::Framework>& framework, const std::vector<std::int32_t>& nodes);
-  // Drops what the framework keeps of the plan. To load again, it is planned again.
-  void release();
 
  private:
   void make(const std::shared_ptr<client::Framework>& framework);
 
-  const Fd file_;
+  const OnnxModel model_;
   const client::LoadOptions options_;
   std::mutex mutex_;
-  std::shared_ptr<client::Framework> framework_;  // that keeps the plan; null if none does
+  std::shared_ptr<client::Framework> framework_;  // that keeps the plan
   unsigned forks_ = 0;
   client::Plan plan_;
 };
@@ -107,9 +107,6 @@ class FileSource : public Source {
   const Fd file_;
   const client::LoadOptions options_;
 };
-
-// A file without a name that has these bytes. Throws Failure.
-Fd file_of(const std::string& bytes);
 
 }  // namespace nnhal::ort_ep
 

@@ -45,8 +45,8 @@ def request_from_wire(message: wire.Request, resolve: Resolve) -> Request:
     outputs = at_most(MAX_ARGUMENTS, message.outputs, "outputs of the request")
     pools = at_most(MAX_POOLS, message.pools, "pools of the request")
     return Request(
-        tuple(map(_argument_from_wire, inputs)),
-        tuple(map(_argument_from_wire, outputs)),
+        tuple(map(argument_from_wire, inputs)),
+        tuple(map(argument_from_wire, outputs)),
         tuple(_pool_from_wire(pool, resolve, index) for index, pool in enumerate(pools)),
     )
 
@@ -60,7 +60,8 @@ def _argument_to_wire(argument: RequestArgument) -> wire.RequestArgument:
     )
 
 
-def _argument_from_wire(message: wire.RequestArgument) -> RequestArgument:
+def argument_from_wire(message: wire.RequestArgument) -> RequestArgument:
+    """Decode an argument."""
     return RequestArgument(
         location_from_wire(message.location), tuple(message.dimensions), message.has_no_value, message.varies
     )

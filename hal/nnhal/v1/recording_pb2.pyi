@@ -746,6 +746,7 @@ class RecordedAllocation(_message.Message):
     VALUE_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     IS_EARLIER_FIELD_NUMBER: _builtins.int
+    LARGEST_DIMENSIONS_FIELD_NUMBER: _builtins.int
     buffer: _builtins.int
     """The number of the buffer in the recording, from 1 on; 0 if it failed."""
     is_earlier: _builtins.bool
@@ -774,6 +775,10 @@ class RecordedAllocation(_message.Message):
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The dimensions of that."""
 
+    @_builtins.property
+    def largest_dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """AllocateRequest.largest_dimensions."""
+
     def __init__(
         self,
         *,
@@ -785,10 +790,11 @@ class RecordedAllocation(_message.Message):
         value: Global___RecordedContent | None = ...,
         dimensions: _abc.Iterable[_builtins.int] | None = ...,
         is_earlier: _builtins.bool = ...,
+        largest_dimensions: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["desc", b"desc", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "desc", b"desc", "dimensions", b"dimensions", "input_roles", b"input_roles", "is_earlier", b"is_earlier", "output_roles", b"output_roles", "prepared_models", b"prepared_models", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "desc", b"desc", "dimensions", b"dimensions", "input_roles", b"input_roles", "is_earlier", b"is_earlier", "largest_dimensions", b"largest_dimensions", "output_roles", b"output_roles", "prepared_models", b"prepared_models", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -804,6 +810,7 @@ class RecordedCopy(_message.Message):
     IS_INTO_BUFFER_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
+    EMPTY_FIELD_NUMBER: _builtins.int
     buffer: _builtins.int
     """The buffer, by its number."""
     is_into_buffer: _builtins.bool
@@ -816,6 +823,10 @@ class RecordedCopy(_message.Message):
     def value(self) -> Global___RecordedContent:
         """The bytes that were copied. Of a copy that failed, those of the client's memory are not looked at."""
 
+    @_builtins.property
+    def empty(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """CopyFromRequest.empty."""
+
     def __init__(
         self,
         *,
@@ -823,10 +834,11 @@ class RecordedCopy(_message.Message):
         is_into_buffer: _builtins.bool = ...,
         dimensions: _abc.Iterable[_builtins.int] | None = ...,
         value: Global___RecordedContent | None = ...,
+        empty: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "dimensions", b"dimensions", "is_into_buffer", b"is_into_buffer", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "dimensions", b"dimensions", "empty", b"empty", "is_into_buffer", b"is_into_buffer", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -46,7 +46,7 @@ Result<LoadedModel> Framework::load(const std::string& name, const Model& model,
 
 Result<LoadedModel> Framework::load(const std::string& name, const Fd& file, const LoadOptions& options,
                                     const Patience& patience) {
-  return with_file(file, [&](std::uint64_t id) { return load(encode(options).number(2, id), name, patience); });
+  return with_file(file, options, [&](Message request) { return load(std::move(request), name, patience); });
 }
 
 Result<LoadedModel> Framework::load(const std::string& name, const Plan& plan, std::size_t group,
@@ -56,8 +56,8 @@ Result<LoadedModel> Framework::load(const std::string& name, const Plan& plan, s
 
 Result<Plan> Framework::plan(const Fd& file, const LoadOptions& options, const Patience& patience) {
   constexpr const char* kMethod = "FrameworkService/PlanModel";
-  return with_file(file, [&](std::uint64_t id) -> Result<Plan> {
-    const Message request = Message().message(1, encode(options).number(2, id)).number(2, /*leaves_nodes=*/true);
+  return with_file(file, options, [&](const Message& model) -> Result<Plan> {
+    const Message request = Message().message(1, model).number(2, /*leaves_nodes=*/true);
     Result<std::string> answer = rpc_.call(kMethod, request, patience);
     if (!answer.ok()) return answer.status();
     return decode_plan(*answer, kMethod);
@@ -69,12 +69,17 @@ Status Framework::release(const Plan& plan) {
 }
 
 template <typename Call>
-auto Framework::with_file(const Fd& file, Call call) -> decltype(call(std::uint64_t())) {
-  Result<std::uint64_t> id = link_->put(file);
-  if (!id.ok()) return id.status();
-  auto done = call(*id);
-  // The framework has read the file, or has refused it. If the link has ended, the id has ended with it.
-  (void)link_->drop({*id});
+auto Framework::with_file(const Fd& file, const LoadOptions& options, Call call) -> decltype(call(Message())) {
+  std::vector<const Fd*> files{&file};
+  for (const WeightsFile& weights : options.weights) files.push_back(weights.file);
+  Result<std::vector<std::uint64_t>> ids = link_->put(files);
+  if (!ids.ok()) return ids.status();
+  Message request = encode(options).number(2, ids->front());
+  for (std::size_t at = 0; at < options.weights.size(); ++at)
+    request.message(30, Message().bytes(1, options.weights[at].location).number(2, (*ids)[at + 1]));
+  auto done = call(std::move(request));
+  // The framework has read the files, or has refused them. If the link has ended, the ids have ended with it.
+  (void)link_->drop(*ids);
   return done;
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,11 @@ def image(seed: int = 0) -> Array:
 
 
 def model_of(
-    nodes: Sequence[onnx.NodeProto], inputs: Sequence[Value], outputs: Sequence[Value], **constants: Array
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    constants: Mapping[str, Array] = MappingProxyType({}),
+    opset: int = 17,
 ) -> bytes:
     """A model of ONNX."""
     graph = helper.make_graph(
@@ -36,14 +41,14 @@ def model_of(
         [helper.make_tensor_value_info(*value) for value in outputs],
         [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
 
 
 def session(model: Path | bytes, strict: bool = True, **options: str) -> onnxruntime.InferenceSession:
     """A session over all devices. If it is ``strict``, ONNX Runtime refuses to run a node itself."""
     settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = 3
+    settings.log_severity_level = 4  # what fails is asserted
     settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1" if strict else "0")
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     return onnxruntime.InferenceSession(model, settings, providers=[(get_ep_name(), options)])
@@ -63,9 +68,16 @@ def assigned(made: onnxruntime.InferenceSession) -> list[list[str]]:
     ]
 
 
+def reference(model: Path | bytes) -> onnxruntime.InferenceSession:
+    """ONNX Runtime's own session. Some of its kernels answer otherwise if several threads share their work."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model, options, providers=[CPU])
+
+
 def assert_same(made: onnxruntime.InferenceSession, model: Path | bytes, *inputs: Mapping[str, Any]) -> None:
     """Compare what it answers with ONNX Runtime's own CPU provider: types, dimensions, and all bits."""
-    plain = onnxruntime.InferenceSession(model, providers=[CPU])
+    plain = reference(model)
     for given in inputs:
         for got, expected in zip(answers(made, given), answers(plain, given), strict=True):
             assert (got.dtype, got.shape) == (expected.dtype, expected.shape)

@@ -12,7 +12,7 @@ import numpy as np
 
 from nnhal.arrays import Bytes
 from nnhal.codec import config_from_wire
-from nnhal.codec.memory import location_from_wire
+from nnhal.codec.request import argument_from_wire
 from nnhal.memory import FilePool, Pool, create_ashmem, create_blob, open_pool
 from nnhal.memory.mmap_fd import create_file
 from nnhal.types import ExecutionConfig, Memory, Request, RequestArgument, RequestMemoryPool
@@ -83,10 +83,7 @@ class RequestMemory:
             memories.append(memory)
             pools.append(pool)
         inputs, outputs = (
-            tuple(
-                RequestArgument(location_from_wire(one.location), tuple(one.dimensions), one.has_no_value)
-                for one in arguments
-            )
+            tuple(map(argument_from_wire, arguments))
             for arguments in (recorded.arguments.inputs, recorded.arguments.outputs)
         )
         return PlayedRequest(

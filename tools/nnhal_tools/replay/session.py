@@ -287,10 +287,10 @@ class PlayedSession:
             [BufferRole(role.model_index, role.io_index, role.probability) for role in roles]
             for roles in (about.input_roles, about.output_roles)
         )
-        dimensions = tuple(about.desc.dimensions)
+        dimensions, largest = tuple(about.desc.dimensions), tuple(about.largest_dimensions)
         made = self._attempt(
             recorded,
-            lambda: self._device.allocate([model.prepared for model in models], inputs, outputs, dimensions),
+            lambda: self._device.allocate([model.prepared for model in models], inputs, outputs, dimensions, largest),
         )
         if made is None or not about.buffer:
             return
@@ -299,12 +299,17 @@ class PlayedSession:
             buffer.is_known = self._recording.has(about.value)
             size = about.value.size
             data = self._recording.content(about.value) if buffer.is_known else bytes(size)
-            if size:
+            if 0 in about.dimensions:
+                made.empty(tuple(about.dimensions))
+            elif size:
                 made.copy_from(_memory(data), tuple(about.dimensions))
 
     def _copy(self, recorded: RecordedCall) -> None:
         about = recorded.event.copy
         buffer = self._buffer(about.buffer)
+        if about.empty:
+            buffer.is_known = self._succeeds(recorded, lambda: buffer.buffer.empty(tuple(about.empty)))
+            return
         if not about.value.size:  # a copy that failed, or of nothing
             raise UnplayableError("copies whose memory is not recorded")
         if about.is_into_buffer:

@@ -83,7 +83,7 @@ class DeviceBuffer:
         self._writers = 0
         self.is_released = False
         """Whether its client has released it."""
-        self._largest = largest
+        self.largest_dimensions = largest
         self._most = [length or inf for length in largest]
         self._storage = budget.allocate(self._size(largest or dimensions) or 0)
         self.version = 0
@@ -101,7 +101,7 @@ class DeviceBuffer:
     @property
     def limits(self) -> str:
         """Its largest dimensions in words; empty if it has none."""
-        return f", of at most {describe(self._largest)}" if self._largest else ""
+        return f", of at most {describe(self.largest_dimensions)}" if self.largest_dimensions else ""
 
     def values(self) -> tuple[Bytes, Dimensions] | None:
         """Return a copy of what it holds, with its dimensions; None if it is uninitialised. Raises HalError."""
@@ -218,7 +218,7 @@ class DeviceBuffer:
         if size <= len(self._storage) or not self._may_have(dimensions):
             return False
         try:
-            self._storage_for(2 * size if self._largest else size)  # values that grow are likely to grow on
+            self._storage_for(2 * size if self.largest_dimensions else size)  # values that grow are likely to grow on
         except HalError:
             self._storage_for(size)
         return True

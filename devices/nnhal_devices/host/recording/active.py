@@ -192,6 +192,7 @@ class ActiveRecording:
         about = event.allocation
         about.buffer, about.is_earlier = self.number_of(buffer), True
         about.desc.dimensions.extend(buffer.initial_dimensions)
+        about.largest_dimensions.extend(buffer.largest_dimensions)
         if held is not None:
             values, dimensions = held
             about.value.CopyFrom(self.content(values if self.wants_contents else len(values)))

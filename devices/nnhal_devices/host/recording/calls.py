@@ -135,6 +135,7 @@ def _allocation(active: ActiveRecording, answered: AnsweredCall) -> Fill:
     def fill(event: wire.RecordedEvent) -> Events:
         about = event.allocation
         about.desc.CopyFrom(request.desc)
+        about.largest_dimensions.extend(request.largest_dimensions)
         about.input_roles.extend(request.input_roles)
         about.output_roles.extend(request.output_roles)
         found = [earlier for model in models if model is not None for earlier in active.earlier_model(model)]
@@ -161,6 +162,7 @@ def _copy(active: ActiveRecording, answered: AnsweredCall) -> Fill:
             about.buffer = active.number_of(buffer)
         if is_into:
             about.dimensions.extend(call.request.dimensions)
+            about.empty.extend(call.request.empty)
         about.value.CopyFrom(active.content(kept))
         active.notes.written([kept])
         return []

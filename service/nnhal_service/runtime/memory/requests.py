@@ -22,7 +22,7 @@ def request_of(inputs: Sequence[Slot], outputs: Sequence[Slot], own: bool, lasti
         index, _ = pools.setdefault(pool_key(place.pool), (len(pools), place.pool))
         stated = slot.stated if lasting else slot.dimensions
         dimensions = () if is_scalar(slot.element.code) else stated
-        varies = lasting and is_read and isinstance(place.pool, int) and not slot.element.size(stated)
+        varies = is_read and isinstance(place.pool, int) and not slot.element.size(stated)
         location = DataLocation(index, place.offset, place.length, place.padding)
         return RequestArgument(location, dimensions, varies=varies)
 

@@ -162,9 +162,9 @@ class CarriedState:
                 ModelRole(self.prepared, False, len(imported.inputs) + number),
                 ModelRole(self.prepared, True, len(imported.outputs) + number),
             ]
-            first = allocate(roles, largest=state.largest)
+            first = allocate(roles, largest=state.largest, is_passed=True)
             try:
-                self._values.append(_Value(state, (first, allocate(roles, largest=state.largest))))
+                self._values.append(_Value(state, (first, allocate(roles, largest=state.largest, is_passed=True))))
             except BaseException:
                 first.close()
                 raise

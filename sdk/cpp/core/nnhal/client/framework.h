@@ -89,6 +89,12 @@ struct InputDimensions {
   std::vector<std::uint32_t> dimensions;
 };
 
+// A file besides the model's own in which values of its tensors lie: ONNX's external data.
+struct WeightsFile {
+  std::string location;  // that the model's file has for it
+  const Fd* file;        // used in place if it is sealed against writing and shrinking, else copied; outlives the call
+};
+
 struct LoadOptions {
   std::vector<std::string> devices;  // that may be used, in the order of preference; empty for all
   std::vector<Pin> pins;
@@ -101,6 +107,7 @@ struct LoadOptions {
   Hints hints;
   bool is_relaxed = false;  // float32 may be computed as float16
   std::vector<InputDimensions> input_dimensions;
+  std::vector<WeightsFile> weights;
 };
 
 // One use of memory that is allocated: an input or output of a loaded model.
@@ -176,9 +183,9 @@ class Framework {
   Framework(std::unique_ptr<Link> link, const std::string& directory, const Link::Options& options)
       : link_(std::move(link)), rpc_(directory + "/framework.sock", link_->token(), options.server_uids) {}
   Result<LoadedModel> load(Message request, const std::string& name, const Patience& patience);
-  // Makes a call whose argument names a file, which is put on the link for as long as it lasts.
+  // Makes a call with the fields of LoadModelRequest for a file, which is on the link for as long as that lasts.
   template <typename Call>
-  auto with_file(const Fd& file, Call call) -> decltype(call(std::uint64_t()));
+  auto with_file(const Fd& file, const LoadOptions& options, Call call) -> decltype(call(Message()));
   Status open_run_channel(std::string_view encoded, Binding& binding);
 
   std::unique_ptr<Link> link_;

@@ -21,9 +21,12 @@ from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 _log = get_logger(__name__)
 
 
-def allocate(roles: Sequence[ModelRole], dimensions: Dimensions = (), largest: Dimensions = ()) -> AllocatedMemory:
+def allocate(
+    roles: Sequence[ModelRole], dimensions: Dimensions = (), largest: Dimensions = (), is_passed: bool = False
+) -> AllocatedMemory:
     """Memory for inputs and outputs of loaded models (contract rows MR-05 to MR-10), with room for the ``largest``
-    dimensions if they grow.
+    dimensions if they grow. What ``is_passed`` from run to run may lie on the host as other values between steps do,
+    whatever the fallback.
 
     It is a device's own buffer if all the steps that use it are on that device and the device grants one. Otherwise it
     is host memory, unless its size is unknown or a model denies fallback.
@@ -35,7 +38,7 @@ def allocate(roles: Sequence[ModelRole], dimensions: Dimensions = (), largest: D
         return AllocatedMemory(description, _on_device(description, largest))
     except NnhalError as error:
         reason = str(error)
-    if any(role.prepared.plan.fallback == Fallback.DENY for role in roles):
+    if not is_passed and any(role.prepared.plan.fallback == Fallback.DENY for role in roles):
         general_failure(f"no device can allocate the memory, and a model denies host memory: {reason}")
     size = description.byte_size
     if size == 0:
