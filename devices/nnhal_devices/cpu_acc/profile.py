@@ -32,7 +32,7 @@ def profiled_times(
 
     ``create`` makes the session, with a prefix for the file of the profile. Raises as ``create``.
     """
-    numbers = _named_nodes(graph)
+    nodes = _named_nodes(graph)
     with tempfile.TemporaryDirectory(prefix="nnhal-profile-") as directory:
         session = create(str(Path(directory) / "profile"))
         runs, ended = StoppableRuns(), 0
@@ -48,10 +48,7 @@ def profiled_times(
         if event["cat"] == "Node" and event["name"].endswith(_KERNEL):
             name = _ADDED.sub("", event["name"].removesuffix(_KERNEL))
             found.setdefault(name, []).append(event["dur"] * 1e3)
-    times = (
-        TimedOperation(name, _stands_for(name, numbers), _typical(durations, ended))
-        for name, durations in found.items()
-    )
+    times = (_timed(name, nodes, _typical(durations, ended)) for name, durations in found.items())
     return measured_times(times, ended)
 
 
@@ -62,20 +59,26 @@ def _typical(durations: Sequence[float], ended: int) -> float:
     return median(runs[1:] or runs)
 
 
-def _named_nodes(graph: LoweredGraph) -> dict[str, int]:
-    """The operation of each node of a message, by the node's name: its first result's if it has none, or not alone."""
+def _named_nodes(graph: LoweredGraph) -> dict[str, tuple[str, int]]:
+    """The nodes of messages, each with its operation, by name and by results, as ONNX Runtime calls some.
+
+    A node without a name, or whose name another one has, is named by its first result.
+    """
     messages = [] if graph.message is None else [(0, graph.message.node)]
     messages += [(int(function.name.removeprefix(FUNCTION)), function.node) for function in graph.functions]
-    found: dict[str, int] = {}
+    found: dict[str, tuple[str, int]] = {}
     for number, nodes in messages:
         for node in nodes:
             if not node.name or node.name in found:
                 node.name = next(filter(None, node.output), "")
-            found[node.name] = number
+            for name in (node.name, *filter(None, node.output)):
+                found.setdefault(name, (node.name, number))
     return found
 
 
-def _stands_for(name: str, numbers: Mapping[str, int]) -> tuple[int, ...]:
-    """The operations that a node of the session stands for; none if ONNX Runtime has added it."""
-    number = numbers.get(name)
-    return (number,) if number is not None else tuple(dict.fromkeys(map(int, _NUMBERED.findall(name))))
+def _timed(name: str, nodes: Mapping[str, tuple[str, int]], duration: float) -> TimedOperation:
+    """The time of a node of the session. It stands for no operation if ONNX Runtime has added it."""
+    if name in nodes:
+        own, number = nodes[name]
+        return TimedOperation(own, (number,), duration)
+    return TimedOperation(name, tuple(dict.fromkeys(map(int, _NUMBERED.findall(name)))), duration)

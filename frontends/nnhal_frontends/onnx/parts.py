@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import onnx
 
+from nnhal.arrays import Array
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import FileNode
 from nnhal_frontends.limits import ImportLimits
-from nnhal_frontends.onnx.graph import all_inputs, read_graph
+from nnhal_frontends.onnx.external_data import attach_external_data
+from nnhal_frontends.onnx.graph import all_inputs, read_screened
+from nnhal_frontends.onnx.screening import screen
+from nnhal_frontends.weights_pool import Weights
 
 
 class OnnxParts:
     """The nodes of a file, and models of some of them."""
 
     def __init__(
-        self, model: onnx.ModelProto, limits: ImportLimits, shapes: Mapping[str, Sequence[int]] | None = None
+        self,
+        model: onnx.ModelProto,
+        limits: ImportLimits,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        weights: Weights = MappingProxyType({}),
     ) -> None:
-        """``shapes`` are dimensions of inputs that the file leaves open, as for ``import_onnx``."""
+        """``shapes`` and ``weights`` are as for ``import_onnx``."""
         self.model = model
-        self._limits, self._shapes = limits, shapes
+        self._limits, self._shapes, self._weights = limits, shapes, weights
         self.nodes = [FileNode(n.name, n.op_type, all_inputs(n), tuple(n.output)) for n in model.graph.node]
         self._initializers = {tensor.name: tensor for tensor in model.graph.initializer}
         self._sparse = {tensor.values.name: tensor for tensor in model.graph.sparse_initializer}
@@ -59,12 +68,18 @@ class OnnxParts:
 
     def _declared(self, name: str) -> onnx.ValueInfoProto:
         if name not in self._types and not self._is_inferred:
-            found = read_graph(self.model, self._shapes, lenient=True, limits=self._limits).tensors
-            inferred = {known: info.proto for known, info in found.items() if info.proto is not None}
-            self._types, self._is_inferred = {**inferred, **self._types}, True
+            self._types, self._is_inferred = {**self._inferred(), **self._types}, True
         if name not in self._types:
             raise InvalidModel(f"the type of '{name}' is not known, which lies at the border of a part")
         return onnx.ValueInfoProto(name=name, type=self._types[name])
+
+    def _inferred(self) -> dict[str, onnx.TypeProto]:
+        model, weights, given = self.model, self._weights, dict[str, Array]()
+        if weights:
+            model, given = attach_external_data(model, weights, self._limits)
+        screen(model, self._limits)
+        found = read_screened(model, self._shapes, True, given, weights).tensors
+        return {name: info.proto for name, info in found.items() if info.proto is not None}
 
 
 def _known_types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:

@@ -38,7 +38,9 @@ class _LinkCapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LinkCa
     LINK_CAPABILITY_NUMBERED_ANSWERS: _LinkCapability.ValueType  # 1
     """Answers on channels carry the number of their call (see Numbered)."""
     LINK_CAPABILITY_LENGTHS_BY_RUN: _LinkCapability.ValueType  # 2
-    """Runs of a reusable execution, or of a binding, give lengths of inputs (see InputLengths in burst.proto)."""
+    """Runs of a reusable execution, or of a binding, give lengths of inputs (see InputLengths in burst.proto), or a buffer's value does
+    (see RequestArgument.varies).
+    """
 
 class LinkCapability(_LinkCapability, metaclass=_LinkCapabilityEnumTypeWrapper):
     """LinkCapability is something that both sides of a session must be able to do before one of them does it."""
@@ -48,7 +50,9 @@ LINK_CAPABILITY_UNSPECIFIED: LinkCapability.ValueType  # 0
 LINK_CAPABILITY_NUMBERED_ANSWERS: LinkCapability.ValueType  # 1
 """Answers on channels carry the number of their call (see Numbered)."""
 LINK_CAPABILITY_LENGTHS_BY_RUN: LinkCapability.ValueType  # 2
-"""Runs of a reusable execution, or of a binding, give lengths of inputs (see InputLengths in burst.proto)."""
+"""Runs of a reusable execution, or of a binding, give lengths of inputs (see InputLengths in burst.proto), or a buffer's value does
+(see RequestArgument.varies).
+"""
 Global___LinkCapability: _TypeAlias = LinkCapability  # noqa: Y015
 
 @_typing.final

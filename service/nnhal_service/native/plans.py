@@ -43,7 +43,8 @@ class PlanServicer:
                 node_count=len(left) + sum(len(group.nodes) for group in groups),
                 kept_ns=int(self._plans.seconds * _NANOSECONDS),
             )
-            held = len(given.content) + sum(group.model.sketch.constant_bytes for group in groups)
+            constants = sum(group.model.sketch.constant_bytes for group in groups)
+            held = len(given.content) * (1 + request.leaves_nodes) + constants  # parts are messages of their own
         if groups:
             answer.plan = self._plans.keep(session, KeptPlan(groups, held, self._requested.copies))
         return answer

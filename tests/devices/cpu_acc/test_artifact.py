@@ -57,6 +57,15 @@ def test_a_restored_model_computes_the_same(sample: Sample) -> None:
     np.testing.assert_array_equal(result(restored, sample), result(driver.prepare(model, PrepareOptions()), sample))
 
 
+def test_a_restored_model_says_why_it_tells_no_times_of_operations() -> None:
+    model, kept = compiled(convolutional_network())
+    restored = CpuAcc(DriverOptions()).restore(model, PrepareOptions(artifact=kept))
+    assert restored is not None
+    told = restored.operation_times(Control())
+    assert told.times == ()
+    assert "prepare it without the cache" in told.note
+
+
 def test_the_artifact_is_given_once_and_only_if_the_model_is_to_be_cached() -> None:
     model = resolve(convolutional_network().model)
     workload = CpuAcc(DriverOptions()).prepare(model, CACHED)

@@ -15,7 +15,16 @@ from nnhal.types import ErrorStatus, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_acc.workload import Forecast
-from nnhal_devices.driver import DONE, Argument, Control, DriverOptions, Outcome, PrepareOptions, Workload
+from nnhal_devices.driver import (
+    DONE,
+    Argument,
+    Control,
+    DriverOptions,
+    Outcome,
+    PrepareOptions,
+    ResizableWorkload,
+    Workload,
+)
 from nnhal_devices.host.sessions.models import resolve
 from nnhal_frontends.onnx import import_onnx
 from tests.support.agreement import like, random
@@ -205,6 +214,22 @@ def test_an_output_may_lie_where_an_input_does_when_another_has_an_unknown_size(
         x[:] = values
         assert bound.run(Control()) == Outcome(((4,), (1, len(values) - values.count(0))))
         np.testing.assert_array_equal(x, np.negative(values))
+
+
+def test_a_run_of_other_lengths_never_writes_what_it_reads() -> None:
+    model = onnx_model(
+        [helper.make_node("Concat", ["before", "x"], ["after"], axis=0)], {"before": ["n"], "x": [1]}, ["after"]
+    )
+    workload = _prepare(resolved(import_onnx(model, as_one=True).model))
+    memory, x = np.zeros(12, np.float32), _floats(9)
+    before, after = memory[:8].view(np.uint8), memory[4:].view(np.uint8)  # which overlap from 5 values on
+    bound = workload.bind([Argument(before[:4], (1,)), memory_of(x)], [Argument(after, (0,))])
+    assert isinstance(bound, ResizableWorkload)
+    for length in (1, 2, 3, 0, 4, 5, 7, 2, 6, 6):
+        bound.resize([(length,), (1,)])
+        memory[:length] = given = np.arange(length, dtype=np.float32)
+        assert bound.run(Control()) == Outcome(((length + 1,),))
+        assert memory[4 : 5 + length].tolist() == [*given.tolist(), 9]
 
 
 def test_a_deadline_that_has_passed_ends_the_run() -> None:

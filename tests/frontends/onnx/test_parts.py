@@ -7,10 +7,13 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from nnhal.memory import create_read_only
 from nnhal_frontends import DEFAULT_LIMITS
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.onnx import import_onnx
 from nnhal_frontends.onnx.parts import OnnxParts
+from nnhal_frontends.weights_pool import WeightsPool
+from tests.support.external_data import LOCATION, SIDE, contents, layers
 
 FLOATS = TensorProto.FLOAT
 
@@ -73,6 +76,15 @@ def test_a_part_without_inputs_or_outputs_is_refused() -> None:
         parts.part([6])
     with pytest.raises(InvalidModel, match="the part has no outputs"):
         parts.part([7])
+
+
+def test_the_types_at_a_border_follow_from_weights_in_another_file() -> None:
+    values = np.frombuffer(contents(), np.uint8)
+    weights = {LOCATION: WeightsPool.of(create_read_only([(0, values)], len(values), "weights"))}
+    part = OnnxParts(layers(), DEFAULT_LIMITS, weights=weights).part([1, 2])
+    assert [dim.dim_value for dim in part.graph.input[0].type.tensor_type.shape.dim] == [1, SIDE]
+    imported = import_onnx(part, weights=weights)
+    assert [tensor.name for tensor in (*imported.inputs, *imported.outputs)] == ["a", "y"]
 
 
 def test_a_border_whose_type_nobody_knows_is_refused() -> None:

@@ -15,6 +15,7 @@ from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client import Framework, ModelPlan, connect
+from nnhal_frontends import ImportLimits
 from nnhal_hosting.calls import CallLimits
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.server import ServerProcess
@@ -35,8 +36,8 @@ class Served:
         endpoint = Endpoint(folder / "framework", "framework")
         self.fleet, self.sessions = Fleet({"cpu_ref": cpu_ref}), NativeSessions(NativeSession)
         self.server = ServerProcess(endpoint, self.sessions.opened, SessionLimits(), CallLimits())
-        servicer = FrameworkServicer(self.fleet, self.sessions, plan_secs=plan_secs)
-        framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self.server.rpc)
+        self.servicer = FrameworkServicer(self.fleet, self.sessions, plan_secs=plan_secs)
+        framework_pb2_grpc.add_FrameworkServiceServicer_to_server(self.servicer, self.server.rpc)
         self.calls: Counter[str] = Counter()
         for owner, name in (
             (requested_models, "import_model"),
@@ -115,3 +116,12 @@ def test_a_plan_is_of_a_model_and_not_of_a_plan(served: Served) -> None:
     plan: ModelPlan = served.client.plan(onnx_file())
     with pytest.raises(TypeError, match="expected the path of a model file"):
         served.client.load(plan)  # type: ignore[arg-type] # a plan is named as such
+
+
+def test_a_model_of_too_many_nodes_is_refused_before_it_is_looked_at(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.servicer._requested, "_limits", ImportLimits(nodes=0))
+    with pytest.raises(HalError, match="the model has 1 nodes, at most 0 are allowed"):
+        served.client.plan(onnx_file(), leaves_nodes=True)
+    assert served.calls == {}

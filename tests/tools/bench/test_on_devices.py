@@ -37,6 +37,7 @@ def _told(*times: tuple[str, Sequence[int], float], count: int = 2, **values: An
         ("b", [1], (2,)),
         ("top", [0], (2,)),
         ("ReorderOutput", [], ()),
+        ("beyond the step", [2, -1], ()),
         ("image", [], ()),
     ],
 )

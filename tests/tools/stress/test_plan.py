@@ -128,8 +128,8 @@ def test_a_result_that_does_not_fit_its_buffer_is_invalid_if_the_request_says_so
     held = prepared("add of open size")
     for stated, expected in ((False, FAILURE), (True, INVALID)):
         source, fixed = buffer((held, 0)), buffer((held, OUTPUT))
-        fixed.dimensions = (4, 8)
-        source.became(np.ones((1, 8), np.float32))
+        fixed.dimensions = (4, 7)
+        source.became(np.ones((1, 7), np.float32))
         drawn = (RequestPlan(held, Random(seed), {0: source, OUTPUT: fixed}, stated=stated) for seed in range(30))
         plan = next(plan for plan in drawn if plan.size == 1 and plan.states_output == stated)
         assert plan.expected() == expected

@@ -80,14 +80,15 @@ def times_of(
     if told.is_modelled and (not whole or device_ns < 0):
         return []
     scale = device_ns / whole if told.is_modelled else 1.0
+    device = explanation.steps[step].device
     found = []
     for each in told.times:
         own = by_name.get(each.name)
         if own is not None:
             operations: tuple[int, ...] = (own,)
         else:
-            operations = tuple(numbers[number] for number in each.operations) if is_as_planned else ()
-        device = explanation.steps[step].device
+            known = (number for number in each.operations if is_as_planned and 0 <= number < len(numbers))
+            operations = tuple(numbers[number] for number in known)
         found.append(ToldTime(each.name, operations, step, device, told.is_modelled, each.duration * scale))
     return found
 

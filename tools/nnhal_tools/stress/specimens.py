@@ -16,7 +16,7 @@ from nnhal_tools.stress.graph import F32, I32, Q8, SpecimenBuilder, operand_of
 from nnhal_tools.stress.memory import KINDS, BlockKind, block_of
 from nnhal_tools.stress.outcomes import FAILURE, MISSED, OK, Statuses
 
-_WIDTH = 8
+_WIDTH = 7
 _ROWS = 5
 _VALID = 1
 _ENDLESS = 0.2

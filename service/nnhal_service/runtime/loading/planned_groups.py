@@ -17,7 +17,7 @@ from nnhal.extensions.onnx import ELEMENT_TYPES, PACKED_TYPES
 from nnhal.resolved import operation_name
 from nnhal.types.layout import Dimensions
 from nnhal_frontends import ImportLimits, import_model
-from nnhal_frontends.errors import FrontendError
+from nnhal_frontends.errors import FrontendError, InvalidModel
 from nnhal_frontends.onnx.parts import OnnxParts
 from nnhal_frontends.weights_pool import Weights
 from nnhal_service.partition import Options, PlacementError, Strategy, holding_pins, require_pins
@@ -26,6 +26,9 @@ from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel
 from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_MOST_GROUPS = 256
+"""Each group has memory of its own for constants, which takes descriptors; the largest are planned."""
+_SEVERAL = "it computes a constant that several groups read"
 _MOST_ROUNDS = 16
 """How often parts are planned anew without the nodes that were refused; parts that are refused still are given up."""
 _PACKED = frozenset(ELEMENT_TYPES[number] for number in PACKED_TYPES & ELEMENT_TYPES.keys())
@@ -44,12 +47,15 @@ class GroupPlanner:
     ) -> None:
         """``weights`` are other files in which the model has values.
 
-        Raises PlacementError for a pin by number: operations have other numbers in parts.
+        Raises PlacementError for a pin by number: operations have other numbers in parts; InvalidModel if the model
+        has more nodes than ``limits`` allow.
         """
+        if len(model.graph.node) > limits.nodes:
+            raise InvalidModel(f"the model has {len(model.graph.node)} nodes, at most {limits.nodes} are allowed")
         if any(pin.is_by_number for pin in target.options.pins):
             raise PlacementError("a pin by number, expected name:GLOB or op:TYPE if nodes may be left")
         self._weights = weights
-        self._file, self._limits, self._shapes = OnnxParts(model, limits, shapes), limits, shapes
+        self._file, self._limits, self._shapes = OnnxParts(model, limits, shapes, weights), limits, shapes
         self._target = replace(target, is_part=True)
         self._graph = NodeGraph(self._file.nodes, self._file.constants)
         self._every = tuple(range(len(self._file.nodes)))
@@ -71,13 +77,23 @@ class GroupPlanner:
             taken = {node for node in self._every if node not in self._left}
             clusters = self._graph.clusters(nodes for each in operations if (nodes := taken.intersection(each)))
             groups = [tuple(group) for group in self._graph.groups(taken, clusters)]
+            for group in sorted(groups, key=len)[:-_MOST_GROUPS]:
+                planned[group] = None
+                self._leave(group, f"there are {len(groups)} groups, of which the {_MOST_GROUPS} largest are planned")
             for group in groups:
                 if group not in planned:
                     planned[group] = self._planned(group, gives_up=turn == _MOST_ROUNDS - 1)
         found = [PlannedNodes(group, model) for group in groups if (model := planned[group]) is not None]
         inside = {node for group in found for node in group.nodes}
         outside = [index for index in self._every if index not in inside]
-        self._leave(outside, "it computes a constant, and what reads that is in no group, or in several")
+        for index in reversed(outside):  # what is left yet computes constants, and follows what reads them
+            readers = sorted(self._graph.readers[index])
+            left = next((self._left[reader] for reader in readers if reader in self._left), None)
+            told = _SEVERAL if readers else "no node reads it"
+            if left is not None:
+                is_constant = left.index in self._graph.constant
+                told = left.reason if is_constant else f"node {left.index} reads it, and is left: {left.reason}"
+            self._leave([index], told)
         return found, [self._left[index] for index in outside]
 
     def _planned(self, nodes: tuple[int, ...], gives_up: bool = False) -> PlannedModel | None:
