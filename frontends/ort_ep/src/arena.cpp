@@ -12,13 +12,15 @@
 namespace nnhal::ort_ep {
 namespace {
 
-constexpr std::size_t kAlignment = 64;   // that the HAL recommends for arguments
+constexpr std::size_t kAlignment = 64;  // that the HAL recommends for arguments
 constexpr std::size_t kPage = 4096;
 
 }  // namespace
 
 Arena::Arena(const OrtMemoryInfo* info)
-    : OrtAllocator{}, info_(info), memory_(ort_ep::take(SharedMemory::make(kBytes, "nnhal-ort-arena"))),
+    : OrtAllocator{},
+      info_(info),
+      memory_(ort_ep::take(SharedMemory::make(kBytes, "nnhal-ort-arena"))),
       forks_(forks()),
       free_{{0, kBytes}} {
   version = kApiVersion;

@@ -18,7 +18,8 @@ OrtNode* make_context(const OrtNode* fused, const std::string& model) {
   if (!ort().CreateNode) throw Failure("this ONNX Runtime cannot make nodes");
   std::vector<OrtOpAttr*> attributes;
   const auto add = [&](const char* name, const void* data, std::size_t length, AttributeType type) {
-    attributes.push_back(read<OrtOpAttr*>(ort().CreateOpAttr, name, data, static_cast<int>(length), static_cast<int>(type)));
+    attributes.push_back(
+        read<OrtOpAttr*>(ort().CreateOpAttr, name, data, static_cast<int>(length), static_cast<int>(type)));
   };
   const std::int64_t one = 1;
   const std::string provider = kProviderName;
@@ -31,9 +32,9 @@ OrtNode* make_context(const OrtNode* fused, const std::string& model) {
   for (const std::string& name : inputs) input_names.push_back(name.c_str());
   for (const std::string& name : outputs) output_names.push_back(name.c_str());
   OrtNode* node = nullptr;
-  OrtStatus* const status = ort().CreateNode(
-      "EPContext", "com.microsoft", read<const char*>(ort().Node_GetName, fused), input_names.data(),
-      input_names.size(), output_names.data(), output_names.size(), attributes.data(), attributes.size(), &node);
+  OrtStatus* const status = ort().CreateNode("EPContext", "com.microsoft", read<const char*>(ort().Node_GetName, fused),
+                                             input_names.data(), input_names.size(), output_names.data(),
+                                             output_names.size(), attributes.data(), attributes.size(), &node);
   for (OrtOpAttr* const attribute : attributes) ort().ReleaseOpAttr(attribute);
   check(status);
   return node;

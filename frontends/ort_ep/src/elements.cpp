@@ -40,25 +40,34 @@ Converter converter(Element from, Element to) {
 
 Element element_named(const std::string& name) {
   static const std::map<std::string, Element> elements{
-      {"float32", Element::kFloat32},     {"uint8", Element::kUint8},     {"int8", Element::kInt8},
-      {"uint16", Element::kUint16},       {"int16", Element::kInt16},     {"int32", Element::kInt32},
-      {"int64", Element::kInt64},         {"bool", Element::kBool},       {"float16", Element::kFloat16},
-      {"float64", Element::kFloat64},     {"uint32", Element::kUint32},   {"uint64", Element::kUint64},
-      {"complex64", Element::kComplex64}, {"complex128", Element::kComplex128}, {"bfloat16", Element::kBfloat16}};
+      {"float32", Element::kFloat32},     {"uint8", Element::kUint8},
+      {"int8", Element::kInt8},           {"uint16", Element::kUint16},
+      {"int16", Element::kInt16},         {"int32", Element::kInt32},
+      {"int64", Element::kInt64},         {"bool", Element::kBool},
+      {"float16", Element::kFloat16},     {"float64", Element::kFloat64},
+      {"uint32", Element::kUint32},       {"uint64", Element::kUint64},
+      {"complex64", Element::kComplex64}, {"complex128", Element::kComplex128},
+      {"bfloat16", Element::kBfloat16}};
   const auto found = elements.find(name);
   return found == elements.end() ? Element::kNone : found->second;
 }
 
 Element stored_element(std::int32_t operand_type, Element own) {
   switch (operand_type) {  // an OperandType of types.proto
-    case 0: case 3: return Element::kFloat32;
-    case 1: case 4: return Element::kInt32;
+    case 0:
+    case 3: return Element::kFloat32;
+    case 1:
+    case 4: return Element::kInt32;
     case 2: return Element::kUint32;
     case 5: return Element::kUint8;
-    case 6: case 9: return Element::kBool;
+    case 6:
+    case 9: return Element::kBool;
     case 7: return Element::kInt16;
-    case 8: case 10: return Element::kFloat16;
-    case 11: case 13: case 14: return Element::kInt8;
+    case 8:
+    case 10: return Element::kFloat16;
+    case 11:
+    case 13:
+    case 14: return Element::kInt8;
     case 12: return Element::kUint16;
     default: return own;
   }
@@ -66,10 +75,20 @@ Element stored_element(std::int32_t operand_type, Element own) {
 
 std::size_t bytes_of(Element element) {
   switch (element) {
-    case Element::kUint8: case Element::kInt8: case Element::kBool: return 1;
-    case Element::kUint16: case Element::kInt16: case Element::kFloat16: case Element::kBfloat16: return 2;
-    case Element::kFloat32: case Element::kInt32: case Element::kUint32: return 4;
-    case Element::kInt64: case Element::kUint64: case Element::kFloat64: case Element::kComplex64: return 8;
+    case Element::kUint8:
+    case Element::kInt8:
+    case Element::kBool: return 1;
+    case Element::kUint16:
+    case Element::kInt16:
+    case Element::kFloat16:
+    case Element::kBfloat16: return 2;
+    case Element::kFloat32:
+    case Element::kInt32:
+    case Element::kUint32: return 4;
+    case Element::kInt64:
+    case Element::kUint64:
+    case Element::kFloat64:
+    case Element::kComplex64: return 8;
     case Element::kComplex128: return 16;
     default: return 0;
   }

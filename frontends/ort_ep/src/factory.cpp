@@ -56,8 +56,7 @@ Factory::Factory(const OrtLogger* logger, bool has_virtual_devices)
   };
   CreateEp = [](OrtEpFactory* self, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const* metadata,
                 std::size_t count, const OrtSessionOptions* options, const OrtLogger* logger, OrtEp** provider) {
-    return guarded(
-        [&] { *provider = static_cast<Factory*>(self)->make_provider(metadata, count, options, logger); });
+    return guarded([&] { *provider = static_cast<Factory*>(self)->make_provider(metadata, count, options, logger); });
   };
   ReleaseEp = [](OrtEpFactory* self, OrtEp* provider) {
     delete static_cast<Provider*>(provider);

@@ -18,10 +18,10 @@ namespace {
 
 constexpr int kStringElements = 8;
 constexpr const char* kUnreadable = "nnhal.unreadable";
-constexpr const char* kWeights = "weights";       // where constants lie that have more than kLeastBytes
-constexpr std::size_t kLeastBytes = 16 << 10;     // less is not worth a place of its own
+constexpr const char* kWeights = "weights";    // where constants lie that have more than kLeastBytes
+constexpr std::size_t kLeastBytes = 16 << 10;  // less is not worth a place of its own
 constexpr std::size_t kAlignment = 64;
-constexpr int kLastPlainType = 13;                // element types above it stay in the model's own file
+constexpr int kLastPlainType = 13;  // element types above it stay in the model's own file
 
 void write_all(const Fd& file, const char* data, std::size_t size, std::size_t offset) {
   while (size > 0) {
@@ -99,14 +99,16 @@ Message encode_value(const OrtValueInfo* value) {
   return message.message(2, Message().message(1, tensor));
 }
 
-// Nothing for a tensor of strings, whose elements are not bytes of it. A large one goes to the weights, if there are any.
+// Nothing for a tensor of strings, whose elements are not bytes of it. A large one goes to the weights, if there are
+// any.
 std::optional<Message> encode_tensor(const std::string& name, const OrtValue* value, Weights* weights = nullptr) {
   auto* const info = read<OrtTensorTypeAndShapeInfo*>(ort().GetTensorTypeAndShape, value);
   const Shape shape = shape_of(info);
   ort().ReleaseTensorTypeAndShapeInfo(info);
   if (shape.type == kStringElements) return std::nullopt;
   const auto size = read<std::size_t>(ort().GetTensorSizeInBytes, value);
-  const auto* const data = static_cast<const char*>(read<void*>(ort().GetTensorMutableData, const_cast<OrtValue*>(value)));
+  const auto* const data =
+      static_cast<const char*>(read<void*>(ort().GetTensorMutableData, const_cast<OrtValue*>(value)));
   Message tensor = Message().numbers(1, shape.dimensions).integer(2, shape.type).bytes(8, name);
   if (!weights || size <= kLeastBytes || shape.type > kLastPlainType) return tensor.bytes(9, {data, size});
   const auto add = [&](const char* key, const std::string& entry) {
@@ -198,7 +200,8 @@ Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weig
   }
   for (const auto* value : values(list<const OrtValueInfo*>(ort().Graph_GetNumInputs, ort().Graph_GetInputs, graph)))
     if (told.insert(name_of(value)).second) message.message(11, encode_value(value));
-  for (const auto* value : values(list<const OrtValueInfo*>(ort().Graph_GetNumOutputs, ort().Graph_GetOutputs, graph))) {
+  for (const auto* value :
+       values(list<const OrtValueInfo*>(ort().Graph_GetNumOutputs, ort().Graph_GetOutputs, graph))) {
     message.message(12, encode_value(value));
     told.insert(name_of(value));
   }

@@ -9,12 +9,13 @@
 namespace nnhal::ort_ep {
 namespace {
 
-constexpr std::size_t kAlignment = 64;       // that the HAL recommends for arguments
-constexpr std::size_t kGuess = 4096;         // bytes for an output of which nothing is known
-constexpr std::size_t kMaxIdle = 32;         // bindings that are kept for certain dimensions
-constexpr std::size_t kMaxVariants = 32;     // combinations of dimensions
-constexpr int kAttempts = 3;                 // for a run that a framework's end has cut off
-constexpr std::int64_t kDetourNs = 100'000'000;  // how long runs go through the framework until they may be direct again
+constexpr std::size_t kAlignment = 64;    // that the HAL recommends for arguments
+constexpr std::size_t kGuess = 4096;      // bytes for an output of which nothing is known
+constexpr std::size_t kMaxIdle = 32;      // bindings that are kept for certain dimensions
+constexpr std::size_t kMaxVariants = 32;  // combinations of dimensions
+constexpr int kAttempts = 3;              // for a run that a framework's end has cut off
+constexpr std::int64_t kDetourNs =
+    100'000'000;  // how long runs go through the framework until they may be direct again
 
 using Dimensions = std::vector<std::int64_t>;
 
@@ -55,7 +56,8 @@ struct Kernel::Run {
     if (tensor.place < 0 || to[index]) return to[index];
     const std::size_t rank = tensor.is_scalar ? 0 : dimensions.size();
     OrtValue* value = nullptr;
-    check(ort().KernelContext_GetOutput(context, static_cast<std::size_t>(tensor.place), dimensions.data(), rank, &value));
+    check(ort().KernelContext_GetOutput(context, static_cast<std::size_t>(tensor.place), dimensions.data(), rank,
+                                        &value));
     return to[index] = read<void*>(ort().GetTensorMutableData, value);
   }
 };
@@ -235,7 +237,8 @@ std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<LoadedModel> 
     std::size_t size = 0;
     for (std::size_t index = 0; index < slot->rooms.size(); ++index) {
       slot->places.push_back(size);
-      const std::size_t room = (std::max<std::size_t>(slot->rooms[index], 1) + kAlignment - 1) / kAlignment * kAlignment;
+      const std::size_t room =
+          (std::max<std::size_t>(slot->rooms[index], 1) + kAlignment - 1) / kAlignment * kAlignment;
       if (slot->key[index] < 0) size += room;
     }
     std::vector<const Fd*> files;
@@ -259,7 +262,8 @@ std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<LoadedModel> 
     };
     std::vector<client::BoundTensor> inputs, outputs;
     for (std::size_t index = 0; index < inputs_.size(); ++index)
-      inputs.push_back(bound(index, inputs_[index].name, inputs_[index].is_open ? run.variant->inputs[index] : Dimensions()));
+      inputs.push_back(
+          bound(index, inputs_[index].name, inputs_[index].is_open ? run.variant->inputs[index] : Dimensions()));
     for (std::size_t index = 0; index < outputs_.size(); ++index)
       outputs.push_back(bound(inputs_.size() + index, outputs_[index].name, {}));
     const std::vector<std::uint64_t> ids = take(framework.link().put(files));
@@ -297,7 +301,8 @@ void Kernel::write_outputs(Run& run, const Slot& slot, const std::vector<client:
     if (output.is_open) {
       const auto found =
           std::find_if(reports.begin(), reports.end(), [&](const auto& report) { return report.name == output.name; });
-      if (found == reports.end()) throw Failure("the run has not said which dimensions output '" + output.name + "' has");
+      if (found == reports.end())
+        throw Failure("the run has not said which dimensions output '" + output.name + "' has");
       dimensions = &found->dimensions;
     }
     convert(slot.memory.data() + slot.places[at], output.stored, run.allocate(index, output, *dimensions),

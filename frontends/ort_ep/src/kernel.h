@@ -30,9 +30,9 @@ struct Tensor {
 // A binding, and the memory that it is tied to.
 struct Slot {
   std::shared_ptr<LoadedModel> model;
-  std::vector<std::int64_t> key;           // where each tensor lies in the arena, or -1 if it is copied
-  SharedMemory memory;                     // of what is copied
-  std::vector<std::size_t> places, rooms;  // of inputs, then outputs: where they lie in it, and how long they may be
+  std::vector<std::int64_t> key;             // where each tensor lies in the arena, or -1 if it is copied
+  SharedMemory memory;                       // of what is copied
+  std::vector<std::size_t> places, rooms;    // of inputs, then outputs: where they lie in it, and how long they may be
   std::unique_ptr<client::Binding> binding;  // goes before the memory
   std::int64_t bound_ns = 0;
 };
@@ -41,8 +41,8 @@ struct Slot {
 struct Variant {
   std::vector<std::vector<std::int64_t>> inputs;
   std::vector<std::optional<std::vector<std::int64_t>>> outputs;  // of open ones, if they follow from the inputs'
-  std::vector<std::size_t> rooms;           // bytes for inputs, then outputs
-  std::vector<std::unique_ptr<Slot>> idle;  // the one that was used last is the last
+  std::vector<std::size_t> rooms;                                 // bytes for inputs, then outputs
+  std::vector<std::unique_ptr<Slot>> idle;                        // the one that was used last is the last
 };
 
 // Runs in several threads at once. A run finds a binding that is idle, or makes one.
@@ -77,7 +77,7 @@ class Kernel : public OrtNodeComputeInfo {
   const Arena& arena_;  // outlives it
   std::vector<Tensor> inputs_, outputs_;
   std::mutex loading_;  // held while the model is loaded
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;    // of what follows
   std::shared_ptr<LoadedModel> model_;
   std::map<std::vector<std::vector<std::int64_t>>, std::shared_ptr<Variant>> variants_;
   bool had_direct_runs_ = false;

@@ -52,94 +52,94 @@ enum AttributeType : int {
 
 enum HardwareType : int { kCpu = 0, kGpu = 1, kNpu = 2 };
 
-constexpr int kMemoryOfNpu = 3;          // OrtMemoryInfoDeviceType
-constexpr int kMemoryDefault = 0;        // OrtDeviceMemoryType
+constexpr int kMemoryOfNpu = 3;    // OrtMemoryInfoDeviceType
+constexpr int kMemoryDefault = 0;  // OrtDeviceMemoryType
 constexpr int kMemoryHostAccessible = 5;
-constexpr int kDeviceAllocator = 0;      // OrtAllocatorType
+constexpr int kDeviceAllocator = 0;  // OrtAllocatorType
 
 // F(place, what it returns, name, arguments)
-#define NNHAL_ORT_API(F)                                                                                               \
-  F(0, OrtStatus*, CreateStatus, (int code, const char* text))                                                         \
-  F(2, const char*, GetErrorMessage, (const OrtStatus*))                                                               \
-  F(51, OrtStatus*, GetTensorMutableData, (OrtValue*, void** data))                                                    \
-  F(55, OrtStatus*, CastTypeInfoToTensorInfo, (const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo**))                 \
-  F(60, OrtStatus*, GetTensorElementType, (const OrtTensorTypeAndShapeInfo*, int* type))                               \
-  F(61, OrtStatus*, GetDimensionsCount, (const OrtTensorTypeAndShapeInfo*, std::size_t*))                              \
-  F(62, OrtStatus*, GetDimensions, (const OrtTensorTypeAndShapeInfo*, std::int64_t*, std::size_t))                     \
-  F(63, OrtStatus*, GetSymbolicDimensions, (const OrtTensorTypeAndShapeInfo*, const char**, std::size_t))              \
-  F(65, OrtStatus*, GetTensorTypeAndShape, (const OrtValue*, OrtTensorTypeAndShapeInfo**))                             \
-  F(90, OrtStatus*, KernelContext_GetInput, (const OrtKernelContext*, std::size_t, const OrtValue**))                  \
-  F(91, OrtStatus*, KernelContext_GetOutput,                                                                           \
-    (OrtKernelContext*, std::size_t, const std::int64_t* dimensions, std::size_t rank, OrtValue**))                    \
-  F(93, void, ReleaseStatus, (OrtStatus*))                                                                             \
-  F(96, void, ReleaseValue, (OrtValue*))                                                                               \
-  F(99, void, ReleaseTensorTypeAndShapeInfo, (OrtTensorTypeAndShapeInfo*))                                             \
-  F(211, OrtStatus*, CreateOpAttr, (const char* name, const void* data, int length, int type, OrtOpAttr**))            \
-  F(212, void, ReleaseOpAttr, (OrtOpAttr*))                                                                            \
-  F(247, OrtStatus*, Logger_LogMessage,                                                                                \
-    (const OrtLogger*, int severity, const char* text, const char* file, int line, const char* function))              \
-  F(272, OrtStatus*, ReadOpAttr, (const OrtOpAttr*, int type, void* data, std::size_t room, std::size_t* size))        \
-  F(289, OrtStatus*, GetValueInfoName, (const OrtValueInfo*, const char**))                                            \
-  F(290, OrtStatus*, GetValueInfoTypeInfo, (const OrtValueInfo*, const OrtTypeInfo**))                                 \
-  F(291, const void* const*, GetModelEditorApi, ())                                                                    \
-  F(295, void, CreateKeyValuePairs, (OrtKeyValuePairs**))                                                              \
-  F(296, void, AddKeyValuePair, (OrtKeyValuePairs*, const char* key, const char* value))                               \
-  F(297, const char*, GetKeyValue, (const OrtKeyValuePairs*, const char* key))                                         \
-  F(298, void, GetKeyValuePairs,                                                                                       \
-    (const OrtKeyValuePairs*, const char* const** keys, const char* const** values, std::size_t*))                     \
-  F(300, void, ReleaseKeyValuePairs, (OrtKeyValuePairs*))                                                              \
-  F(307, int, HardwareDevice_Type, (const OrtHardwareDevice*))                                                         \
-  F(317, const void* const*, GetEpApi, ())                                                                             \
-  F(318, OrtStatus*, GetTensorSizeInBytes, (const OrtValue*, std::size_t*))                                            \
-  F(320, OrtStatus*, CreateMemoryInfo_V2,                                                                              \
-    (const char* name, int device_type, std::uint32_t vendor, std::int32_t device, int memory_type,                    \
-     std::size_t alignment, int allocator_type, OrtMemoryInfo**))                                                      \
-  F(326, OrtStatus*, ValueInfo_GetInitializerValue, (const OrtValueInfo*, const OrtValue**))                           \
-  F(331, OrtStatus*, ValueInfo_IsConstantInitializer, (const OrtValueInfo*, bool*))                                    \
-  F(335, OrtStatus*, Graph_GetOnnxIRVersion, (const OrtGraph*, std::int64_t*))                                         \
-  F(336, OrtStatus*, Graph_GetNumOperatorSets, (const OrtGraph*, std::size_t*))                                        \
-  F(337, OrtStatus*, Graph_GetOperatorSets,                                                                            \
-    (const OrtGraph*, const char** domains, std::int64_t* versions, std::size_t))                                      \
-  F(338, OrtStatus*, Graph_GetNumInputs, (const OrtGraph*, std::size_t*))                                              \
-  F(339, OrtStatus*, Graph_GetInputs, (const OrtGraph*, const OrtValueInfo**, std::size_t))                            \
-  F(340, OrtStatus*, Graph_GetNumOutputs, (const OrtGraph*, std::size_t*))                                             \
-  F(341, OrtStatus*, Graph_GetOutputs, (const OrtGraph*, const OrtValueInfo**, std::size_t))                           \
-  F(342, OrtStatus*, Graph_GetNumInitializers, (const OrtGraph*, std::size_t*))                                        \
-  F(343, OrtStatus*, Graph_GetInitializers, (const OrtGraph*, const OrtValueInfo**, std::size_t))                      \
-  F(344, OrtStatus*, Graph_GetNumNodes, (const OrtGraph*, std::size_t*))                                               \
-  F(345, OrtStatus*, Graph_GetNodes, (const OrtGraph*, const OrtNode**, std::size_t))                                  \
-  F(346, OrtStatus*, Graph_GetParentNode, (const OrtGraph*, const OrtNode**))                                          \
-  F(349, OrtStatus*, Node_GetName, (const OrtNode*, const char**))                                                     \
-  F(350, OrtStatus*, Node_GetOperatorType, (const OrtNode*, const char**))                                             \
-  F(351, OrtStatus*, Node_GetDomain, (const OrtNode*, const char**))                                                   \
-  F(353, OrtStatus*, Node_GetNumInputs, (const OrtNode*, std::size_t*))                                                \
-  F(354, OrtStatus*, Node_GetInputs, (const OrtNode*, const OrtValueInfo**, std::size_t))                              \
-  F(355, OrtStatus*, Node_GetNumOutputs, (const OrtNode*, std::size_t*))                                               \
-  F(356, OrtStatus*, Node_GetOutputs, (const OrtNode*, const OrtValueInfo**, std::size_t))                             \
-  F(359, OrtStatus*, Node_GetNumAttributes, (const OrtNode*, std::size_t*))                                            \
-  F(360, OrtStatus*, Node_GetAttributes, (const OrtNode*, const OrtOpAttr**, std::size_t))                             \
-  F(362, OrtStatus*, OpAttr_GetTensorAttributeAsOrtValue, (const OrtOpAttr*, OrtValue**))                              \
-  F(363, OrtStatus*, OpAttr_GetType, (const OrtOpAttr*, int*))                                                         \
-  F(364, OrtStatus*, OpAttr_GetName, (const OrtOpAttr*, const char**))                                                 \
-  F(365, OrtStatus*, Node_GetNumSubgraphs, (const OrtNode*, std::size_t*))                                             \
-  F(366, OrtStatus*, Node_GetSubgraphs, (const OrtNode*, const OrtGraph**, std::size_t, const char** attributes))      \
-  F(379, OrtStatus*, GetSessionOptionsConfigEntries, (const OrtSessionOptions*, OrtKeyValuePairs**))                   \
+#define NNHAL_ORT_API(F)                                                                                          \
+  F(0, OrtStatus*, CreateStatus, (int code, const char* text))                                                    \
+  F(2, const char*, GetErrorMessage, (const OrtStatus*))                                                          \
+  F(51, OrtStatus*, GetTensorMutableData, (OrtValue*, void** data))                                               \
+  F(55, OrtStatus*, CastTypeInfoToTensorInfo, (const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo**))            \
+  F(60, OrtStatus*, GetTensorElementType, (const OrtTensorTypeAndShapeInfo*, int* type))                          \
+  F(61, OrtStatus*, GetDimensionsCount, (const OrtTensorTypeAndShapeInfo*, std::size_t*))                         \
+  F(62, OrtStatus*, GetDimensions, (const OrtTensorTypeAndShapeInfo*, std::int64_t*, std::size_t))                \
+  F(63, OrtStatus*, GetSymbolicDimensions, (const OrtTensorTypeAndShapeInfo*, const char**, std::size_t))         \
+  F(65, OrtStatus*, GetTensorTypeAndShape, (const OrtValue*, OrtTensorTypeAndShapeInfo**))                        \
+  F(90, OrtStatus*, KernelContext_GetInput, (const OrtKernelContext*, std::size_t, const OrtValue**))             \
+  F(91, OrtStatus*, KernelContext_GetOutput,                                                                      \
+    (OrtKernelContext*, std::size_t, const std::int64_t* dimensions, std::size_t rank, OrtValue**))               \
+  F(93, void, ReleaseStatus, (OrtStatus*))                                                                        \
+  F(96, void, ReleaseValue, (OrtValue*))                                                                          \
+  F(99, void, ReleaseTensorTypeAndShapeInfo, (OrtTensorTypeAndShapeInfo*))                                        \
+  F(211, OrtStatus*, CreateOpAttr, (const char* name, const void* data, int length, int type, OrtOpAttr**))       \
+  F(212, void, ReleaseOpAttr, (OrtOpAttr*))                                                                       \
+  F(247, OrtStatus*, Logger_LogMessage,                                                                           \
+    (const OrtLogger*, int severity, const char* text, const char* file, int line, const char* function))         \
+  F(272, OrtStatus*, ReadOpAttr, (const OrtOpAttr*, int type, void* data, std::size_t room, std::size_t* size))   \
+  F(289, OrtStatus*, GetValueInfoName, (const OrtValueInfo*, const char**))                                       \
+  F(290, OrtStatus*, GetValueInfoTypeInfo, (const OrtValueInfo*, const OrtTypeInfo**))                            \
+  F(291, const void* const*, GetModelEditorApi, ())                                                               \
+  F(295, void, CreateKeyValuePairs, (OrtKeyValuePairs**))                                                         \
+  F(296, void, AddKeyValuePair, (OrtKeyValuePairs*, const char* key, const char* value))                          \
+  F(297, const char*, GetKeyValue, (const OrtKeyValuePairs*, const char* key))                                    \
+  F(298, void, GetKeyValuePairs,                                                                                  \
+    (const OrtKeyValuePairs*, const char* const** keys, const char* const** values, std::size_t*))                \
+  F(300, void, ReleaseKeyValuePairs, (OrtKeyValuePairs*))                                                         \
+  F(307, int, HardwareDevice_Type, (const OrtHardwareDevice*))                                                    \
+  F(317, const void* const*, GetEpApi, ())                                                                        \
+  F(318, OrtStatus*, GetTensorSizeInBytes, (const OrtValue*, std::size_t*))                                       \
+  F(320, OrtStatus*, CreateMemoryInfo_V2,                                                                         \
+    (const char* name, int device_type, std::uint32_t vendor, std::int32_t device, int memory_type,               \
+     std::size_t alignment, int allocator_type, OrtMemoryInfo**))                                                 \
+  F(326, OrtStatus*, ValueInfo_GetInitializerValue, (const OrtValueInfo*, const OrtValue**))                      \
+  F(331, OrtStatus*, ValueInfo_IsConstantInitializer, (const OrtValueInfo*, bool*))                               \
+  F(335, OrtStatus*, Graph_GetOnnxIRVersion, (const OrtGraph*, std::int64_t*))                                    \
+  F(336, OrtStatus*, Graph_GetNumOperatorSets, (const OrtGraph*, std::size_t*))                                   \
+  F(337, OrtStatus*, Graph_GetOperatorSets,                                                                       \
+    (const OrtGraph*, const char** domains, std::int64_t* versions, std::size_t))                                 \
+  F(338, OrtStatus*, Graph_GetNumInputs, (const OrtGraph*, std::size_t*))                                         \
+  F(339, OrtStatus*, Graph_GetInputs, (const OrtGraph*, const OrtValueInfo**, std::size_t))                       \
+  F(340, OrtStatus*, Graph_GetNumOutputs, (const OrtGraph*, std::size_t*))                                        \
+  F(341, OrtStatus*, Graph_GetOutputs, (const OrtGraph*, const OrtValueInfo**, std::size_t))                      \
+  F(342, OrtStatus*, Graph_GetNumInitializers, (const OrtGraph*, std::size_t*))                                   \
+  F(343, OrtStatus*, Graph_GetInitializers, (const OrtGraph*, const OrtValueInfo**, std::size_t))                 \
+  F(344, OrtStatus*, Graph_GetNumNodes, (const OrtGraph*, std::size_t*))                                          \
+  F(345, OrtStatus*, Graph_GetNodes, (const OrtGraph*, const OrtNode**, std::size_t))                             \
+  F(346, OrtStatus*, Graph_GetParentNode, (const OrtGraph*, const OrtNode**))                                     \
+  F(349, OrtStatus*, Node_GetName, (const OrtNode*, const char**))                                                \
+  F(350, OrtStatus*, Node_GetOperatorType, (const OrtNode*, const char**))                                        \
+  F(351, OrtStatus*, Node_GetDomain, (const OrtNode*, const char**))                                              \
+  F(353, OrtStatus*, Node_GetNumInputs, (const OrtNode*, std::size_t*))                                           \
+  F(354, OrtStatus*, Node_GetInputs, (const OrtNode*, const OrtValueInfo**, std::size_t))                         \
+  F(355, OrtStatus*, Node_GetNumOutputs, (const OrtNode*, std::size_t*))                                          \
+  F(356, OrtStatus*, Node_GetOutputs, (const OrtNode*, const OrtValueInfo**, std::size_t))                        \
+  F(359, OrtStatus*, Node_GetNumAttributes, (const OrtNode*, std::size_t*))                                       \
+  F(360, OrtStatus*, Node_GetAttributes, (const OrtNode*, const OrtOpAttr**, std::size_t))                        \
+  F(362, OrtStatus*, OpAttr_GetTensorAttributeAsOrtValue, (const OrtOpAttr*, OrtValue**))                         \
+  F(363, OrtStatus*, OpAttr_GetType, (const OrtOpAttr*, int*))                                                    \
+  F(364, OrtStatus*, OpAttr_GetName, (const OrtOpAttr*, const char**))                                            \
+  F(365, OrtStatus*, Node_GetNumSubgraphs, (const OrtNode*, std::size_t*))                                        \
+  F(366, OrtStatus*, Node_GetSubgraphs, (const OrtNode*, const OrtGraph**, std::size_t, const char** attributes)) \
+  F(379, OrtStatus*, GetSessionOptionsConfigEntries, (const OrtSessionOptions*, OrtKeyValuePairs**))              \
   F(390, bool, TensorTypeAndShape_HasShape, (const OrtTensorTypeAndShapeInfo*))
 
-#define NNHAL_ORT_EP_API(F)                                                                                            \
-  F(0, OrtStatus*, CreateEpDevice,                                                                                     \
-    (OrtEpFactory*, const OrtHardwareDevice*, const OrtKeyValuePairs* metadata, const OrtKeyValuePairs* options,       \
-     OrtEpDevice**))                                                                                                   \
-  F(2, OrtStatus*, EpGraphSupportInfo_AddNodesToFuse,                                                                  \
-    (OrtEpGraphSupportInfo*, const OrtNode* const*, std::size_t, const struct OrtNodeFusionOptions*))                  \
-  F(5, OrtStatus*, EpDevice_AddAllocatorInfo, (OrtEpDevice*, const OrtMemoryInfo*))                                    \
-  F(16, OrtStatus*, CreateHardwareDevice,                                                                              \
-    (int type, std::uint32_t vendor, std::uint32_t device, const char* vendor_name, const OrtKeyValuePairs* metadata,  \
+#define NNHAL_ORT_EP_API(F)                                                                                           \
+  F(0, OrtStatus*, CreateEpDevice,                                                                                    \
+    (OrtEpFactory*, const OrtHardwareDevice*, const OrtKeyValuePairs* metadata, const OrtKeyValuePairs* options,      \
+     OrtEpDevice**))                                                                                                  \
+  F(2, OrtStatus*, EpGraphSupportInfo_AddNodesToFuse,                                                                 \
+    (OrtEpGraphSupportInfo*, const OrtNode* const*, std::size_t, const struct OrtNodeFusionOptions*))                 \
+  F(5, OrtStatus*, EpDevice_AddAllocatorInfo, (OrtEpDevice*, const OrtMemoryInfo*))                                   \
+  F(16, OrtStatus*, CreateHardwareDevice,                                                                             \
+    (int type, std::uint32_t vendor, std::uint32_t device, const char* vendor_name, const OrtKeyValuePairs* metadata, \
      OrtHardwareDevice**))
 
-#define NNHAL_ORT_EDITOR_API(F)                                                                                        \
-  F(6, OrtStatus*, CreateNode,                                                                                         \
-    (const char* type, const char* domain, const char* name, const char* const* inputs, std::size_t,                   \
+#define NNHAL_ORT_EDITOR_API(F)                                                                      \
+  F(6, OrtStatus*, CreateNode,                                                                       \
+    (const char* type, const char* domain, const char* name, const char* const* inputs, std::size_t, \
      const char* const* outputs, std::size_t, OrtOpAttr** attributes, std::size_t, OrtNode**))
 
 #define NNHAL_DECLARE(place, returns, name, arguments) returns(*name) arguments = nullptr;

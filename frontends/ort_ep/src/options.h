@@ -12,7 +12,7 @@ namespace nnhal::ort_ep {
 constexpr const char* kProviderName = "NnhalExecutionProvider";
 
 struct Options {
-  std::string directory;       // of the framework
+  std::string directory;  // of the framework
   client::LoadOptions load;
   bool makes_contexts = false;  // whether ONNX Runtime asks for EPContext nodes
 };

@@ -73,12 +73,14 @@ void Provider::plan(const OrtGraph* graph, const std::vector<const OrtNode*>& no
       for (const std::string& name : outputs_of(members.back())) sources_.emplace(name, source);
     }
     fuse(info, members);
-    log(logger_, kInfo, "takes " + std::to_string(members.size()) + " of " + std::to_string(nodes.size()) + " nodes, on " +
-                            join(group.step_devices));
+    log(logger_, kInfo,
+        "takes " + std::to_string(members.size()) + " of " + std::to_string(nodes.size()) + " nodes, on " +
+            join(group.step_devices));
   }
   for (const client::LeftNode& left : planned_->plan().left)
-    log(logger_, kInfo, "leaves node " + std::to_string(left.node) + ", " + left.operator_type + " '" + left.name +
-                            "': " + left.reason);
+    log(logger_, kInfo,
+        "leaves node " + std::to_string(left.node) + ", " + left.operator_type + " '" + left.name +
+            "': " + left.reason);
 }
 
 void Provider::compile(const OrtGraph** graphs, const OrtNode** fused, std::size_t count, OrtNodeComputeInfo** kernels,

@@ -17,8 +17,8 @@ namespace nnhal::ort_ep {
 
 class Provider : public OrtEp {
  public:
-  // `failure` is what Compile says, if it is known already that it must fail. It alone does: if CreateEp or GetCapability
-  // did, ONNX Runtime would write or log that, and run the model on the CPU.
+  // `failure` is what Compile says, if it is known already that it must fail. It alone does: if CreateEp or
+  // GetCapability did, ONNX Runtime would write or log that, and run the model on the CPU.
   Provider(Options options, std::shared_ptr<Arena> arena, const OrtLogger* logger, std::string failure);
 
  private:

@@ -86,7 +86,8 @@ client::LoadedModel PlannedModel::load(const std::shared_ptr<client::Framework>&
       const bool is_gone = model.status().code() == Code::kInvalidArgument && model.status().is_answer();
       if (model.ok() || is_fresh || !is_gone) return take(std::move(model));
     } else if (is_fresh) {
-      throw Failure("the devices that are there now run other nodes than at the session's begin: make the session anew");
+      throw Failure(
+          "the devices that are there now run other nodes than at the session's begin: make the session anew");
     }
   }
 }
