@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kCpu = "cpu_ref";                // the framework's name of it
 constexpr const char* kReference = "nnapi-reference";  // the NDK's
-constexpr const char* kDirectory = "NNHAL_FRAMEWORK";
+constexpr const char* kDirectory = "/run/nnhal/framework";
 constexpr std::size_t kMaxChecked = 4096;
 constexpr std::size_t kMaxPrefix = 0x7fff;
 
@@ -46,9 +46,8 @@ std::shared_ptr<Session> Session::current() {
   Current& current = *shared;
   const std::lock_guard<std::mutex> lock(current.mutex);
   if (current.session && !current.session->has_ended()) return current.session;
-  const char* directory = std::getenv(kDirectory);
-  if (!directory || !*directory)
-    refuse(kUnavailableDevice, std::string(kDirectory) + " is not set, expected the directory of a framework");
+  const char* given = std::getenv("NNHAL_FRAMEWORK");
+  const std::string directory = given && *given ? given : kDirectory;
   client::Link::Options options;
   options.client_name = "libneuralnetworks";
   current.session.reset(new Session(required(client::Framework::open(directory, options))));

@@ -25,7 +25,7 @@ struct Device : Object {
 class Session {
  public:
   // The session of this process: opened when it is first needed, and anew after it has ended, or after a fork. The
-  // framework's directory is in the environment variable NNHAL_FRAMEWORK.
+  // framework's directory is in the environment variable NNHAL_FRAMEWORK, by default /run/nnhal/framework.
   static std::shared_ptr<Session> current();
 
   client::Framework& framework() { return *framework_; }

@@ -78,13 +78,12 @@ def test_a_program_leaves_nothing_behind(program: Program, testbed: Testbed) -> 
     wait_until(lambda: len(list(descriptors.iterdir())) <= before, "the framework has closed what programs used")
 
 
-@pytest.mark.parametrize("framework", ["", "/nowhere"])
-def test_without_a_framework_calls_end_in_an_error_code(libraries: Path, framework: str) -> None:
+def test_without_a_framework_calls_end_in_an_error_code(libraries: Path) -> None:
     ended = subprocess.run(
-        [libraries / "ways"], env=environment(libraries, framework), capture_output=True, text=True, check=False
+        [libraries / "ways"], env=environment(libraries, "/nowhere"), capture_output=True, text=True, check=False
     )
     assert ended.returncode == 1
-    assert re.search(r"getDeviceCount\(&count\): result (9|14), expected 0", ended.stderr)
+    assert re.search(r"getDeviceCount\(&count\): result 14, expected 0", ended.stderr)
 
 
 def test_the_library_exports_the_interface_and_nothing_else(libraries: Path) -> None:

@@ -204,6 +204,8 @@ std::unique_ptr<Slot> Kernel::take_slot(const Run& run) {
       return slot;
     }
   }
+  // The run that was cut off may have ended before the link to the framework, and so may not have seen that it has gone.
+  if (has_gone(loaded)) loaded = model();
   return bind(run, std::move(loaded));
 }
 
