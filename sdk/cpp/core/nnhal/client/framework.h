@@ -104,7 +104,7 @@ struct LoadOptions {
   int preference = 1, priority = 1;    // with the HAL's numbers
   std::string cache_token;             // 32 bytes under which compilations are cached; empty for none
   std::int64_t deadline_ns = kNoTime;  // by which it must have been prepared
-  Hints hints;
+  Hints hints{};
   bool is_relaxed = false;  // float32 may be computed as float16
   std::vector<InputDimensions> input_dimensions;
   std::vector<WeightsFile> weights;
@@ -130,7 +130,7 @@ struct BindOptions {
       false;              // has a plan prepared for the inputs' dimensions first, if the model leaves some open
   bool measures = false;  // runs report the times of their steps
   std::int64_t loop_timeout_ns = kNoTime;  // that one activation of WHILE may take; without it the HAL's default
-  Hints hints;
+  Hints hints{};
 };
 
 // Safe to use from several threads. Objects end with the session at the latest.

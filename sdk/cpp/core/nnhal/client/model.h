@@ -57,7 +57,7 @@ struct Hints {
     std::string value;
   };
   std::vector<Hint> values;
-  std::vector<ExtensionPrefix> extensions;
+  std::vector<ExtensionPrefix> extensions{};
 
   // Adds the fields of a request that has hints.
   void add_to(Message& request, int values_field, int extensions_field) const;
@@ -82,7 +82,7 @@ struct Model {
   std::string constants;       // of CONSTANT_COPY operands
   std::vector<Message> pools;  // of CONSTANT_POOL operands: what ashmem() and its like make
   bool is_relaxed = false;     // float32 may be computed as float16
-  std::vector<ExtensionPrefix> extensions;
+  std::vector<ExtensionPrefix> extensions{};
 
   // Adds a constant with its value, which should be small: large ones belong into a pool.
   std::int32_t add_constant(Operand operand, const void* value, std::size_t size);
