@@ -53,6 +53,10 @@ constexpr std::uint64_t kUnknownDuration = UINT64_MAX;
 // What buffers should be aligned and padded to: a cache line.
 constexpr std::uint32_t kPreferredAlignment = 64;
 
+inline std::size_t aligned(std::size_t size) {
+  return (size + kPreferredAlignment - 1) / kPreferredAlignment * kPreferredAlignment;
+}
+
 // Types of operands and operations that have a name here; docs/operations.md has all of them.
 constexpr std::int32_t kTensorQuant8SymmPerChannel = 11;
 constexpr std::int32_t kSubgraph = 15;  // ANEURALNETWORKS_MODEL

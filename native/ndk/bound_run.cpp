@@ -6,10 +6,6 @@
 namespace nnhal::ndk {
 namespace {
 
-std::size_t aligned(std::size_t size) {
-  return (size + kPreferredAlignment - 1) / kPreferredAlignment * kPreferredAlignment;
-}
-
 // Calls `each` with every argument in a buffer and its place, the same for equal lists of arguments.
 template <typename Each>
 void for_buffers(const ArgumentList& arguments, std::size_t& at, const Each& each) {
@@ -50,26 +46,24 @@ std::string BoundRun::key_of(const ArgumentList& inputs, const ArgumentList& out
 BoundRun::BoundRun(Compilation& compilation, std::string key, const ArgumentList& inputs, const ArgumentList& outputs,
                    const client::BindOptions& options)
     : key_(std::move(key)), session_(compilation.session()) {
+  PutDescriptors descriptors(session_);  // what is bound is mapped
   std::size_t bytes = 0;
   const auto pass = [](const Argument&, std::size_t) {};
   for_buffers(inputs, bytes, pass);
   for_buffers(outputs, bytes, pass);
   if (bytes) {
     memory_ = required(SharedMemory::make(bytes, "nnhal-ndk"));
-    put_.push_back(required(session_->framework().link().put(memory_.file)));
-    pools_.push_back(client::ashmem(put_.back(), static_cast<std::int64_t>(bytes)));
+    pools_.push_back(client::ashmem(descriptors.put(memory_.file), static_cast<std::int64_t>(bytes)));
   }
   std::vector<client::BoundTensor> bound_inputs, bound_outputs;
   for (const std::optional<Argument>& argument : inputs.all())
-    bound_inputs.push_back(bound("input" + std::to_string(bound_inputs.size()), *argument));
+    bound_inputs.push_back(bound("input" + std::to_string(bound_inputs.size()), *argument, descriptors));
   for (const std::optional<Argument>& argument : outputs.all())
-    bound_outputs.push_back(bound("output" + std::to_string(bound_outputs.size()), *argument));
-  auto made = session_->framework().bind(compilation.name(), bound_inputs, bound_outputs, pools_, options);
-  if (!put_.empty()) (void)session_->framework().link().drop(put_);  // what is bound is mapped
-  binding_ = required(std::move(made));
+    bound_outputs.push_back(bound("output" + std::to_string(bound_outputs.size()), *argument, descriptors));
+  binding_ = required(session_->framework().bind(compilation.name(), bound_inputs, bound_outputs, pools_, options));
 }
 
-client::BoundTensor BoundRun::bound(const std::string& name, const Argument& argument) {
+client::BoundTensor BoundRun::bound(const std::string& name, const Argument& argument, PutDescriptors& descriptors) {
   client::BoundTensor tensor;
   tensor.name = name;
   tensor.dimensions = argument.dimensions;
@@ -84,7 +78,7 @@ client::BoundTensor BoundRun::bound(const std::string& name, const Argument& arg
     auto found = std::find(used_.begin(), used_.end(), argument.memory);
     const auto shared = static_cast<std::int32_t>(memory_.size() ? 1 : 0);
     if (found == used_.end()) {
-      pools_.push_back(dynamic_cast<const FileMemory&>(*argument.memory).in(*session_, put_));
+      pools_.push_back(dynamic_cast<const FileMemory&>(*argument.memory).in(descriptors));
       used_.push_back(argument.memory);
       found = used_.end() - 1;
     }

@@ -29,13 +29,12 @@ class BoundRun {
   void take_out(const ArgumentList& outputs) const;
 
  private:
-  client::BoundTensor bound(const std::string& name, const Argument& argument);
+  client::BoundTensor bound(const std::string& name, const Argument& argument, PutDescriptors& descriptors);
 
   const std::string key_;
   const std::shared_ptr<Session> session_;
   std::vector<std::shared_ptr<Memory>> used_, roles_;  // kept as long as the binding
   std::vector<Message> pools_;
-  std::vector<std::uint64_t> put_;
   SharedMemory memory_;
   std::size_t placed_ = 0, outputs_at_ = 0;
   std::unique_ptr<client::Binding> binding_;

@@ -253,7 +253,7 @@ NNHAL_EXPORT int ANeuralNetworksModel_getSupportedOperationsForDevices(Handle mo
       return;
     }
     const SentModel sent = one->sent(Session::current());
-    const std::vector<bool> supported = required(sent.session->framework().supported_operations(sent.model, names));
+    const std::vector<bool> supported = required(sent.framework().supported_operations(sent.model, names));
     std::copy(supported.begin(), supported.end(), result);
   });
 }

@@ -35,16 +35,8 @@ void Memory::copy(Memory& source, Memory& destination) {
     std::memcpy(written.data(), read.data(), read.size());
     return;
   }
-  std::vector<std::uint64_t> put;
-  Status status;
-  try {
-    status = session->framework().copy(source.end(*session, put), destination.end(*session, put));
-  } catch (...) {
-    (void)session->framework().link().drop(put);
-    throw;
-  }
-  if (!put.empty()) (void)session->framework().link().drop(put);
-  require(status);
+  PutDescriptors descriptors(session);
+  require(session->framework().copy(source.end(descriptors), destination.end(descriptors)));
   if (auto* filled = dynamic_cast<RoleMemory*>(&destination)) filled->have_values();
 }
 
@@ -63,14 +55,9 @@ void FileMemory::require_range(std::size_t offset, std::size_t length) const {
              std::to_string(size_));
 }
 
-Message FileMemory::in(Session& session, std::vector<std::uint64_t>& put) const {
-  put.push_back(required(session.framework().link().put(file_)));
-  return client::mappable_file(put.back(), static_cast<std::int64_t>(size_), protection_,
+Message FileMemory::in(PutDescriptors& descriptors) const {
+  return client::mappable_file(descriptors.put(file_), static_cast<std::int64_t>(size_), protection_,
                                static_cast<std::int64_t>(offset_));
-}
-
-Message FileMemory::end(Session& session, std::vector<std::uint64_t>& put) const {
-  return client::of_host(in(session, put));
 }
 
 Mapping FileMemory::mapped(Mapping::Access access) const {

@@ -27,8 +27,8 @@ class Memory : public Object {
   static void copy(Memory& source, Memory& destination);
 
  protected:
-  // As an end of a copy. What it puts on the link it adds to `put`.
-  virtual Message end(Session& session, std::vector<std::uint64_t>& put) const = 0;
+  // As an end of a copy.
+  virtual Message end(PutDescriptors& descriptors) const = 0;
   virtual std::shared_ptr<Session> session() const { return nullptr; }
 };
 
@@ -42,11 +42,11 @@ class FileMemory : public Memory {
   std::size_t size() const { return size_; }
   // BAD_DATA unless the range lies within.
   void require_range(std::size_t offset, std::size_t length) const;
-  // The message that names it in a session, by a descriptor that is put on the link.
-  Message in(Session& session, std::vector<std::uint64_t>& put) const;
+  // The message that names it in a session.
+  Message in(PutDescriptors& descriptors) const;
 
  protected:
-  Message end(Session& session, std::vector<std::uint64_t>& put) const override;
+  Message end(PutDescriptors& descriptors) const override { return client::of_host(in(descriptors)); }
 
  private:
   friend class Memory;
@@ -79,7 +79,7 @@ class RoleMemory : public Memory {
   bool has_lost_values() const { return has_lost_values_; }
 
  protected:
-  Message end(Session&, std::vector<std::uint64_t>&) const override { return client::allocated(memory_); }
+  Message end(PutDescriptors&) const override { return client::allocated(memory_); }
   std::shared_ptr<Session> session() const override { return session_; }
 
  private:

@@ -9,12 +9,7 @@
 namespace nnhal::ndk {
 namespace {
 
-constexpr std::size_t kConstantAlignment = 64;
 constexpr std::int32_t kLastOperation = 105;
-
-std::size_t aligned(std::size_t size) {
-  return (size + kConstantAlignment - 1) / kConstantAlignment * kConstantAlignment;
-}
 
 }  // namespace
 
@@ -22,10 +17,6 @@ void require_consistent(const OperandType& type) {
   if ((type.dimension_count == 0) != (type.dimensions == nullptr))
     bad_data(std::to_string(type.dimension_count) + " dimensions, and a pointer to them that is " +
              (type.dimensions ? "not " : "") + "null");
-}
-
-SentModel::~SentModel() {
-  if (session && !put.empty()) (void)session->framework().link().drop(put);
 }
 
 // Makes one model of the HAL out of a model and those that it refers to.
@@ -79,8 +70,8 @@ class Model::Assembly {
     memory.mapping = Mapping();
     require(seal_contents(memory.file));
     const std::int32_t number = static_cast<std::int32_t>(sent_->model.pools.size());
-    sent_->put.push_back(required(sent_->session->framework().link().put(memory.file)));
-    sent_->model.pools.push_back(client::ashmem(sent_->put.back(), static_cast<std::int64_t>(large_bytes_)));
+    const std::uint64_t id = sent_->descriptors.put(memory.file);
+    sent_->model.pools.push_back(client::ashmem(id, static_cast<std::int64_t>(large_bytes_)));
     const auto renumber = [&](client::Subgraph& graph) {
       for (client::Operand& operand : graph.operands)
         if (operand.location.pool < 0) operand.location.pool = number;
@@ -102,7 +93,7 @@ class Model::Assembly {
 
   std::int32_t pool(const FileMemory& memory) {
     const auto [found, is_new] = pools_.try_emplace(&memory, static_cast<std::int32_t>(sent_->model.pools.size()));
-    if (is_new) sent_->model.pools.push_back(memory.in(*sent_->session, sent_->put));
+    if (is_new) sent_->model.pools.push_back(memory.in(sent_->descriptors));
     return found->second;
   }
 
@@ -260,7 +251,7 @@ void Model::finish() {
   has_failed_ = true;
   if (!uses_oem_) {
     const SentModel checked = sent(Session::current());
-    require(checked.session->framework().check(checked.model));
+    require(checked.framework().check(checked.model));
   }
   has_failed_ = false;
 }
@@ -270,7 +261,7 @@ void Model::require_finished() const {
 }
 
 SentModel Model::sent(std::shared_ptr<Session> session) const {
-  SentModel made(std::move(session));
+  SentModel made{{}, PutDescriptors(std::move(session))};
   Assembly assembly(&made);
   made.model.main = assembly.subgraph(*this);
   made.model.referenced = assembly.take_referenced();

@@ -25,16 +25,12 @@ class Memory;
 // BAD_DATA if there are dimensions without a pointer to them, or the other way round.
 void require_consistent(const OperandType& type);
 
-// A model as a session knows it: descriptors of its constants are on the link as long as this lives.
-class SentModel {
- public:
-  explicit SentModel(std::shared_ptr<Session> session) : session(std::move(session)) {}
-  SentModel(SentModel&& other) = default;
-  ~SentModel();
-
+// A model as a session knows it, as long as this lives.
+struct SentModel {
   client::Model model;
-  std::shared_ptr<Session> session;
-  std::vector<std::uint64_t> put;
+  PutDescriptors descriptors;
+
+  client::Framework& framework() const { return descriptors.session().framework(); }
 };
 
 class Model : public Object, public std::enable_shared_from_this<Model> {

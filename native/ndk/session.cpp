@@ -78,6 +78,15 @@ void Session::check(const client::Model& draft) {
 
 std::string Session::new_name() { return "model" + std::to_string(++names_); }
 
+PutDescriptors::~PutDescriptors() {
+  if (!ids_.empty()) (void)session_->framework().link().drop(ids_);
+}
+
+std::uint64_t PutDescriptors::put(const Fd& descriptor) {
+  ids_.push_back(required(session_->framework().link().put(descriptor)));
+  return ids_.back();
+}
+
 std::vector<std::string> names_of(const std::vector<std::shared_ptr<Device>>& devices) {
   std::vector<std::string> names;
   for (const std::shared_ptr<Device>& device : devices) {

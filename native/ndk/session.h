@@ -49,6 +49,22 @@ class Session {
   std::map<std::string, Status> checked_;
 };
 
+// Descriptors that the messages of one call name: they are on the link as long as this lives.
+class PutDescriptors {
+ public:
+  explicit PutDescriptors(std::shared_ptr<Session> session) : session_(std::move(session)) {}
+  PutDescriptors(PutDescriptors&& other) = default;
+  ~PutDescriptors();
+
+  // Returns the id of a descriptor.
+  std::uint64_t put(const Fd& descriptor);
+  Session& session() const { return *session_; }
+
+ private:
+  std::shared_ptr<Session> session_;
+  std::vector<std::uint64_t> ids_;
+};
+
 // The framework's names of devices. BAD_DATA if there is none, or one twice.
 std::vector<std::string> names_of(const std::vector<std::shared_ptr<Device>>& devices);
 
