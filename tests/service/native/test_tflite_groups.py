@@ -250,7 +250,7 @@ def test_what_does_not_fit_is_refused_in_words(framework: Framework) -> None:
         ({"tensor_dimensions": {0: (-2, 3)}}, r"dimensions \[-2, 3\] are given for tensor 0"),
     ):
         with pytest.raises(HalError, match=said) as caught:
-            framework.plan(content, **named)  # type: ignore[arg-type]
+            framework.plan(content, **named)
         assert caught.value.status == ErrorStatus.INVALID_ARGUMENT
 
 
