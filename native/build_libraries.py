@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 PACKAGE = HERE / "nnhal_native"
 LIBRARIES = {
     "libneuralnetworks.so": ("ndk", ["ANeuralNetworks*"]),
-    "libnnhal_tflite.so": ("tflite", ["tflite_plugin_*"]),
+    "libnnhal_tflite.so": ("delegate", ["tflite_plugin_*"]),
 }
 """The folder of each library's sources, and what it exports."""
 

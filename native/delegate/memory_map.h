@@ -18,15 +18,18 @@ class MemoryMap {
     std::string path;
   };
 
-  // As it is at this moment. Empty if the system does not tell.
-  MemoryMap();
+  // Empty if the system does not tell.
+  MemoryMap() { read(); }
 
   // The region that an address is in, if it may be read; else null.
   const Region* find(const void* address) const;
-  // Whether all of these bytes may be read.
-  bool has(const void* data, std::size_t size) const;
+  // Whether all of these bytes may be read. What is mapped since the last look is seen too.
+  bool has(const void* data, std::size_t size);
 
  private:
+  void read();
+  bool had(const void* data, std::size_t size) const;
+
   std::vector<Region> regions_;  // that may be read, ascending
 };
 

@@ -25,14 +25,15 @@ struct Graph {
   std::vector<int> taken;  // those that another delegate has, ascending
 
   // Reads it. Throws Failure if the structures are laid out in another way than tensorflow_lite.h says.
-  static Graph read(Context* context, const MemoryMap& memory);
+  static Graph read(Context* context, MemoryMap& memory);
 };
 
 // The file of a model.
 class ModelBytes {
  public:
-  // That of `path`; without one, that in whose bytes the constants or names of the graph's tensors lie. Throws Failure.
-  static ModelBytes find(const Context& context, const MemoryMap& memory, const std::string& path);
+  // That of `path`; without one, that in whose bytes the constants or names of the graph's tensors lie. `last` are the
+  // bytes in memory where one was found before, for graphs of it without constants. Throws Failure.
+  static ModelBytes find(const Context& context, MemoryMap& memory, const std::string& path, std::string_view& last);
 
   // The number of its graph that is the interpreter's. Throws Failure if none is.
   std::size_t graph_of(const Context& context, const Graph& graph) const;
@@ -42,7 +43,7 @@ class ModelBytes {
   // A file that may be mapped, from a byte of it on.
   static ModelBytes of(Fd file, const std::string& place);
   // Bytes that the program has in memory.
-  static ModelBytes copied(const void* data, std::size_t size);
+  static ModelBytes copied(std::string_view bytes);
 
   Fd file_;
   Mapping mapping_;

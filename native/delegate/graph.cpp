@@ -45,15 +45,14 @@ std::vector<FileGraph> read_graphs(std::string_view bytes) {
                 what);
 }
 
-const Ints& checked(const Ints* list, const MemoryMap& memory, const std::string& what) {
+const Ints& checked(const Ints* list, MemoryMap& memory, const std::string& what) {
   if (!memory.has(list, sizeof(Ints)) || list->size < 0 || list->size > kMostNumbers ||
       !memory.has(list, sizeof(Ints) + static_cast<std::size_t>(list->size) * sizeof(int)))
     refuse_layout(what + " is no list of numbers");
   return *list;
 }
 
-std::vector<int> checked_tensors(const Ints* list, const Context& context, const MemoryMap& memory,
-                                 const std::string& what) {
+std::vector<int> checked_tensors(const Ints* list, const Context& context, MemoryMap& memory, const std::string& what) {
   const Ints& tensors = checked(list, memory, what);
   for (const int tensor : tensors)
     if (tensor < -1 || tensor >= static_cast<int>(context.tensor_count))
@@ -69,8 +68,8 @@ bool is_model(std::string_view bytes) {
 // A constant of the graph, else a tensor with a name: both lie in the file's bytes. Null if there is none.
 const Tensor* tensor_in_file(const Context& context, const void*& address) {
   const Tensor *const begin = context.tensors, *const end = begin + context.tensor_count;
-  const Tensor* found = std::find_if(begin, end,
-                                     [](const Tensor& tensor) { return tensor.allocation == kMapped && tensor.data; });
+  const Tensor* found =
+      std::find_if(begin, end, [](const Tensor& tensor) { return tensor.allocation == kMapped && tensor.data; });
   if (found != end) return address = found->data, found;
   found = std::find_if(begin, end, [](const Tensor& tensor) { return tensor.name && *tensor.name; });
   if (found == end) return nullptr;
@@ -79,7 +78,7 @@ const Tensor* tensor_in_file(const Context& context, const void*& address) {
 
 }  // namespace
 
-Graph Graph::read(Context* context, const MemoryMap& memory) {
+Graph Graph::read(Context* context, MemoryMap& memory) {
   Graph graph;
   if (!memory.has(context, sizeof(Context)) || context->tensor_count > kMostNumbers ||
       !memory.has(context->tensors, context->tensor_count * sizeof(Tensor)))
@@ -118,7 +117,8 @@ Graph Graph::read(Context* context, const MemoryMap& memory) {
   return graph;
 }
 
-ModelBytes ModelBytes::find(const Context& context, const MemoryMap& memory, const std::string& path) {
+ModelBytes ModelBytes::find(const Context& context, MemoryMap& memory, const std::string& path,
+                            std::string_view& last) {
   if (!path.empty()) {
     Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file) check(Status::of_errno("the model's file " + path, errno));
@@ -144,8 +144,12 @@ ModelBytes ModelBytes::find(const Context& context, const MemoryMap& memory, con
     if (!memory.has(words + word, 2 * sizeof(std::uintptr_t))) break;
     const std::uintptr_t begin = words[word], size = words[word + 1];
     const auto* const data = reinterpret_cast<const char*>(begin);
-    if (begin < at && at - begin < size && memory.has(data, size) && is_model({data, size})) return copied(data, size);
+    if (begin < at && at - begin < size && memory.has(data, size) && is_model({data, size}))
+      return copied(last = {data, size});
   }
+  const auto last_at = reinterpret_cast<std::uintptr_t>(last.data());
+  if (last_at < at && at - last_at < last.size() && memory.has(last.data(), last.size()) && is_model(last))
+    return copied(last);
   throw Failure("the file that the model was made of is not found in memory" + advice);
 }
 
@@ -159,11 +163,11 @@ ModelBytes ModelBytes::of(Fd file, const std::string& place) {
   return model;
 }
 
-ModelBytes ModelBytes::copied(const void* data, std::size_t size) {
-  Fd file = take(make_memfd("nnhal-tflite-model", size));
+ModelBytes ModelBytes::copied(std::string_view bytes) {
+  Fd file = take(make_memfd("nnhal-tflite-model", bytes.size()));
   {
-    const Mapping writable = take(Mapping::map(file, size, Mapping::Access::kReadWrite));
-    std::memcpy(writable.data(), data, size);
+    const Mapping writable = take(Mapping::map(file, bytes.size(), Mapping::Access::kReadWrite));
+    std::memcpy(writable.data(), bytes.data(), bytes.size());
   }
   check(seal_contents(file));  // so that the framework uses it in place
   return of(std::move(file), "the program's memory");

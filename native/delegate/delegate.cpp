@@ -44,10 +44,11 @@ void log_plan(const client::Plan& plan, std::size_t count) {
 }
 
 void prepare(Context* context, OwnDelegate& delegate) {
-  const MemoryMap memory;
+  const std::lock_guard<std::mutex> lock(delegate.preparing);
+  MemoryMap memory;
   Graph graph = Graph::read(context, memory);
   if (graph.operators.empty()) return;
-  const ModelBytes model = ModelBytes::find(*context, memory, delegate.options.model);
+  const ModelBytes model = ModelBytes::find(*context, memory, delegate.options.model, delegate.last_model);
   // The framework plans the file's first graph. Others are those of control flow, or of signatures of their own.
   if (const std::size_t number = model.graph_of(*context, graph); number != 0)
     return log("leaves graph " + std::to_string(number) + " of the file");

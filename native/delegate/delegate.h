@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,8 @@ struct OwnDelegate : Delegate {
 
   const Options options;
   const std::shared_ptr<client::Session> session;
+  std::mutex preparing;
+  std::string_view last_model;  // where it was found in memory
 };
 
 // The graph whose nodes this thread has replaced at the moment.
