@@ -11,7 +11,6 @@ from nnhal.contexts import AsyncClosing
 from nnhal.remote.calls import Calls
 from nnhal.types import NO_DEADLINE, NO_HINTS, Ashmem, ExecutionPreference, Hints, Priority
 from nnhal.types import Model as HalModel
-from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.aio.memory import AsyncDomainMemory
 from nnhal_client.aio.model import AsyncModel
@@ -152,7 +151,7 @@ class AsyncFramework(AsyncClosing):
             )
         )
 
-    async def allocate(self, roles: Sequence[MemoryRole], dimensions: Dimensions = ()) -> AsyncDomainMemory:
+    async def allocate(self, roles: Sequence[MemoryRole], dimensions: ReservedDimensions = ()) -> AsyncDomainMemory:
         """Memory for certain inputs and outputs of loaded models, as ``Framework.allocate``."""
         return AsyncDomainMemory(await asyncio.to_thread(self._blocking.allocate, roles, dimensions))
 
