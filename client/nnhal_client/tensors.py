@@ -30,6 +30,7 @@ def tensor_from_wire(message: wire.TensorInfo) -> Tensor:
         element_type,
         stored_type(message.type, element_type),
         message.scalar,
+        message.tensor if message.HasField("tensor") else None,
     )
 
 

@@ -89,6 +89,8 @@ class AsyncFramework(AsyncClosing):
         leaves_nodes: bool = False,
         explains: bool = False,
         weights: Mapping[str, Ashmem] | None = None,
+        keeps: Sequence[int] = (),
+        tensor_dimensions: Mapping[int, Dimensions] | None = None,
     ) -> ModelPlan:
         """Plan a model without having any device prepare anything, as ``Framework.plan``."""
         return await asyncio.to_thread(
@@ -107,6 +109,8 @@ class AsyncFramework(AsyncClosing):
             leaves_nodes,
             explains,
             weights,
+            keeps,
+            tensor_dimensions,
         )
 
     async def release(self, plan: ModelPlan) -> None:
