@@ -35,6 +35,7 @@ from nnhal.types import (
     Priority,
 )
 from nnhal.types import Model as HalModel
+from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc, types_pb2
 from nnhal_client.core.model_runs import CONCURRENCY

@@ -11,6 +11,7 @@ from nnhal.contexts import AsyncClosing
 from nnhal.remote.calls import Calls
 from nnhal.types import NO_DEADLINE, NO_HINTS, Ashmem, ExecutionPreference, Hints, Priority
 from nnhal.types import Model as HalModel
+from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.aio.memory import AsyncDomainMemory
 from nnhal_client.aio.model import AsyncModel
