@@ -157,11 +157,11 @@ class Framework(Closing):
 
         With ``leaves_nodes`` nodes that no device takes are left to the caller, as are those that it ``keeps`` by their
         indices and those of other types than ``operators``, if some are given. The others are in groups that can be
-        loaded one by one; groups of fewer than ``min_nodes_per_partition`` nodes are left too. Otherwise the only group is the whole model.
-        ``tensor_dimensions`` count instead of those of a TFLite file, by the indices of its tensors, with -1 for an
-        axis that only a run gives. The other arguments are those of ``load``; with ``explains`` each group has an
-        explanation. The framework keeps the plan for this session until it is released,
-        or not used for ``ModelPlan.kept_seconds``.
+        loaded one by one; groups of fewer than ``min_nodes_per_partition`` nodes are left too. Otherwise the only group
+        is the whole model. ``tensor_dimensions`` count instead of those of a TFLite file, by the indices of its
+        tensors, with -1 for an axis that only a run gives. The other arguments are those of ``load``; with ``explains``
+        each group has an explanation. The framework keeps the plan for this session until it is released, or not used
+        for ``ModelPlan.kept_seconds``.
 
         Raises as ``load`` does.
         """
