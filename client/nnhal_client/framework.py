@@ -42,7 +42,7 @@ from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
 from nnhal_client.planned import ModelPlan, plan_from_wire
-from nnhal_client.tensors import ReservedDimensions, first_of, room_for
+from nnhal_client.tensors import ReservedDimensions, first_of, growing_to_wire, room_for
 
 T = TypeVar("T")
 PartitionerName = Literal["least_time", "nnapi", "cpu_only"]
@@ -239,9 +239,11 @@ class Framework(Closing):
         request.hint_extensions.extend(extension_names_to_wire(hints.extension_names))
         return self._load("model", request)
 
-    def allocate(self, roles: Sequence[MemoryRole], dimensions: Dimensions = ()) -> DomainMemory:
+    def allocate(self, roles: Sequence[MemoryRole], dimensions: ReservedDimensions = ()) -> DomainMemory:
         """Memory for certain inputs and outputs of loaded models: a device's own buffer if only that device uses it and
-        has one to give, else shared memory of the host. ``dimensions`` narrow those of the tensors.
+        has one to give, else shared memory of the host. ``dimensions`` narrow those of the tensors. If one is a range,
+        such as (0, 512), there is room for the most, on a device only, and each value has a length of its own. Memory
+        of a range that begins with 0 holds an empty value at once.
 
         Raises HalError: INVALID_ARGUMENT if the roles do not agree, GENERAL_FAILURE if no device has such memory and a
         model's fallback is deny or the size is not known.
@@ -354,10 +356,7 @@ def _add_dimensions(
         room_for(given)  # which checks the ranges
         request.input_dimensions.add(name=name, dimensions=first_of(given))
     for before, after in states.items():
-        pair = request.states.add(input=before, output=after)
-        for axis, length in enumerate(dimensions.get(before, ())):
-            if not isinstance(length, int):
-                pair.growing.add(axis=axis, most=length[1])
+        request.states.add(input=before, output=after, growing=growing_to_wire(dimensions.get(before, ())))
 
 
 def _pins_to_wire(pins: Mapping[str, str] | None) -> list[wire.Pin]:

@@ -158,7 +158,7 @@ class AsyncFramework(AsyncClosing):
             )
         )
 
-    async def allocate(self, roles: Sequence[MemoryRole], dimensions: Dimensions = ()) -> AsyncDomainMemory:
+    async def allocate(self, roles: Sequence[MemoryRole], dimensions: ReservedDimensions = ()) -> AsyncDomainMemory:
         """Memory for certain inputs and outputs of loaded models, as ``Framework.allocate``."""
         return AsyncDomainMemory(await asyncio.to_thread(self._blocking.allocate, roles, dimensions))
 
