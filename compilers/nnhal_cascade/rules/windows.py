@@ -19,9 +19,10 @@ from nnhal.operations.convolution import (
     window_of_transpose_conv_2d,
 )
 from nnhal.operations.pooling import prepare, window_of
-from nnhal.operations.reduction import MeanInput, axes_of_mean
+from nnhal.operations.reduction import MeanInput, ReduceInput, axes_of_mean, axes_of_reduce
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import MAX_RANK, Check, NpuRule, as_images, channels_last, first_objection, listed
+from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_cascade.rules.limits import (
     MAX_FILTER_AREA,
@@ -207,14 +208,15 @@ def _padded_average(window: Window) -> Support:
     return Unsupported("KERNEL", got, f"sides of at most {MAX_PADDED_POOL} with padding, larger ones without", _SMALLER)
 
 
-def _mean(op: OperationContext) -> Support:
-    return first_objection(_mean_objections(op))
+def reduction(op: OperationContext) -> Support:
+    return first_objection(_reduction_objections(op))
 
 
-def _mean_objections(op: OperationContext) -> Iterator[Support]:
+def _reduction_objections(op: OperationContext) -> Iterator[Support]:
     given = as_images(op.dimensions(MeanInput.INPUT))
     missing = MAX_RANK - len(op.dimensions(MeanInput.INPUT))
-    averaged = [axis + missing for axis in axes_of_mean(op)]
+    axes = axes_of_mean(op) if op.type == OperationType.MEAN else axes_of_reduce(op)
+    averaged = [axis + missing for axis in axes]
     elements = prod(given[axis] for axis in averaged)
     if elements > MAX_MEAN:
         got = f"a mean of {elements} elements"
@@ -227,4 +229,5 @@ def _mean_objections(op: OperationContext) -> Iterator[Support]:
 
 AVERAGE_POOL_2D = NpuRule(check=_average)
 MAX_POOL_2D = NpuRule(check=_maximum)
-MEAN = NpuRule((MeanInput.AXES,), _mean)
+EXTREMUM = NpuRule((ReduceInput.AXES,), reduction)
+MEAN = NpuRule((MeanInput.AXES,), reduction)
