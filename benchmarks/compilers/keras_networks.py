@@ -193,10 +193,7 @@ def write(name: str, folder: Path) -> None:
         for _ in range(_CALIBRATION):
             yield [random.uniform(0, 255, shape).astype(np.float32)]
 
-    @tf.function(input_signature=[tf.TensorSpec(shape, tf.float32)])
-    def run(image: Any) -> Any:
-        return model(image, training=False)
-
+    run = tf.function(lambda image: model(image, training=False), input_signature=[tf.TensorSpec(shape, tf.float32)])
     frozen = convert_variables_to_constants_v2(run.get_concrete_function())
     converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen])
     converter.optimizations = [tf.lite.Optimize.DEFAULT]

@@ -90,16 +90,17 @@ class _Islands:
     def _before(self, last: int) -> FloatIsland | None:
         """The island that ends with an operation, None if there is something in it that the NPU does not compute."""
         taken, waiting = {last}, [last]
-        sources: dict[int, None] = {}
+        sources: dict[int, int] = {}
         while waiting:
-            operation = self._operation(waiting.pop())
+            number = waiting.pop()
+            operation = self._operation(number)
             for index in operation.inputs:
                 if index in self._constants:
                     continue
                 if operation.type == OperationType.DEQUANTIZE:
                     if self._main.operands[index].type not in QUANT8:
                         return None
-                    sources[index] = None
+                    sources[number] = index
                     continue
                 maker = self._makers.get(index)
                 if maker is None or not self._is_float(index) or not self._is_taken(maker):
@@ -107,7 +108,9 @@ class _Islands:
                 if maker not in taken:
                     taken.add(maker)
                     waiting.append(maker)
-        return self._island(sorted(taken), tuple(sources)) if sources and self._is_closed(taken, last) else None
+        if not sources or not self._is_closed(taken, last):
+            return None
+        return self._island(sorted(taken), tuple(dict.fromkeys(sources[number] for number in sorted(sources))))
 
     def _is_float(self, index: int) -> bool:
         return self._main.operands[index].type == OperandType.TENSOR_FLOAT32

@@ -39,11 +39,15 @@ from nnhal_cascade.rules.limits import (
 
 
 def strides(window: Window, outputs: tuple[int, int]) -> Support:
-    """Refuse strides beyond the NPU's, except along an axis of ``outputs`` on which there is only one window."""
+    """Refuse strides beyond the NPU's, except along an axis of ``outputs`` on which there is only one window.
+
+    Without padding and dilation there may be any: they are shorter ones over an image whose columns are channels.
+    """
     given = window.height.stride, window.width.stride
-    if all(stride in STRIDES or made == 1 for stride, made in zip(given, outputs, strict=True)):
+    plain = not any(padded(axis) or axis.dilation > 1 for axis in (window.height, window.width))
+    if plain or all(stride in STRIDES or made == 1 for stride, made in zip(given, outputs, strict=True)):
         return SUPPORTED
-    allowed = f"{listed(STRIDES)} in each direction, or one window along the axis"
+    allowed = f"{listed(STRIDES)} in each direction, one window along the axis, or no padding and dilation"
     return Unsupported("STRIDE", f"strides of {given[0]} x {given[1]}", allowed, "stride by less, and pool afterwards")
 
 

@@ -123,7 +123,10 @@ class _GraphBuilder:
         match: Match,
         operands: Sequence[int] | None = None,
     ) -> None:
-        """Add the part of some operations, of which ``op`` is the main one. ``operands`` are what its readings count."""
+        """Add the part of some operations, of which ``op`` is the main one.
+
+        ``operands`` are those whose positions its readings have: by default the inputs of the first operation.
+        """
         read = self._graph.operations[numbers[0]].inputs if operands is None else operands
         inputs = tuple(self._part_input(op, read[reading.position], reading) for reading in match.readings)
         if not inputs:
@@ -180,7 +183,7 @@ class _GraphBuilder:
         self._add_part(op, (number,), made, _copy(shape_of(op, 0), as_shape(self._dimensions[made], op.place)))
 
     def _fuse(self, given: int, made: int, numbers: tuple[int, ...], kind: OperationType) -> bool:
-        """Make an activation, from ``given`` to ``made``, part of what produces its input, if nothing else reads that."""
+        """Make an activation part of what produces its input ``given``, if nothing else reads that."""
         producer = self._producers.get(given)
         own = sum(self._graph.operations[number].inputs.count(given) for number in numbers)
         if producer is None or self._uses[given] > own or given in self._graph.output_indexes:

@@ -135,6 +135,7 @@ def match_batch_matmul(op: OperationContext, outputs: Sequence[Shape]) -> tuple[
 
     The NPU multiplies by elements: for each column of the result, a row of the second matrix with all of the first.
     """
+    del outputs
     first, second = (shape_of(op, position) for position in (BatchMatmulInput.FIRST, BatchMatmulInput.SECOND))
     kept = Axis.CHANNELS if op.boolean(BatchMatmulInput.TRANSPOSE_FIRST) else Axis.COLUMNS
     columns = OneToOne(first.columns) if kept == Axis.COLUMNS else Everything(first.columns)
