@@ -382,6 +382,7 @@ class PlanModelRequest(_message.Message):
     LEAVES_NODES_FIELD_NUMBER: _builtins.int
     EXPLAINS_FIELD_NUMBER: _builtins.int
     KEEPS_FIELD_NUMBER: _builtins.int
+    OPERATORS_FIELD_NUMBER: _builtins.int
     leaves_nodes: _builtins.bool
     """Whether the client runs those nodes itself that no device takes: there are then as many groups as are needed, or none, and groups
     of fewer than min_nodes_per_partition nodes are left to the client too. Otherwise the only group is the whole model, and a node
@@ -397,6 +398,10 @@ class PlanModelRequest(_message.Message):
     def keeps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Nodes that the client runs itself in any case, if it runs some."""
 
+    @_builtins.property
+    def operators(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """If it runs some: the operators that may be in groups, by the names of LeftNode.op_type; empty for all."""
+
     def __init__(
         self,
         *,
@@ -404,10 +409,11 @@ class PlanModelRequest(_message.Message):
         leaves_nodes: _builtins.bool = ...,
         explains: _builtins.bool = ...,
         keeps: _abc.Iterable[_builtins.int] | None = ...,
+        operators: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["explains", b"explains", "keeps", b"keeps", "leaves_nodes", b"leaves_nodes", "model", b"model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explains", b"explains", "keeps", b"keeps", "leaves_nodes", b"leaves_nodes", "model", b"model", "operators", b"operators"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
