@@ -162,6 +162,9 @@ class AllocatedMemory:
         except BaseException:
             self._empty()
             raise
+        if other._is_lent and 0 in dimensions:  # as its device says
+            self.become_empty(dimensions)
+            return
         with self._filling(dimensions):
             self.description.require_like(other.description)
             size = self.description.size_of(dimensions)
