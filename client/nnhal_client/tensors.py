@@ -73,6 +73,20 @@ def first_of(dimensions: ReservedDimensions) -> Dimensions:
     return tuple(length if isinstance(length, int) else length[0] for length in dimensions)
 
 
+def opened(dimensions: ReservedDimensions) -> Dimensions:
+    """Dimensions in which those that are ranges are unknown."""
+    return tuple(length if isinstance(length, int) else 0 for length in dimensions)
+
+
+def growing_to_wire(dimensions: ReservedDimensions) -> list[wire.GrowingAxis]:
+    """The axes that are ranges, with the most that they may have."""
+    return [
+        wire.GrowingAxis(axis=axis, most=length[1])
+        for axis, length in enumerate(dimensions)
+        if not isinstance(length, int)
+    ]
+
+
 def most_of(dimensions: ReservedDimensions) -> Sequence[float]:
     """The most that each length may be; infinite if there is no limit."""
     limits = [length if isinstance(length, int) else length[1] for length in dimensions]

@@ -382,6 +382,7 @@ class PlanModelRequest(_message.Message):
     LEAVES_NODES_FIELD_NUMBER: _builtins.int
     EXPLAINS_FIELD_NUMBER: _builtins.int
     KEEPS_FIELD_NUMBER: _builtins.int
+    OPERATORS_FIELD_NUMBER: _builtins.int
     leaves_nodes: _builtins.bool
     """Whether the client runs those nodes itself that no device takes: there are then as many groups as are needed, or none, and groups
     of fewer than min_nodes_per_partition nodes are left to the client too. Otherwise the only group is the whole model, and a node
@@ -397,6 +398,10 @@ class PlanModelRequest(_message.Message):
     def keeps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Nodes that the client runs itself in any case, if it runs some."""
 
+    @_builtins.property
+    def operators(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """If it runs some: the operators that may be in groups, by the names of LeftNode.op_type; empty for all."""
+
     def __init__(
         self,
         *,
@@ -404,10 +409,11 @@ class PlanModelRequest(_message.Message):
         leaves_nodes: _builtins.bool = ...,
         explains: _builtins.bool = ...,
         keeps: _abc.Iterable[_builtins.int] | None = ...,
+        operators: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["explains", b"explains", "keeps", b"keeps", "leaves_nodes", b"leaves_nodes", "model", b"model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explains", b"explains", "keeps", b"keeps", "leaves_nodes", b"leaves_nodes", "model", b"model", "operators", b"operators"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2699,6 +2705,7 @@ class AllocateMemoryRequest(_message.Message):
 
     ROLES_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
+    GROWING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryRole]:
         """At least one role, none of them twice, at most 4,096."""
@@ -2707,15 +2714,20 @@ class AllocateMemoryRequest(_message.Message):
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Dimensions, 0 for an axis of unknown size; empty takes those of the roles' operands."""
 
+    @_builtins.property
+    def growing(self) -> _containers.RepeatedCompositeFieldContainer[Global___GrowingAxis]:
+        """The axes, 0 in dimensions, that each value may have longer: the memory has room for the most, or doubles if there is no limit."""
+
     def __init__(
         self,
         *,
         roles: _abc.Iterable[Global___MemoryRole] | None = ...,
         dimensions: _abc.Iterable[_builtins.int] | None = ...,
+        growing: _abc.Iterable[Global___GrowingAxis] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "roles", b"roles"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "growing", b"growing", "roles", b"roles"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2762,6 +2774,7 @@ class CopyMemoryRequest(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     DESTINATION_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
+    EMPTY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def source(self) -> Global___MemoryEnd:
         """Where to copy from."""
@@ -2774,16 +2787,21 @@ class CopyMemoryRequest(_message.Message):
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The dimensions of the values of a source that is the client's memory; empty takes those of the destination."""
 
+    @_builtins.property
+    def empty(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The dimensions of an empty value, of which one at least is 0, instead of a source."""
+
     def __init__(
         self,
         *,
         source: Global___MemoryEnd | None = ...,
         destination: Global___MemoryEnd | None = ...,
         dimensions: _abc.Iterable[_builtins.int] | None = ...,
+        empty: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "dimensions", b"dimensions", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "dimensions", b"dimensions", "empty", b"empty", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

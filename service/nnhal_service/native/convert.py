@@ -205,10 +205,15 @@ def states_from_wire(messages: Iterable[wire.StatePair]) -> tuple[StatePair, ...
         StatePair(
             message.input,
             message.output,
-            growing={grown.axis: grown.most if grown.HasField("most") else None for grown in message.growing},
+            growing=growing_from_wire(message.growing),
         )
         for message in messages
     )
+
+
+def growing_from_wire(messages: Iterable[wire.GrowingAxis]) -> dict[int, int | None]:
+    """The axes that grow, with the most that each may have; None if there is no limit."""
+    return {message.axis: message.most if message.HasField("most") else None for message in messages}
 
 
 def insufficient_to_wire(error: OutputTooSmallError) -> wire.RunReport:

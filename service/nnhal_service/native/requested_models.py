@@ -91,8 +91,11 @@ class RequestedModel:
         )
         return plan_model(read, self.target, self.shapes)
 
-    def plan_groups(self, keeps: Collection[int]) -> tuple[list[PlannedNodes], list[UntakenNode]]:
-        """Plan the groups of nodes that devices take, and leave those that the client keeps.
+    def plan_groups(
+        self, keeps: Collection[int], operators: Collection[str]
+    ) -> tuple[list[PlannedNodes], list[UntakenNode]]:
+        """Plan the groups of nodes that devices take, and leave those that the client keeps, or that are none of the
+        ``operators`` if some are given.
 
         Raises as ``GroupPlanner.plan``, and INVALID_ARGUMENT.
         """
@@ -100,8 +103,10 @@ class RequestedModel:
             invalid_argument("nodes can be left of a file only")
         if self.states:
             invalid_argument("got states for a model of which nodes may be left: a state is within one model")
-        shapes = self.shapes or {}
-        return GroupPlanner(self._parts(), self.limits, self.target, shapes, self.weights, self.signature, keeps).plan()
+        shapes, parts = self.shapes or {}, self._parts()
+        others = {n for n, node in enumerate(parts.nodes) if operators and node.op_type not in operators}
+        kept = others.union(keeps)
+        return GroupPlanner(parts, self.limits, self.target, shapes, self.weights, self.signature, kept).plan()
 
     def _parts(self) -> FileParts:
         if self.is_tflite_file:
