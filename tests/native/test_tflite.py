@@ -15,7 +15,7 @@ from typing import Any
 import flatbuffers.flexbuffers
 import numpy as np
 import pytest
-from ai_edge_litert.interpreter import Interpreter, load_delegate
+from ai_edge_litert.interpreter import Interpreter, OpResolverType, load_delegate
 
 import nnhal_client
 from nnhal.arrays import Array
@@ -51,6 +51,8 @@ def made(library: str, testbed: Testbed) -> Made:
 
 
 def interpreter(model: Path | bytes, **options: Any) -> Interpreter:
+    """Make an interpreter that gives nothing to a delegate of its own."""
+    options["experimental_op_resolver_type"] = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     given = {"model_content": model} if isinstance(model, bytes) else {"model_path": str(model)}
     return Interpreter(**given, num_threads=1, **options)
 
@@ -286,7 +288,7 @@ def test_a_forked_process_has_a_session_of_its_own(library: str, testbed: Testbe
     path.write_bytes(negated_sum())
     program = f"""
         import os, numpy
-        from ai_edge_litert.interpreter import Interpreter, load_delegate
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType, load_delegate
         delegate = load_delegate({library!r}, {{"framework": {str(testbed.framework)!r}}})
         one = Interpreter({str(path)!r}, experimental_delegates=[delegate])
         one.allocate_tensors()
