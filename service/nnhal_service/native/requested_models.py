@@ -34,12 +34,14 @@ from nnhal_service.native.session import NativeSession
 from nnhal_service.runtime import (
     CacheDirectory,
     Fleet,
+    LoadedModel,
     LoadTarget,
     PlannedModel,
     PlannedNodes,
     ReadModel,
     UntakenNode,
     cache_of,
+    load_whole_file,
     plan_model,
 )
 
@@ -72,7 +74,27 @@ class RequestedModel:
         """Import it and plan it. Raises as ``plan_model`` does."""
         if self.imported is not None:
             return PlannedModel(self.target, self.target.planner(self.imported))
-        read: ReadModel = partial(
+        return plan_model(self._read, self.target, self.shapes)
+
+    def load(self, as_it_is: bool) -> LoadedModel:
+        """Load it; ``as_it_is``, without looking at its operations, if it is a file that one device takes so.
+
+        Raises as ``plan``, and as ``PlannedModel.load``.
+        """
+        is_bare = self.imported is None and not (self.states or self.signature or self.weights)
+        if as_it_is and is_bare and self._is_onnx:
+            model = load_whole_file(self.content, self._read, self.target, self.shapes or {}, self.limits)
+            if model is not None:
+                return model
+        return self.plan().load(self.target.options.deadline_ns)
+
+    @property
+    def _is_onnx(self) -> bool:
+        return self.format == ModelFormat.ONNX if self.format is not None else not is_tflite(self.content)
+
+    @property
+    def _read(self) -> ReadModel:
+        return partial(
             import_model,
             self.content,
             self.format,
@@ -81,12 +103,10 @@ class RequestedModel:
             signature=self.signature,
             weights=self.weights,
         )
-        return plan_model(read, self.target, self.shapes)
 
     def plan_groups(self) -> tuple[list[PlannedNodes], list[UntakenNode]]:
         """Plan the groups of nodes that devices take. Raises as ``GroupPlanner.plan``, and INVALID_ARGUMENT."""
-        is_onnx = self.format == ModelFormat.ONNX if self.format is not None else not is_tflite(self.content)
-        if self.imported is not None or not is_onnx:
+        if self.imported is not None or not self._is_onnx:
             invalid_argument("nodes can be left of a file in ONNX only")
         if self.states:
             invalid_argument("got states for a model of which nodes may be left: a state is within one model")
