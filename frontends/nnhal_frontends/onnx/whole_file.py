@@ -19,17 +19,15 @@ from nnhal_frontends.onnx.graph import MIN_OPSET, LightModel, OnnxGraph, OnnxNod
 from nnhal_frontends.onnx.screening import screen
 
 _IR_VERSION = 10
-_BYTES = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
-"""If they are quantised, passes over the graph find their scales, which users see."""
 
 
-def import_whole_file(
+def whole_file(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], limits: ImportLimits
 ) -> ImportedModel | None:
     """Import a model as one operation, with the inputs and outputs that it has by ``import_onnx``, in the same
     dimensions; None if only the importer's passes can tell what these are, or if the file is not that simple.
 
-    Raises InvalidModel as ``import_onnx`` does.
+    Raises InvalidModel as ``import_onnx`` does, and what else its passes raise.
     """
     if not _is_plain(model):
         return None
@@ -44,6 +42,10 @@ def import_whole_file(
     infos = {value.name: tensor_info(value) for value in (*file.input, *file.output) if value.name not in held}
     made = {name for node in light.named.graph.node for name in node.output}
     if not made.issuperset(outputs) or len(set(outputs)) < len(outputs) or not all(map(_is_known, infos.values())):
+        return None
+    if any(info.element_type.kind in "iu" and info.element_type.itemsize == 1 for info in infos.values()) and (
+        _is_quantised(model)
+    ):
         return None
     names = tuple(dict.fromkeys(place.name for place in light.places.values()))
     # With this node the builder has tensors of unknown lengths as the HAL's, as they are beside operations of the HAL.
@@ -76,12 +78,15 @@ def _constants(light: LightModel) -> Iterator[tuple[str, Array]]:
 
 
 def _is_plain(model: onnx.ModelProto) -> bool:
-    """Whether inputs and outputs are tensors of numbers that are not quantised, and there are no functions."""
-    values = (*model.graph.input, *model.graph.output)
-    kinds = {value.type.WhichOneof("value") for value in values}
-    has_bytes = any(value.type.tensor_type.elem_type in _BYTES for value in values)
-    is_quantised = has_bytes and any("Q" in node.op_type for node in model.graph.node)
-    return kinds == {"tensor_type"} and not is_quantised and not model.functions
+    """Whether inputs and outputs are declared as tensors, if at all, and there are no functions."""
+    kinds = {value.type.WhichOneof("value") for value in (*model.graph.input, *model.graph.output)}
+    return kinds <= {"tensor_type", None} and not model.functions
+
+
+def _is_quantised(model: onnx.ModelProto) -> bool:
+    """Whether operators may give bytes a scale, which passes over the graph find and users see."""
+    kinds = {node.op_type for node in model.graph.node}
+    return any(kind.startswith("Q") or "quant" in kind.lower() for kind in kinds)
 
 
 def _is_known(info: TensorInfo) -> bool:

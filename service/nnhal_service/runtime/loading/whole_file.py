@@ -16,7 +16,7 @@ from nnhal.extensions import onnx
 from nnhal.remote import DeviceDescription
 from nnhal.types import NO_DEADLINE
 from nnhal.types.layout import Dimensions
-from nnhal_frontends import ImportLimits, parse_onnx
+from nnhal_frontends import ImportLimits, import_whole_file
 from nnhal_frontends.content import ModelContent
 from nnhal_frontends.errors import FrontendError
 from nnhal_frontends.imported import ImportedModel
@@ -123,10 +123,7 @@ def load_whole_file(
     if device is None:
         return None
     try:
-        # What reads ONNX is imported with the first file in it.
-        from nnhal_frontends.onnx.whole_file import import_whole_file
-
-        imported = import_whole_file(parse_onnx(content), shapes, limits)
+        imported = import_whole_file(content, shapes, limits)
         if imported is None:
             return None
         planner = _planner(imported, target, members, descriptions, device, read, shapes)
