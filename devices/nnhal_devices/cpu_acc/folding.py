@@ -62,7 +62,8 @@ def _folded_inside(message: ModelProto, constants: set[str]) -> int:
     if len(message.graph.node) < 2:
         return 0  # its results are those of the operation
     graph = message.graph
-    known, results = {"", *constants, *(tensor.name for tensor in graph.initializer)}, []
+    known = {"", *constants, *(tensor.name for tensor in graph.initializer)}
+    results: list[str] = []
     for node in graph.node:
         if known.issuperset(node.input):
             known.update(node.output)

@@ -173,7 +173,18 @@ def tensor_to_wire(prepared: SketchedPlan, tensor: ImportedTensor) -> wire.Tenso
         zero_point=operand.zero_point,
         element_type="" if tensor.element_type.kind == "O" else tensor.element_type.name,
         scalar=tensor.element_type.kind != "O" and not tensor.shape and dimensions == (1,),
+        tensor=tensor.index,
     )
+
+
+def tensor_dimensions_from_wire(messages: Iterable[wire.TensorDimensions]) -> dict[int, Dimensions]:
+    """Decode dimensions of tensors by their indices. Raises INVALID_ARGUMENT if a tensor is named twice."""
+    found: dict[int, Dimensions] = {}
+    for message in messages:
+        if message.tensor in found:
+            invalid_argument(f"dimensions of tensor {message.tensor} are given twice")
+        found[message.tensor] = tuple(message.dimensions)
+    return found
 
 
 def dimensions_from_wire(messages: Iterable[wire.InputDimensions]) -> dict[str, Dimensions]:
@@ -194,10 +205,15 @@ def states_from_wire(messages: Iterable[wire.StatePair]) -> tuple[StatePair, ...
         StatePair(
             message.input,
             message.output,
-            growing={grown.axis: grown.most if grown.HasField("most") else None for grown in message.growing},
+            growing=growing_from_wire(message.growing),
         )
         for message in messages
     )
+
+
+def growing_from_wire(messages: Iterable[wire.GrowingAxis]) -> dict[int, int | None]:
+    """The axes that grow, with the most that each may have; None if there is no limit."""
+    return {message.axis: message.most if message.HasField("most") else None for message in messages}
 
 
 def insufficient_to_wire(error: OutputTooSmallError) -> wire.RunReport:

@@ -81,6 +81,12 @@ class BufferUses:
             for buffer, role in self._roles:
                 buffer.require_alive(role)
 
+    def require_written(self) -> None:
+        """Check that inputs hold values, or will: a run without them is none. Raises GENERAL_FAILURE."""
+        if False in [buffer.is_initialised for buffer in self._read]:
+            for use in self._inputs:
+                use.buffer.require_written(use.role)
+
     def require_launchable(self) -> None:
         """Check what is known before the fences have signalled. Raises HalError.
 

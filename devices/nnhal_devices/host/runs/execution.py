@@ -129,6 +129,7 @@ class Execution:
         try:
             if self.uses is not None:
                 self.uses.require_alive()
+                self.uses.require_written()
             self._bound.resize(lengths)
             result, staging = self.run_held(deadline_ns)
             if self._altering is not None:

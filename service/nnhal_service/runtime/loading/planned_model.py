@@ -135,14 +135,17 @@ class PlannedNodes:
 
     nodes: Sequence[int]
     model: PlannedModel
+    members: Sequence[int] = ()
+    """The nodes that the model is made of, if others compute constants for these."""
 
     @property
     def steps(self) -> Iterator[tuple[str, list[int]]]:
         """The device of each step, and the nodes that its operations stand for, ascending."""
+        members = self.members or self.nodes
         plan, places = self.model.sketch.plan, self.model.sketch.imported.operation_places
         for step in plan.steps:
             operations = () if plan.subgraph_of(step) or not places else step.operations
-            yield step.device, sorted({self.nodes[place] for number in operations for place in places[number]})
+            yield step.device, sorted({members[place] for number in operations for place in places[number]})
 
 
 @dataclass(frozen=True, slots=True)

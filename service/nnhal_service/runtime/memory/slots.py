@@ -231,10 +231,11 @@ class DeviceSlot(Slot):
         self._staged: Memory | None = None
 
     def to_read(self, own: bool) -> MemoryRange:
-        self.dimensions = combine(self._memory.dimensions, self.stated) or self.stated
         if own:
+            self.dimensions = combine(self._memory.dimensions, self.stated) or self.stated
             return MemoryRange(self._memory.pool)
-        memory = self._memory.to_host()
+        memory, held = self._memory.to_host()
+        self.dimensions = combine(held, self.stated) or self.stated
         return MemoryRange(memory, 0, self.element.size(self.dimensions))
 
     def to_write(self, own: bool) -> MemoryRange:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from nnhal.errors import DeadObjectError, NnhalError
+from nnhal.errors import DeadObjectError, NnhalError, without_frames
 from nnhal.types import NO_DEADLINE
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
@@ -120,7 +120,7 @@ class ModelPlanner:
                     raise error.reason from error
                 log = _log.warning if options.fallback == Fallback.WARN else _log.info
                 log("a device cannot prepare its part; it is left out", device=error.device, reason=str(error.reason))
-                failed[error.device] = error.reason
+                failed[error.device] = without_frames(error.reason)
                 reasons[error.device] = f"it cannot prepare its part: {error.reason}"
 
     def ask_again(self) -> bool:
