@@ -150,17 +150,18 @@ class Framework(Closing):
         explains: bool = False,
         weights: Mapping[str, Ashmem] | None = None,
         keeps: Sequence[int] = (),
+        operators: Sequence[str] = (),
         tensor_dimensions: Mapping[int, Dimensions] | None = None,
     ) -> ModelPlan:
         """Plan a model, by its path or its content, without having any device prepare anything.
 
         With ``leaves_nodes`` nodes that no device takes are left to the caller, as are those that it ``keeps`` by their
-        indices, and the others are in groups that can be loaded one by one; groups of fewer than
-        ``min_nodes_per_partition`` nodes are left too. Otherwise the only group is the whole model.
-        ``tensor_dimensions`` count instead of those of a TFLite file, by the indices of its tensors, with -1 for an
-        axis that only a run gives. The other arguments are those of ``load``; with ``explains`` each group has an
-        explanation. The framework keeps the plan for this session until it is released,
-        or not used for ``ModelPlan.kept_seconds``.
+        indices and those of other types than ``operators``, if some are given. The others are in groups that can be
+        loaded one by one; groups of fewer than ``min_nodes_per_partition`` nodes are left too. Otherwise the only group
+        is the whole model. ``tensor_dimensions`` count instead of those of a TFLite file, by the indices of its
+        tensors, with -1 for an axis that only a run gives. The other arguments are those of ``load``; with ``explains``
+        each group has an explanation. The framework keeps the plan for this session until it is released, or not used
+        for ``ModelPlan.kept_seconds``.
 
         Raises as ``load`` does.
         """
@@ -171,7 +172,9 @@ class Framework(Closing):
             request.tensor_dimensions.add(tensor=index, dimensions=lengths)
 
         def ask() -> ModelPlan:
-            asked = wire.PlanModelRequest(model=request, leaves_nodes=leaves_nodes, explains=explains, keeps=keeps)
+            asked = wire.PlanModelRequest(
+                model=request, leaves_nodes=leaves_nodes, explains=explains, keeps=keeps, operators=operators
+            )
             return plan_from_wire(self._calls.call(self._stub.PlanModel, asked))
 
         files = _descriptors(weights)
@@ -292,6 +295,7 @@ class Framework(Closing):
 
     def _load(self, stem: str, request: wire.LoadModelRequest) -> Model:
         request.name = self._session_name(stem)
+        request.defers_placements = not request.plan
         answer = self._calls.call(self._stub.LoadModel, request).model
         return Model(self._calls, self._stub, answer, concurrency=self._concurrency)
 

@@ -91,6 +91,7 @@ class AsyncFramework(AsyncClosing):
         explains: bool = False,
         weights: Mapping[str, Ashmem] | None = None,
         keeps: Sequence[int] = (),
+        operators: Sequence[str] = (),
         tensor_dimensions: Mapping[int, Dimensions] | None = None,
     ) -> ModelPlan:
         """Plan a model without having any device prepare anything, as ``Framework.plan``."""
@@ -111,6 +112,7 @@ class AsyncFramework(AsyncClosing):
             explains,
             weights,
             keeps,
+            operators,
             tensor_dimensions,
         )
 

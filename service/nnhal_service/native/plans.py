@@ -70,8 +70,8 @@ def _planned(
 ) -> tuple[Sequence[PlannedNodes], Sequence[UntakenNode]]:
     """Plan the whole model, or those groups of its nodes that devices take."""
     if request.leaves_nodes:
-        return given.plan_groups(frozenset(request.keeps))
-    if request.keeps:
+        return given.plan_groups(frozenset(request.keeps), frozenset(request.operators))
+    if request.keeps or request.operators:
         invalid_argument("got nodes that the client keeps, and no leave to leave nodes")
     model = given.plan()
     return [PlannedNodes(range(model.sketch.imported.node_count), model)], ()

@@ -124,6 +124,8 @@ def test_groups_are_the_subsets_of_an_interpreter_of_what_is_not_kept(framework:
     assert (everything.groups, everything.handle, len(everything.left)) == ((), 0, 4)
     (result,) = in_groups(framework, plan, content, {x: X})
     assert np.allclose(result, abs(X) + np.exp(-X), atol=1e-6)
+    few = framework.plan(content, leaves_nodes=True, operators=["NEG", "EXP"])
+    assert [group.nodes for group in few.groups] == [(1, 2)]
 
 
 def test_what_computes_constants_is_in_each_group_that_reads_them(framework: Framework) -> None:
@@ -245,6 +247,7 @@ def test_what_does_not_fit_is_refused_in_words(framework: Framework) -> None:
     content = file.build(unary(file, "ABS", file.input("x", floats(2, 3)), "y"))
     for named, said in (
         ({"leaves_nodes": True, "keeps": [1]}, "node 1 is to be kept of 1"),
+        ({"operators": ["ABS"]}, "got nodes that the client keeps"),
         ({"keeps": [0]}, "got nodes that the client keeps, and no leave to leave nodes"),
         ({"tensor_dimensions": {2: (1,)}}, r"dimensions \[1\] are given for tensor 2 of 2"),
         ({"tensor_dimensions": {0: (-2, 3)}}, r"dimensions \[-2, 3\] are given for tensor 0"),
