@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # grpcio has no types for it
 
 from nnhal.arrays import Array
 from nnhal_service.v2.grpc import accepting
@@ -99,14 +100,14 @@ def test_a_call_that_is_answered_soon_takes_two_exchanges_beside_the_one_that_be
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accepting, "_SOON_SECONDS", 60.0)
-    execute, exchanges = accepting.cygrpc.execute_batch, list[list[str]]()
+    execute, exchanges = cygrpc.execute_batch, list[list[str]]()
 
     async def noted(state: Any, operations: tuple[object, ...], loop: Any) -> None:
         exchanges.append([type(operation).__name__.removesuffix("Operation") for operation in operations])
         await execute(state, operations, loop)
 
     with serving(short_path, FakeModel()) as served:
-        monkeypatch.setattr(accepting.cygrpc, "execute_batch", noted)
+        monkeypatch.setattr(cygrpc, "execute_batch", noted)
         infer(served.channel, raw_request(x=np.zeros(3, np.float32)))
     assert exchanges == [
         ["ReceiveMessage"],
