@@ -302,6 +302,7 @@ class Framework(Closing):
 
     def _load(self, stem: str, request: wire.LoadModelRequest) -> Model:
         request.name = self._session_name(stem)
+        request.defers_placements = not request.plan
         answer = self._calls.call(self._stub.LoadModel, request).model
         return Model(self._calls, self._stub, answer, concurrency=self._concurrency)
 
