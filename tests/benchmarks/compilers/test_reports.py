@@ -114,7 +114,11 @@ def test_what_is_no_summary_is_refused(text: str) -> None:
 
 
 def test_what_is_left_to_the_cpu() -> None:
-    left = "   CPU: Passthrough = states (outputs [1])\n   CPU: NEG = negated (outputs [1, 4])\n   NPU: Sub = x (outputs [1])\n"
-    assert cpu_operations("CPU operators = 2 (66.7%)\n" + left) == ("NEG",)
+    lines = (
+        "CPU operators = 2 (66.7%)",
+        "   CPU: Passthrough = states (outputs [1])",
+        "   CPU: NEG = negated (outputs [4])",
+    )
+    assert cpu_operations("\n".join([*lines, "   NPU: Sub = x (outputs [1])"])) == ("NEG",)
     nothing = "\t9: Operation Passthrough  - OFM  (in Sram)\n\t\tCPU Operation\n"
     assert parse_schedule(REGOR + nothing) == parse_schedule(REGOR)
