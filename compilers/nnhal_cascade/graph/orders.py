@@ -33,9 +33,8 @@ def _by_branches(graph: CascaderGraph) -> list[int]:
     needed: list[int] = []
     branches: list[list[int]] = []
     for part in graph.parts:
-        before = dict.fromkeys(
-            producer for each in part.inputs if (producer := graph.producers[each.tensor]) is not None
-        )
+        producers = (graph.producers[each.tensor] for each in part.inputs)
+        before = dict.fromkeys(producer for producer in producers if producer is not None)
         ordered = sorted(before, key=lambda each: _left(graph, each) - needed[each])
         held = most = 0
         for each in ordered:
