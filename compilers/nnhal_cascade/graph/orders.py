@@ -44,14 +44,14 @@ def _by_branches(graph: CascaderGraph) -> list[int]:
         branches.append(ordered)
     found: dict[int, None] = {}
     sinks = [part.index for part in graph.parts if not graph.consumers[part.output]]
-    waiting = [(part, False) for part in reversed(sinks)]
+    waiting = [(sink, False) for sink in reversed(sinks)]
     while waiting:
-        part, is_left = waiting.pop()
+        number, is_left = waiting.pop()
         if is_left:
-            found[part] = None
-        elif part not in found:
-            waiting.append((part, True))
-            waiting.extend((each, False) for each in reversed(branches[part]))
+            found[number] = None
+        elif number not in found:
+            waiting.append((number, True))
+            waiting.extend((each, False) for each in reversed(branches[number]))
     return list(found)
 
 
