@@ -54,6 +54,12 @@ def session(model: Path | bytes, strict: bool = True, **options: str) -> onnxrun
     return onnxruntime.InferenceSession(model, settings, providers=[(get_ep_name(), options)])
 
 
+def provider_memory() -> Any:
+    """Where tensors lie that devices use in place."""
+    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == get_ep_name())
+    return device.memory_info(onnxruntime.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+
+
 def answers(made: onnxruntime.InferenceSession, given: Mapping[str, Any]) -> list[Array]:
     """Run it."""
     return [np.asarray(answer) for answer in made.run(None, given)]

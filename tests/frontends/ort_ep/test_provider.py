@@ -23,6 +23,7 @@ from tests.frontends.ort_ep.sessions import (
     assigned,
     image,
     model_of,
+    provider_memory,
     reference,
     session,
 )
@@ -114,10 +115,8 @@ def test_threads_run_one_session(provider: Testbed) -> None:
 
 
 def test_tensors_in_the_providers_memory_are_used_in_place(provider: Testbed) -> None:
-    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == get_ep_name())
-    memory = device.memory_info(onnxruntime.OrtDeviceMemoryType.HOST_ACCESSIBLE)
     x, y = (
-        onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, memory_info=memory)
+        onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, memory_info=provider_memory())
         for shape in ((1, 1, 8, 8), (1, 10))
     )
     made, plain = session(DIGITS, devices="cpu_acc"), reference(DIGITS)
