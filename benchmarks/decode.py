@@ -19,7 +19,8 @@ import numpy as np
 
 from examples.decode import FIRST, STATES, Bound, OnnxRuntime, gpt, growing
 from nnhal.arrays import Array
-from nnhal_client import Binding, Framework
+from nnhal_client import Binding, DomainMemory, Framework, Model
+from nnhal_client.tensors import ReservedDimensions
 from nnhal_tools.bench.ping_pong import ping_pong
 from nnhal_tools.runtimes import LiteRT
 from nnhal_tools.up import DeviceEntry
@@ -43,6 +44,28 @@ class Copied:
         logits = self._bound.step(token, position)
         for before, after in STATES.items():
             self._binding.inputs[before][...] = self._binding.outputs[after]
+        return logits
+
+
+class Swapped:
+    """Two bindings whose caches lie in allocated memory: each reads what the other has written."""
+
+    def __init__(self, framework: Framework, model: Model, dimensions: Mapping[str, ReservedDimensions]) -> None:
+        turns: tuple[dict[str, DomainMemory], ...] = {}, {}
+        shapes = {tensor.name: tensor.dimensions for tensor in model.inputs}
+        for before, after in STATES.items():
+            roles = [model.input_role(before), model.output_role(after)]
+            memories = [framework.allocate(roles, dimensions.get(before, ())) for _ in turns]
+            if before not in dimensions:
+                memories[0].copy_from(np.zeros(shapes[before], np.float32))
+            for turn, (read, written) in zip(turns, (memories, memories[::-1]), strict=True):
+                turn |= {before: read, after: written}
+        self._turns = [Bound(model.bind(memories=turn)) for turn in turns]
+
+    def step(self, token: int, position: int) -> Array:
+        """Run the one whose turn it is."""
+        logits = self._turns[0].step(token, position)
+        self._turns.reverse()
         return logits
 
 
@@ -85,6 +108,7 @@ def _fixed(framework: Framework, folder: Path, past: int) -> dict[str, Step]:
         _PEER: OnnxRuntime(source).step,
         "state, direct": Bound(stateful.bind()).step,
         "state, through the framework": Bound(stateful.bind(direct=False)).step,
+        "memory, direct": Swapped(framework, plain, {}).step,
         "copied, direct": Copied(plain.bind()).step,
     }
 
@@ -97,6 +121,7 @@ def _growing(framework: Framework, folder: Path) -> dict[str, Step]:
     return {
         _PEER: OnnxRuntime(source).step,
         "state, direct": Bound(stateful.bind()).step,
+        "memory, direct": Swapped(framework, plain, growing()).step,
         "copied, direct": Resized(plain.bind(dimensions=growing())).step,
     }
 

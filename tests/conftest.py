@@ -72,6 +72,16 @@ def _no_garbage() -> None:
 
 
 @pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Run a test without garbage collection: what has to be released at once must not be in a reference cycle."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.fixture
 def short_path() -> Iterator[Path]:
     """Return a directory with a short name, since the path of a unix socket has at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:

@@ -19,7 +19,7 @@ from nnhal_client.core.binding_memory import BindingMemory, DomainMemoryHandle, 
 from nnhal_client.core.binding_runs import BindingRuns
 from nnhal_client.core.native_model import NativeModel
 from nnhal_client.reports import RunReport, output_dimensions
-from nnhal_client.tensors import ReservedDimensions, first_of, most_of, room_for
+from nnhal_client.tensors import ReservedDimensions, first_of, most_of, opened, room_for
 
 
 class NativeBinding:
@@ -41,11 +41,14 @@ class NativeBinding:
         self._stub = stub
 
         guessed = {t.name: (GUESS,) for t in model.inputs if t.element_type is None and t.name not in memories}
-        dimensions = {**guessed, **dimensions}
+        kept = {name: opened(given) for name, given in dimensions.items() if name in memories}
+        dimensions = {**guessed, **dimensions, **kept}
         self._model, self._settings = model, (measure_timing, direct, prepares)
         self._memories, self._given = memories, dimensions
         self._lengths = {
-            t.name: first_of(dimensions[t.name]) for t in model.inputs if t.is_open and t.name in dimensions
+            t.name: first_of(dimensions[t.name])
+            for t in model.inputs
+            if t.is_open and t.name in dimensions and t.name not in memories
         }
         self._most = {name: most_of(dimensions[name]) for name in self._lengths}
         self._varies = any(_is_varied(dimensions[name]) for name in self._lengths)
@@ -55,8 +58,12 @@ class NativeBinding:
     def _bind(self, lengths: Mapping[str, Dimensions]) -> None:
         """Bind with memory for inputs of these dimensions, and more if they grow."""
         model, calls, (measure_timing, direct, prepares) = self._model, self._calls, self._settings
-        rooms = {name: room_for(given, lengths.get(name, ())) for name, given in self._given.items()}
-        dimensions = rooms if self._varies else {name: first_of(given) for name, given in self._given.items()}
+        dimensions = {
+            name: room_for(given, lengths.get(name, ()))
+            if self._varies and name not in self._memories
+            else first_of(given)
+            for name, given in self._given.items()
+        }
 
         def bind(known: Mapping[str, Dimensions]) -> tuple[BindingMemory, wire.BindResponse]:
             memory = BindingMemory(model.inputs, model.outputs, known, self._memories, self._varies)

@@ -42,7 +42,7 @@ from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
 from nnhal_client.planned import ModelPlan, plan_from_wire
-from nnhal_client.tensors import ReservedDimensions, first_of, room_for
+from nnhal_client.tensors import ReservedDimensions, first_of, growing_to_wire, room_for
 
 T = TypeVar("T")
 PartitionerName = Literal["least_time", "nnapi", "cpu_only"]
@@ -149,23 +149,32 @@ class Framework(Closing):
         leaves_nodes: bool = False,
         explains: bool = False,
         weights: Mapping[str, Ashmem] | None = None,
+        keeps: Sequence[int] = (),
+        operators: Sequence[str] = (),
+        tensor_dimensions: Mapping[int, Dimensions] | None = None,
     ) -> ModelPlan:
         """Plan a model, by its path or its content, without having any device prepare anything.
 
-        With ``leaves_nodes``, which takes files in ONNX only, nodes that no device takes are left to the caller, and
-        the others are in groups that can be loaded one by one; groups of fewer than ``min_nodes_per_partition`` nodes
-        are left too. Otherwise the only group is the whole model. The other arguments are those of ``load``; with
-        ``explains`` each group has an explanation. The framework keeps the plan for this session until it is released,
-        or not used for ``ModelPlan.kept_seconds``.
+        With ``leaves_nodes`` nodes that no device takes are left to the caller, as are those that it ``keeps`` by their
+        indices and those of other types than ``operators``, if some are given. The others are in groups that can be
+        loaded one by one; groups of fewer than ``min_nodes_per_partition`` nodes are left too. Otherwise the only group
+        is the whole model. ``tensor_dimensions`` count instead of those of a TFLite file, by the indices of its
+        tensors, with -1 for an axis that only a run gives. The other arguments are those of ``load``; with ``explains``
+        each group has an explanation. The framework keeps the plan for this session until it is released, or not used
+        for ``ModelPlan.kept_seconds``.
 
         Raises as ``load`` does.
         """
         request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
         request.relaxed, request.signature = relaxed, signature
         _add_dimensions(request, dimensions or {}, states or {})
+        for index, lengths in (tensor_dimensions or {}).items():
+            request.tensor_dimensions.add(tensor=index, dimensions=lengths)
 
         def ask() -> ModelPlan:
-            asked = wire.PlanModelRequest(model=request, leaves_nodes=leaves_nodes, explains=explains)
+            asked = wire.PlanModelRequest(
+                model=request, leaves_nodes=leaves_nodes, explains=explains, keeps=keeps, operators=operators
+            )
             return plan_from_wire(self._calls.call(self._stub.PlanModel, asked))
 
         files = _descriptors(weights)
@@ -230,9 +239,11 @@ class Framework(Closing):
         request.hint_extensions.extend(extension_names_to_wire(hints.extension_names))
         return self._load("model", request)
 
-    def allocate(self, roles: Sequence[MemoryRole], dimensions: Dimensions = ()) -> DomainMemory:
+    def allocate(self, roles: Sequence[MemoryRole], dimensions: ReservedDimensions = ()) -> DomainMemory:
         """Memory for certain inputs and outputs of loaded models: a device's own buffer if only that device uses it and
-        has one to give, else shared memory of the host. ``dimensions`` narrow those of the tensors.
+        has one to give, else shared memory of the host. ``dimensions`` narrow those of the tensors. If one is a range,
+        such as (0, 512), there is room for the most, on a device only, and each value has a length of its own. Memory
+        of a range that begins with 0 holds an empty value at once.
 
         Raises HalError: INVALID_ARGUMENT if the roles do not agree, GENERAL_FAILURE if no device has such memory and a
         model's fallback is deny or the size is not known.
@@ -284,6 +295,7 @@ class Framework(Closing):
 
     def _load(self, stem: str, request: wire.LoadModelRequest) -> Model:
         request.name = self._session_name(stem)
+        request.defers_placements = not request.plan
         answer = self._calls.call(self._stub.LoadModel, request).model
         return Model(self._calls, self._stub, answer, concurrency=self._concurrency)
 
@@ -345,10 +357,7 @@ def _add_dimensions(
         room_for(given)  # which checks the ranges
         request.input_dimensions.add(name=name, dimensions=first_of(given))
     for before, after in states.items():
-        pair = request.states.add(input=before, output=after)
-        for axis, length in enumerate(dimensions.get(before, ())):
-            if not isinstance(length, int):
-                pair.growing.add(axis=axis, most=length[1])
+        request.states.add(input=before, output=after, growing=growing_to_wire(dimensions.get(before, ())))
 
 
 def _pins_to_wire(pins: Mapping[str, str] | None) -> list[wire.Pin]:

@@ -16,6 +16,7 @@ from nnhal.types import Memory
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
+from nnhal_client.tensors import ReservedDimensions, first_of, growing_to_wire, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class DomainMemory(Closing):
         calls: Calls,
         stub: framework_pb2_grpc.FrameworkServiceStub,
         roles: Sequence[MemoryRole],
-        dimensions: Dimensions,
+        dimensions: ReservedDimensions,
     ) -> None:
         """Raises HalError: INVALID_ARGUMENT if roles do not agree, GENERAL_FAILURE if no device has such memory."""
         self._calls = calls
@@ -52,21 +53,27 @@ class DomainMemory(Closing):
                 wire.MemoryRole(model=r.model, is_output=r.is_output, index=r.index, probability=r.probability)
                 for r in roles
             ],
-            dimensions=dimensions,
+            dimensions=opened(dimensions),
+            growing=growing_to_wire(dimensions),
         )
         answer = calls.call(stub.AllocateMemory, request)
         self.handle = answer.memory
         self.device = answer.device
         self.host: Memory | None = memory_from_wire(answer.host, calls.take) if answer.HasField("host") else None
+        if 0 in first_of(dimensions) and request.growing:
+            self._become_empty(first_of(dimensions))
 
     def copy_from(self, source: Array | Memory | DomainMemory, dimensions: Dimensions = ()) -> None:
         """Copy all values from the source, which has exactly as many bytes.
 
-        An array and other memory bring their dimensions. Shared memory has ``dimensions``, by default those that this
-        memory was allocated with. Raises HalError if sizes or dimensions do not agree, the source holds no values, or a
-        device refuses; then no values are held.
+        An array, which may be empty if the memory grows, and other memory bring their dimensions. Shared memory has
+        ``dimensions``, by default those that this memory was allocated with. Raises HalError if sizes or dimensions do
+        not agree, the source holds no values, or a device refuses; then no values are held.
         """
         if isinstance(source, np.ndarray):
+            if not source.size:
+                self._become_empty(source.shape)
+                return
             dimensions, source = dimensions or source.shape, _staged(source)
         self._copy(self._end(source), wire.MemoryEnd(memory=self.handle), dimensions)
 
@@ -83,6 +90,10 @@ class DomainMemory(Closing):
     def close(self) -> None:
         """Release it; bindings that use it keep it. Harmless when repeated."""
         self._calls.release(self._stub.FreeMemory, wire.FreeMemoryRequest(memory=self.handle))
+
+    def _become_empty(self, dimensions: Dimensions) -> None:
+        destination = wire.MemoryEnd(memory=self.handle)
+        self._calls.call(self._stub.CopyMemory, wire.CopyMemoryRequest(destination=destination, empty=dimensions))
 
     def _copy(self, source: wire.MemoryEnd, destination: wire.MemoryEnd, dimensions: Dimensions = ()) -> None:
         request = wire.CopyMemoryRequest(source=source, destination=destination, dimensions=dimensions)

@@ -30,6 +30,7 @@ def tensor_from_wire(message: wire.TensorInfo) -> Tensor:
         element_type,
         stored_type(message.type, element_type),
         message.scalar,
+        message.tensor if message.HasField("tensor") else None,
     )
 
 
@@ -70,6 +71,20 @@ ReservedDimensions = Sequence[int | Range]
 def first_of(dimensions: ReservedDimensions) -> Dimensions:
     """The dimensions that a binding begins with."""
     return tuple(length if isinstance(length, int) else length[0] for length in dimensions)
+
+
+def opened(dimensions: ReservedDimensions) -> Dimensions:
+    """Dimensions in which those that are ranges are unknown."""
+    return tuple(length if isinstance(length, int) else 0 for length in dimensions)
+
+
+def growing_to_wire(dimensions: ReservedDimensions) -> list[wire.GrowingAxis]:
+    """The axes that are ranges, with the most that they may have."""
+    return [
+        wire.GrowingAxis(axis=axis, most=length[1])
+        for axis, length in enumerate(dimensions)
+        if not isinstance(length, int)
+    ]
 
 
 def most_of(dimensions: ReservedDimensions) -> Sequence[float]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nnhal.operations import OperationContext
-from nnhal.resolved import ResolvedModel
+from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.support import SUPPORTED, OperationLimit, Support, Unsupported
-from nnhal.support.npu import NpuSupport
+from nnhal.support.npu import NpuSupport, first_objection
 from nnhal.types import OperationType
-from nnhal_cascade.rules import RULES
+from nnhal_cascade.graph.islands import FloatIsland, float_islands
+from nnhal_cascade.rules import RULES, windows
 from nnhal_cascade.rules.limits import MAX_EXTENT
 
 
@@ -17,8 +20,23 @@ def operation_limits() -> list[OperationLimit]:
 
 
 def supported_operations(model: ResolvedModel) -> list[Support]:
-    """Return an answer for each operation of the main subgraph."""
-    return _SUPPORT.supported_operations(model)
+    """Return an answer for each operation of the main subgraph, and one for all of an island of floats."""
+    answers = _SUPPORT.supported_operations(model)
+    for island in float_islands(model).values():
+        answer = first_objection(_of_island(model, island))
+        for number in island.operations:
+            answers[number] = answer
+    return answers
+
+
+def _of_island(model: ResolvedModel, island: FloatIsland) -> Iterator[Support]:
+    """Whether the 8-bit tensors around an island are within the limits, and what it reduces."""
+    dimensions = propagate_dimensions(model)
+    (made,) = model.model.main.operations[island.operations[-1]].outputs
+    for index in (*island.sources, made):
+        yield from _SUPPORT.of_tensor(model.names.get(index) or f"operand {index}", dimensions[index])
+    if island.reduces:
+        yield windows.reduction(model.context(0, island.main, dimensions))
 
 
 def _computed(op: OperationContext) -> Support:

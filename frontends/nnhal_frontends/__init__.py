@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from functools import partial
 from mmap import mmap
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from nnhal.given_files import MOST_MODEL_BYTES, read_given_file
 from nnhal.types.layout import MAX_OPERAND_BYTES, byte_size, describe
@@ -21,11 +22,22 @@ from nnhal_frontends.states import StatePair, given_dimensions, is_settled, sett
 from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_frontends.weights_pool import Weights
 
-__all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "StatePair", "import_file", "import_model", "parse_onnx"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "ImportLimits",
+    "ModelFormat",
+    "StatePair",
+    "import_file",
+    "import_model",
+    "import_whole_file",
+    "parse_onnx",
+]
 
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+    from nnhal_frontends.tflite.parts import TfliteFile
 
 
 _UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -48,7 +60,7 @@ def import_file(path: Path) -> ImportedModel:
 
 
 def import_model(
-    content: ModelContent | ModelProto,
+    content: ModelContent | ModelProto | TfliteFile,
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     as_one: bool = False,
     limits: ImportLimits = DEFAULT_LIMITS,
@@ -58,7 +70,8 @@ def import_model(
     signature: str | None = None,
     weights: Weights = MappingProxyType({}),
 ) -> ImportedModel:
-    """Import a model file. Without ``format``, the format follows from the content, which may be a message of ONNX.
+    """Import a model file. Without ``format``, the format follows from the content, which may be a message of ONNX,
+    or a TFLite file that has been read.
 
     ``shapes`` fixes dimensions of inputs that the file leaves open; one that is 0 stays open. ``states`` are inputs and
     outputs that become states, in known dimensions. ``as_one`` makes the model one operation of the extension of its
@@ -71,14 +84,38 @@ def import_model(
     rules of its format, exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if
     neither HAL nor extension can express the model.
     """
-    try:
+    with _foreseen(content):
         make = partial(_imported, content, format, as_one, limits, tensors_only, signature, weights)
         imported = _with_states(make, shapes or {}, states) if states else make(shapes or {}, {})
         _require_expressible(imported)
         return imported
+
+
+def import_whole_file(
+    content: ModelContent, shapes: Mapping[str, Sequence[int]], limits: ImportLimits = DEFAULT_LIMITS
+) -> ImportedModel | None:
+    """Import a file in ONNX as one operation of nnhal.onnx without converting its nodes, which takes much less time.
+
+    Inputs and outputs are as ``import_model`` has them; None if only that can tell what they are. Raises FrontendError.
+    """
+    # What reads a format is imported with the first model of that format.
+    from nnhal_frontends.onnx.whole_file import whole_file
+
+    with _foreseen(content):
+        imported = whole_file(parse_onnx(content), shapes, limits)
+        if imported is not None:
+            _require_expressible(imported)
+        return imported
+
+
+@contextmanager
+def _foreseen(content: object) -> Iterator[None]:
+    """Raise FrontendError for everything that reading a file may fail with."""
+    try:
+        yield
     except MemoryError as error:
-        size = len(content) if isinstance(content, (bytes, mmap)) else content.ByteSize()
-        raise InvalidModel(f"importing the {size} bytes takes more memory than there is") from error
+        size = f" {len(content)} bytes" if isinstance(content, (bytes, mmap)) else " model"
+        raise InvalidModel(f"importing the{size} takes more memory than there is") from error
     except RecursionError as error:
         raise InvalidModel("the graphs of the model are nested too deep") from error
     except _UNFORESEEN as error:
@@ -122,7 +159,7 @@ def _output_of(pair: StatePair) -> str:
 
 
 def _imported(
-    content: ModelContent | ModelProto,
+    content: ModelContent | ModelProto | TfliteFile,
     format: ModelFormat | None,  # noqa: A002
     as_one: bool,
     limits: ImportLimits,
@@ -135,17 +172,18 @@ def _imported(
     """``outputs`` has dimensions of outputs that an ONNX file leaves open."""
     if format is None and isinstance(content, (bytes, mmap)):
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001
-    if format == ModelFormat.TFLITE and isinstance(content, (bytes, mmap)):
+    if format == ModelFormat.TFLITE:
         # What reads a format is imported with the first model of that format.
         from nnhal_frontends.tflite import import_tflite
 
-        imported = import_tflite(content, limits, as_one=as_one, signature=signature)
+        file = cast("ModelContent | TfliteFile", content)
+        imported = import_tflite(file, limits, as_one=as_one, signature=signature)
         return with_dimensions(imported, shapes) if shapes else imported
     if signature is not None:
         raise InvalidModel(f"signature '{signature}' of an ONNX model, which has none")
     from nnhal_frontends.onnx import import_onnx, state_outputs
 
-    model = parse_onnx(content) if isinstance(content, (bytes, mmap)) else content
+    model = parse_onnx(content) if isinstance(content, (bytes, mmap)) else cast("ModelProto", content)
     state_outputs(model, outputs)
     return import_onnx(model, shapes, as_one=as_one, limits=limits, tensors_only=tensors_only, weights=weights)
 

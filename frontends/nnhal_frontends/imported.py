@@ -31,6 +31,8 @@ class ImportedTensor:
     shape: tuple[int, ...]
     kind: str = ""
     """What it is if it is no tensor, in words; empty for a tensor of numbers or strings."""
+    index: int | None = None
+    """Its index in the graph of a TFLite file, where names may be empty or repeated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,6 +43,8 @@ class Tensor:
     """The type of an element in memory."""
     scalar: bool = False
     """Whether the model's tensor has rank 0."""
+    index: int | None = None
+    """Its index in the graph of a TFLite file, where names may be empty or repeated."""
 
     @property
     def is_open(self) -> bool:

@@ -19,6 +19,7 @@ class Buffer:
         self.pool: Memory | int = TOKEN
         self.dimensions: Dimensions = values.shape
         self.unreadable = 0
+        self.is_lent = False
         self.notes: list[tuple[Dimensions, bool]] = []
         self._bytes = values.nbytes
         self._content = create_ashmem(values.nbytes)
@@ -28,11 +29,11 @@ class Buffer:
         """Return the values that the buffer holds."""
         return open_pool(self._content, writable=False).read(0, self._bytes).view(element)
 
-    def to_host(self) -> Memory:
+    def to_host(self) -> tuple[Memory, Dimensions]:
         if self.unreadable:
             self.unreadable -= 1
             raise HalError(ErrorStatus.GENERAL_FAILURE, "the buffer cannot be read")
-        return self._content
+        return self._content, self.dimensions
 
     def from_host(self, memory: Memory, dimensions: Dimensions) -> None:
         values = open_pool(memory, writable=False).read(0, self._bytes)
@@ -44,6 +45,9 @@ class Buffer:
 
     def require_readable(self, operand_dimensions: Dimensions) -> None:
         """Accept any dimensions."""
+
+    def lend(self) -> None:
+        """Do nothing: what it holds is known here."""
 
     def require_alive(self) -> None:
         """Return, since the buffer is always alive."""

@@ -65,7 +65,17 @@ def examples(code: OperandType) -> dict[str, ResolvedModel]:
         return single(operation, code, dimensions, parameters, *outputs)
 
     kinds = OperationType
+    matrices: dict[str, ResolvedModel] = {}
+    if code == Q8AS:
+        # The HAL has no product of unsigned matrices.
+        matrices = {
+            "BATCH_MATMUL": one(kinds.BATCH_MATMUL, False, False, dimensions=((3, 2, 4), (3, 4, 5)), outputs=(wide,)),
+            "BATCH_MATMUL of the transposed": one(
+                kinds.BATCH_MATMUL, True, True, dimensions=((1, 3, 4, 2), (1, 3, 5, 4)), outputs=(wide,)
+            ),
+        }
     return {
+        **matrices,
         "ADD": one(kinds.ADD, 0, dimensions=(_IMAGE, _IMAGE)),
         "ADD of a row": one(kinds.ADD, 0, dimensions=(_IMAGE, (1, 1, 5, 1))),
         "ADD of channels": one(kinds.ADD, 1, dimensions=((4,), _IMAGE)),
@@ -86,6 +96,7 @@ def examples(code: OperandType) -> dict[str, ResolvedModel]:
         "DEPTHWISE_CONV_2D of one channel": convolution(
             code, (1, 3, 2, 6), [VALID, 1, 1, 6, 0], (1, 6, 5, 1), kinds.DEPTHWISE_CONV_2D
         ),
+        "DEPTH_TO_SPACE": one(kinds.DEPTH_TO_SPACE, 2),
         "EXPAND_DIMS": one(kinds.EXPAND_DIMS, 0, dimensions=((3, 4),)),
         "FULLY_CONNECTED": _fully_connected(code, (1, 6, 5, 4), 120),
         "FULLY_CONNECTED of rows": _fully_connected(code, (3, 8), 8),
@@ -100,12 +111,15 @@ def examples(code: OperandType) -> dict[str, ResolvedModel]:
         "MEAN of columns": one(kinds.MEAN, [2], 0),
         "MEAN of channels": one(kinds.MEAN, [3], 1),
         "MINIMUM": one(kinds.MINIMUM, dimensions=((1,), _IMAGE)),
+        "MIRROR_PAD": one(kinds.MIRROR_PAD, [[0, 0], [1, 2], [0, 0], [2, 3]], 0),
         "MUL": one(kinds.MUL, 0, dimensions=(_IMAGE, _IMAGE), outputs=(wide,)),
         "MUL by a constant": _with_constant(code, kinds.MUL, _IMAGE, (1,), 0),
         "PAD": one(kinds.PAD, [[0, 0], [1, 2], [0, 1], [2, 0]]),
         "PAD_V2": one(kinds.PAD_V2, [[0, 1], [1, 0]], 5, dimensions=((3, 4),)),
         "PRELU": one(kinds.PRELU, dimensions=(_IMAGE, (1, 1, 1, 4)), outputs=(wide,)),
         "PRELU with one slope": _with_constant(code, kinds.PRELU, _IMAGE, (1,)),
+        "REDUCE_MAX of rows and columns": one(kinds.REDUCE_MAX, [1, 2], True),
+        "REDUCE_MIN of channels": one(kinds.REDUCE_MIN, [-1], False),
         "RELU": one(kinds.RELU),
         "RELU1": one(kinds.RELU1),
         "RELU6": one(kinds.RELU6),
@@ -115,9 +129,11 @@ def examples(code: OperandType) -> dict[str, ResolvedModel]:
         "RESIZE_BILINEAR of corners": one(kinds.RESIZE_BILINEAR, 17, 21, False, True, False),
         "RESIZE_NEAREST_NEIGHBOR": one(kinds.RESIZE_NEAREST_NEIGHBOR, 20, 24, False),
         "RESIZE_NEAREST_NEIGHBOR of corners": one(kinds.RESIZE_NEAREST_NEIGHBOR, 9, 11, False, True, False),
+        "REVERSE": one(kinds.REVERSE, [2]),
         "RSQRT": one(kinds.RSQRT),
         "SLICE": one(kinds.SLICE, [0, 1, 2, 1], [1, 3, -1, 2]),
         "SOFTMAX": one(kinds.SOFTMAX, 0.1, outputs=(_SIGMOID[code],)),
+        "SPACE_TO_DEPTH": one(kinds.SPACE_TO_DEPTH, 2, dimensions=((1, 6, 4, 3),)),
         "SPLIT of channels": one(kinds.SPLIT, 3, 2, outputs=(like(code),) * 2),
         "SPLIT of rows": one(kinds.SPLIT, 1, 3, outputs=(like(code),) * 3),
         "SQUEEZE": one(kinds.SQUEEZE, [1], dimensions=((1, 1, 5, 4),)),
@@ -126,6 +142,9 @@ def examples(code: OperandType) -> dict[str, ResolvedModel]:
         "STRIDED_SLICE of a column": one(kinds.STRIDED_SLICE, [0, 0, 2, 0], [1, 6, 3, 4], [1, 1, 1, 1], 0, 0, 4),
         "SUB": one(kinds.SUB, 2, dimensions=(_IMAGE, (6, 1, 1))),
         "TANH": one(kinds.TANH, outputs=(_TANH[code],)),
+        "TILE": one(kinds.TILE, [1, 1, 2, 3]),
+        "TRANSPOSE": one(kinds.TRANSPOSE, [0, 2, 1, 3]),
+        "TRANSPOSE of a matrix": one(kinds.TRANSPOSE, [1, 0], dimensions=((3, 4),)),
         "TRANSPOSE_CONV_2D SAME": _transposed(code, (3, 3, 3, 2), [1, 8, 6, 3], SAME),
         "TRANSPOSE_CONV_2D VALID": _transposed(code, (3, 5, 3, 2), [1, 11, 7, 3], VALID),
     }
@@ -188,3 +207,7 @@ def _fully_connected(code: OperandType, image: Dimensions, size: int) -> Resolve
 def _transposed(code: OperandType, kernel: Dimensions, shape: list[int], scheme: int) -> ResolvedModel:
     image = (1, 4, 3, kernel[3])
     return convolution(code, kernel, [shape, scheme, 2, 2, 0, False], image, OperationType.TRANSPOSE_CONV_2D)
+
+
+EACH_EXAMPLE = [(name, code) for code in (Q8A, Q8AS) for name in sorted(examples(code))]
+"""Of every example the name and the type."""

@@ -29,16 +29,20 @@ from tests.support.testbeds import framework_over
 HEADS, WIDTH = 2, 8
 
 
-def decoder() -> onnx.ModelProto:
-    """A step of attention: the token's key and value join the past, which it attends to."""
+def decoder(ending: str = "") -> onnx.ModelProto:
+    """A step of attention: the token's key and value join the past, which it attends to. ``ending`` is an operator for
+    the result.
+    """
     nodes = [
         helper.make_node("MatMul", ["x", "weights"], ["new"]),
         helper.make_node("Concat", ["past", "new"], ["present"], axis=2),
         helper.make_node("Transpose", ["present"], ["keys"], perm=[0, 1, 3, 2]),
         helper.make_node("MatMul", ["x", "keys"], ["scores"]),
         helper.make_node("Softmax", ["scores"], ["weighed"], axis=-1),
-        helper.make_node("MatMul", ["weighed", "present"], ["y"]),
+        helper.make_node("MatMul", ["weighed", "present"], ["seen" if ending else "y"]),
     ]
+    if ending:
+        nodes.append(helper.make_node(ending, ["seen"], ["y"]))
     weights = np.random.default_rng(1).standard_normal((WIDTH, WIDTH)).astype(np.float32)
     inputs: dict[str, list[int | str]] = {"x": [1, HEADS, 1, WIDTH], "past": [1, HEADS, "past", WIDTH]}
     return onnx_model(nodes, inputs, ["y", "present"], {"weights": weights})
@@ -256,6 +260,91 @@ def test_a_state_grows_in_a_plan_of_several_devices(framework: Framework, tmp_pa
             binding.run()
             y, past = expected({"x": token(number), "past": past})
             np.testing.assert_allclose(binding.outputs["y"], y, rtol=1e-5, atol=1e-6)
+
+
+def test_a_state_grows_in_a_chain_whose_other_values_do_not(framework: Framework, tmp_path: Path) -> None:
+    path = tmp_path / "decoder.onnx"
+    path.write_bytes(decoder("Tanh").SerializeToString())
+    pins = {"op:TANH": "cpu_ref", **dict.fromkeys(("op:CONCATENATION", "op:BATCH_MATMUL", "op:SOFTMAX"), "cpu_acc")}
+    past = NOTHING
+    with (
+        framework.load(path, states={"past": "present"}, dimensions={"past": CACHE}, pins=pins) as model,
+        model.bind() as binding,
+    ):
+        assert model.steps == ("cpu_acc", "cpu_ref")
+        for number in range(20):
+            is_late = number % 7 in (2, 3, 5)
+            binding.inputs["x"][...] = token(number)
+            report = binding.run(now_ns() + 10**12 if is_late else NO_DEADLINE)
+            y, past = expected({"x": token(number), "past": past})
+            np.testing.assert_allclose(binding.outputs["y"], np.tanh(y), rtol=1e-5, atol=1e-6)
+            assert report.direct is not is_late
+        with pytest.raises(HalError, match=r"\[1, 2, 21, 8\].*of at most \[1, 2, 20, 8\]"):
+            binding.run()
+        binding.reset_state()
+        binding.run()
+        y, _ = expected({"x": token(19), "past": NOTHING})
+        np.testing.assert_allclose(binding.outputs["y"], np.tanh(y), rtol=1e-5, atol=1e-6)
+
+
+CACHE = (1, HEADS, (0, 20), WIDTH)
+
+
+def turns_of(framework: Framework, model: Model) -> list[Binding]:
+    """Bindings that read one of two memories and write the other, in turn, from an empty past on."""
+    roles = [model.input_role("past"), model.output_role("present")]
+    even, odd = (framework.allocate(roles, CACHE) for _ in range(2))
+    assert (even.device, odd.device) == ("cpu_acc", "cpu_acc")
+    return [model.bind(memories={"past": past, "present": present}) for past, present in ((even, odd), (odd, even))]
+
+
+def test_allocated_memory_grows_from_nothing(model: Model, framework: Framework) -> None:
+    turns, past = turns_of(framework, model), NOTHING
+    for number in range(20):
+        is_late = number % 7 in (2, 3, 5)
+        binding = turns[number % 2]
+        assert set(binding.inputs) == {"x"}
+        binding.inputs["x"][...] = token(number)
+        report = binding.run(now_ns() + 10**12 if is_late else NO_DEADLINE)
+        y, past = expected({"x": token(number), "past": past})
+        np.testing.assert_array_equal(binding.outputs["y"], y)
+        assert report.direct is not is_late
+        assert report.dimensions["present"] == past.shape
+    with pytest.raises(HalError, match=r"\[1, 2, 21, 8\].*of at most \[1, 2, 20, 8\]"):
+        turns[0].run()
+
+
+def test_memory_that_grows_is_copied_at_each_length(model: Model, framework: Framework) -> None:
+    memory, other = (framework.allocate([model.input_role("past")], CACHE) for _ in range(2))
+    with model.bind(memories={"past": memory}, dimensions={"past": CACHE, "present": (1, HEADS, 21, WIDTH)}) as binding:
+        for length in (0, 3, 20, 0, 1):
+            memory.copy_from(past_of(length))
+            binding.inputs["x"][...] = token(length)
+            binding.run()
+            y, present = expected({"x": token(length), "past": past_of(length)})
+            np.testing.assert_array_equal(binding.outputs["y"], y)
+            np.testing.assert_array_equal(binding.outputs["present"], present)
+            other.copy_from(memory)
+            if length:
+                copied = np.empty_like(past_of(length))
+                other.copy_to(copied)
+                np.testing.assert_array_equal(copied, past_of(length))
+        with pytest.raises(HalError, match=r"destination of \d+ bytes, expected \d+"):
+            other.copy_to(np.empty_like(past_of(2)))
+
+
+def test_memory_that_cannot_grow_is_refused(model: Model, framework: Framework) -> None:
+    past = [model.input_role("past")]
+    for roles, dimensions, words in (
+        (past, (1, (2, 4), (0, 4), WIDTH), r"at most \[1, 4, 4, 8\], its roles have \[1, 2, \?, 8\]"),
+        ([model.input_role("x")], (1, HEADS, (0, 4), WIDTH), r"at most \[1, 2, 4, 8\], its roles have \[1, 2, 1, 8\]"),
+        ([*past, model.output_role("y")], CACHE, r"its roles have"),
+    ):
+        with pytest.raises(HalError, match=words):
+            framework.allocate(roles, dimensions)
+    fixed = framework.allocate([model.input_role("x")])
+    with pytest.raises(HalError, match=r"an empty value of \[1, 2, 0, 8\] for"):
+        fixed.copy_from(past_of(0))
 
 
 def test_what_cannot_grow_is_refused(framework: Framework, tmp_path: Path) -> None:

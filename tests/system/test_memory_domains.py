@@ -16,10 +16,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnhal.arrays import Array
+from nnhal.clock import now_ns
 from nnhal.errors import HalError
 from nnhal.memory import create_ashmem, create_blob, open_pool
 from nnhal.remote import RemoteDevice
-from nnhal.types import ErrorStatus
+from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Binding, DomainMemory, Framework, MemoryRole, Model, connect
 from nnhal_hosting import restarted_process as restarted
@@ -276,10 +277,45 @@ def test_values_stay_on_the_device_from_run_to_run(
     expected = X
     for binding in (there, back, there):
         binding.fill({"z": X})
-        binding.run()
+        assert binding.run().direct
         expected = np.tanh(expected + X)
     assert devices[device].usage().buffer_copied_bytes == copied
     np.testing.assert_allclose(content(odd), expected, atol=1e-6)
+
+
+def test_runs_of_either_way_read_what_the_last_run_has_written(framework: Framework, path: Path) -> None:
+    model = framework.load(path, devices=["cpu_ref"])
+    even, odd = (framework.allocate([model.input_role("x"), model.output_role("y")]) for _ in range(2))
+    turns = [model.bind(memories={"x": x, "y": y}) for x, y in ((even, odd), (odd, even))]
+    for memory in (even, odd):  # the device knows that they hold nothing yet
+        with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised"):
+            content(memory)
+    even.copy_from(X)
+    expected = X
+    for number in range(12):
+        is_late = number % 7 in (2, 3, 5)  # a run with a deadline goes through the framework
+        turns[number % 2].fill({"z": X})
+        report = turns[number % 2].run(now_ns() + 10**12 if is_late else NO_DEADLINE)
+        assert report.direct is not is_late
+        expected = np.tanh(expected + X)
+        np.testing.assert_allclose(content((odd, even)[number % 2]), expected, atol=1e-6)
+    third = framework.allocate([model.input_role("x")])
+    third.copy_from(even)
+    np.testing.assert_allclose(content(third), expected, atol=1e-6)
+
+
+def test_memory_of_one_device_of_a_chain_is_used_directly(framework: Framework, path: Path) -> None:
+    model = framework.load(path, pins={"op:ADD": "cpu_acc", "op:TANH": "cpu_ref"})
+    x, y = framework.allocate([model.input_role("x")]), framework.allocate([model.output_role("y")])
+    assert (x.device, y.device) == ("cpu_acc", "cpu_ref")
+    binding = model.bind(memories={"x": x, "y": y})
+    binding.fill({"z": ZEROS})
+    with refused(ErrorStatus.GENERAL_FAILURE, "uninitialised"):
+        binding.run()
+    for value in (X, ZEROS):
+        x.copy_from(value)
+        assert binding.run().direct
+        np.testing.assert_allclose(content(y), np.tanh(value), atol=1e-6)
 
 
 def test_host_memory_is_used_in_the_same_way(framework: Framework, path: Path) -> None:

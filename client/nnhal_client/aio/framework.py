@@ -90,6 +90,9 @@ class AsyncFramework(AsyncClosing):
         leaves_nodes: bool = False,
         explains: bool = False,
         weights: Mapping[str, Ashmem] | None = None,
+        keeps: Sequence[int] = (),
+        operators: Sequence[str] = (),
+        tensor_dimensions: Mapping[int, Dimensions] | None = None,
     ) -> ModelPlan:
         """Plan a model without having any device prepare anything, as ``Framework.plan``."""
         return await asyncio.to_thread(
@@ -108,6 +111,9 @@ class AsyncFramework(AsyncClosing):
             leaves_nodes,
             explains,
             weights,
+            keeps,
+            operators,
+            tensor_dimensions,
         )
 
     async def release(self, plan: ModelPlan) -> None:
@@ -152,7 +158,7 @@ class AsyncFramework(AsyncClosing):
             )
         )
 
-    async def allocate(self, roles: Sequence[MemoryRole], dimensions: Dimensions = ()) -> AsyncDomainMemory:
+    async def allocate(self, roles: Sequence[MemoryRole], dimensions: ReservedDimensions = ()) -> AsyncDomainMemory:
         """Memory for certain inputs and outputs of loaded models, as ``Framework.allocate``."""
         return AsyncDomainMemory(await asyncio.to_thread(self._blocking.allocate, roles, dimensions))
 

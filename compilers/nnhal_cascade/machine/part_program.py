@@ -84,12 +84,15 @@ class Programs:
         return operation.outputs[position], position
 
     def _source(self, part: Part, made: Mapping[int, int], unread: dict[int, PartInput], operand: int) -> _Source:
-        """Where an activation comes from. An operation that reads a tensor twice has an input of the part for each."""
+        """Where an activation comes from.
+
+        An operation that reads a tensor twice has an input of the part for each, but an island one for both.
+        """
         if operand in made:
             return _Source(True, made[operand], shape_of(self._dimensions[operand]))
-        for position, each in unread.items():
+        for position, each in [*unread.items(), *enumerate(part.inputs)]:
             if each.tensor == self._graph.tensor_of.get(operand):
-                del unread[position]
+                unread.pop(position, None)
                 return _Source(False, position, self._graph.tensors[each.tensor].shape)
         raise ValueError(f"{part.name} reads operand {operand}, which is none of its inputs")
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
 from nnhal.operations.joining import SlicingInput, StridedSliceInput, axis_input, strided_ranges
-from nnhal.operations.movement import PadInput
+from nnhal.operations.movement import DepthSpaceInput, MirrorPadInput, PadInput, ReverseInput, TileInput, TransposeInput
 from nnhal.operations.shape import ReshapeInput, SqueezeInput
 from nnhal.support import SUPPORTED, Support, Unsupported
-from nnhal.support.npu import NpuRule
+from nnhal.support.npu import NpuRule, channels_last
 from nnhal.types import OperationType
 from nnhal_cascade.rules import elementwise, images, windows
 
@@ -30,12 +30,20 @@ def _strided_slice(op: OperationContext) -> Support:
     return Unsupported("STRIDE", f"strides of {strides}", "1 on each axis", "place it on a CPU or GPU device")
 
 
+def _blocks(op: OperationContext) -> Support:
+    return channels_last(op.boolean(DepthSpaceInput.LAYOUT))
+
+
+_BLOCKS = NpuRule(check=_blocks)
+
 RULES: dict[OperationType, NpuRule] = {
     OperationType.ADD: elementwise.ARITHMETIC,
     OperationType.AVERAGE_POOL_2D: windows.AVERAGE_POOL_2D,
+    OperationType.BATCH_MATMUL: elementwise.BATCH_MATMUL,
     OperationType.CONCATENATION: NpuRule(tensors=_parts),
     OperationType.CONV_2D: windows.CONV_2D,
     OperationType.DEPTHWISE_CONV_2D: windows.DEPTHWISE_CONV_2D,
+    OperationType.DEPTH_TO_SPACE: _BLOCKS,
     OperationType.EXPAND_DIMS: NpuRule(),
     OperationType.FULLY_CONNECTED: windows.FULLY_CONNECTED,
     OperationType.HARD_SWISH: NpuRule(),
@@ -44,23 +52,30 @@ RULES: dict[OperationType, NpuRule] = {
     OperationType.MAX_POOL_2D: windows.MAX_POOL_2D,
     OperationType.MEAN: windows.MEAN,
     OperationType.MINIMUM: elementwise.EXTREMUM,
+    OperationType.MIRROR_PAD: NpuRule((MirrorPadInput.PADDINGS,)),
     OperationType.MUL: elementwise.ARITHMETIC,
     OperationType.PAD: _PAD,
     OperationType.PAD_V2: _PAD,
     OperationType.PRELU: elementwise.PRELU,
+    OperationType.REDUCE_MAX: windows.EXTREMUM,
+    OperationType.REDUCE_MIN: windows.EXTREMUM,
     OperationType.RELU: NpuRule(),
     OperationType.RELU1: NpuRule(),
     OperationType.RELU6: NpuRule(),
     OperationType.RESHAPE: NpuRule((ReshapeInput.SHAPE,)),
     OperationType.RESIZE_BILINEAR: images.BILINEAR,
     OperationType.RESIZE_NEAREST_NEIGHBOR: images.NEAREST,
+    OperationType.REVERSE: NpuRule((ReverseInput.AXIS,)),
     OperationType.RSQRT: NpuRule(),
     OperationType.SLICE: NpuRule((SlicingInput.BEGIN, SlicingInput.SIZE)),
     OperationType.SOFTMAX: elementwise.SOFTMAX,
+    OperationType.SPACE_TO_DEPTH: _BLOCKS,
     OperationType.SPLIT: NpuRule(),
     OperationType.SQUEEZE: NpuRule((SqueezeInput.AXES,)),
     OperationType.STRIDED_SLICE: NpuRule(_STRIDED, _strided_slice),
     OperationType.SUB: elementwise.ARITHMETIC,
     OperationType.TANH: NpuRule(),
+    OperationType.TILE: NpuRule((TileInput.MULTIPLES,)),
+    OperationType.TRANSPOSE: NpuRule((TransposeInput.PERMUTATION,)),
     OperationType.TRANSPOSE_CONV_2D: windows.TRANSPOSE_CONV_2D,
 }

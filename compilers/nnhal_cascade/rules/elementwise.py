@@ -1,4 +1,4 @@
-"""Element-wise operations of two tensors, and SOFTMAX."""
+"""Operations of two tensors, and SOFTMAX."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def _sums(op: OperationContext) -> Support:
     return Unsupported("SHAPE", got, f"at most {MAX_EXTENT}", "split the tensor along its height or width")
 
 
+BATCH_MATMUL = NpuRule(tensors=_both)
 ARITHMETIC = NpuRule(tensors=_both)
 EXTREMUM = NpuRule(check=_comparable, tensors=_both)
 PRELU = NpuRule(tensors=_both)

@@ -19,9 +19,10 @@ from nnhal.operations.convolution import (
     window_of_transpose_conv_2d,
 )
 from nnhal.operations.pooling import prepare, window_of
-from nnhal.operations.reduction import MeanInput, axes_of_mean
+from nnhal.operations.reduction import MeanInput, ReduceInput, axes_of_mean, axes_of_reduce
 from nnhal.support import SUPPORTED, Support, Unsupported
 from nnhal.support.npu import MAX_RANK, Check, NpuRule, as_images, channels_last, first_objection, listed
+from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_cascade.rules.limits import (
     MAX_FILTER_AREA,
@@ -38,11 +39,15 @@ from nnhal_cascade.rules.limits import (
 
 
 def strides(window: Window, outputs: tuple[int, int]) -> Support:
-    """Refuse strides beyond the NPU's, except along an axis of ``outputs`` on which there is only one window."""
+    """Refuse strides beyond the NPU's, except along an axis of ``outputs`` on which there is only one window.
+
+    Without padding and dilation there may be any: they are shorter ones over an image whose columns are channels.
+    """
     given = window.height.stride, window.width.stride
-    if all(stride in STRIDES or made == 1 for stride, made in zip(given, outputs, strict=True)):
+    plain = not any(padded(axis) or axis.dilation > 1 for axis in (window.height, window.width))
+    if plain or all(stride in STRIDES or made == 1 for stride, made in zip(given, outputs, strict=True)):
         return SUPPORTED
-    allowed = f"{listed(STRIDES)} in each direction, or one window along the axis"
+    allowed = f"{listed(STRIDES)} in each direction, one window along the axis, or no padding and dilation"
     return Unsupported("STRIDE", f"strides of {given[0]} x {given[1]}", allowed, "stride by less, and pool afterwards")
 
 
@@ -207,14 +212,15 @@ def _padded_average(window: Window) -> Support:
     return Unsupported("KERNEL", got, f"sides of at most {MAX_PADDED_POOL} with padding, larger ones without", _SMALLER)
 
 
-def _mean(op: OperationContext) -> Support:
-    return first_objection(_mean_objections(op))
+def reduction(op: OperationContext) -> Support:
+    return first_objection(_reduction_objections(op))
 
 
-def _mean_objections(op: OperationContext) -> Iterator[Support]:
+def _reduction_objections(op: OperationContext) -> Iterator[Support]:
     given = as_images(op.dimensions(MeanInput.INPUT))
     missing = MAX_RANK - len(op.dimensions(MeanInput.INPUT))
-    averaged = [axis + missing for axis in axes_of_mean(op)]
+    axes = axes_of_mean(op) if op.type == OperationType.MEAN else axes_of_reduce(op)
+    averaged = [axis + missing for axis in axes]
     elements = prod(given[axis] for axis in averaged)
     if elements > MAX_MEAN:
         got = f"a mean of {elements} elements"
@@ -227,4 +233,5 @@ def _mean_objections(op: OperationContext) -> Iterator[Support]:
 
 AVERAGE_POOL_2D = NpuRule(check=_average)
 MAX_POOL_2D = NpuRule(check=_maximum)
-MEAN = NpuRule((MeanInput.AXES,), _mean)
+EXTREMUM = NpuRule((ReduceInput.AXES,), reduction)
+MEAN = NpuRule((MeanInput.AXES,), reduction)

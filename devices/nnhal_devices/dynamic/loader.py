@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 from importlib.machinery import ExtensionFileLoader, SourceFileLoader
 from os import fsencode
@@ -19,6 +22,9 @@ from nnhal_devices.registry import BackendRegistry, DriverFactory
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
+C_API_VERSION = (1, 0)
+"""Major and minor version of nnhal_backend.h, which backends in C are checked against."""
+C_MEMBERS = ("GetBackendId", "GetVersion", "BackendFactory")
 _MODULE_MEMBERS = ("BACKEND_ID", "API_VERSION", "create_backend")
 _DRIVER_MEMBERS = sorted({*Driver.__annotations__, *(name for name in vars(Driver) if not name.startswith("_"))})
 
@@ -63,14 +69,39 @@ def is_compatible(version: tuple[int, int], ours: tuple[int, int] = BACKEND_API_
 
 
 def _load(file: BackendFile) -> DynamicBackend:
-    if file.name.kind is BackendFileKind.EXTENSION and (missing := missing_bytes(file.path)):
-        raise BackendError(f"the file is cut short: {missing} bytes are missing")
+    if file.name.kind is BackendFileKind.EXTENSION:
+        if missing := missing_bytes(file.path):
+            raise BackendError(f"the file is cut short: {missing} bytes are missing")
+        with suppress(OSError):  # the import says what is wrong with a file that the linker refuses
+            library = ctypes.CDLL(str(file.path))
+            if hasattr(library, C_MEMBERS[0]):
+                return _c_backend(library, file.path)
     name, module = _import(file)
     try:
         return _backend_of(module, file)
     except BaseException:
         sys.modules.pop(name, None)  # a refused module must not be found by imports
         raise
+
+
+def _c_backend(library: ctypes.CDLL, path: Path) -> DynamicBackend:
+    missing = [name for name in C_MEMBERS if not hasattr(library, name)]
+    if missing:
+        raise BackendError(f"it has no {', '.join(missing)}")
+    major, minor = ctypes.c_uint32(), ctypes.c_uint32()
+    library.GetVersion(ctypes.byref(major), ctypes.byref(minor))
+    _require_compatible((major.value, minor.value), C_API_VERSION)
+    library.GetBackendId.restype, library.BackendFactory.restype = ctypes.c_char_p, ctypes.c_void_p
+    name = (library.GetBackendId() or b"").decode()
+    if not name:
+        raise BackendError("GetBackendId returned no name")
+    return DynamicBackend(name, _checked(partial(_c_driver, name, path, library.BackendFactory), path, C_MEMBERS[-1]))
+
+
+def _c_driver(name: str, path: Path, factory: Callable[[], int | None], options: DriverOptions) -> Driver:
+    from nnhal_devices.dynamic.c_driver import CDriver  # most processes serve no such driver
+
+    return CDriver(name, path, factory, options)
 
 
 def _backend_of(module: ModuleType, file: BackendFile) -> DynamicBackend:
@@ -83,7 +114,7 @@ def _backend_of(module: ModuleType, file: BackendFile) -> DynamicBackend:
     _require_compatible(version)
     if not callable(factory):
         raise BackendError(f"create_backend is {factory!r}, expected a function of DriverOptions")
-    return DynamicBackend(name, _checked(factory, file.path))
+    return DynamicBackend(name, _checked(factory, file.path, _MODULE_MEMBERS[-1]))
 
 
 class _SourceLoader(SourceFileLoader):
@@ -111,19 +142,17 @@ def _import(file: BackendFile) -> tuple[str, ModuleType]:
     return name, module
 
 
-def _require_compatible(version: object) -> None:
+def _require_compatible(version: object, ours: tuple[int, int] = BACKEND_API_VERSION) -> None:
     if not (
         isinstance(version, tuple) and len(version) == 2 and all(type(part) is int and part >= 0 for part in version)
     ):
         raise BackendError(f"API_VERSION is {version!r}, expected a tuple of major and minor version")
-    if not is_compatible(version):
-        raise BackendError(
-            f"it was made for backend API {version}, which is incompatible with {BACKEND_API_VERSION} here"
-        )
+    if not is_compatible(version, ours):
+        raise BackendError(f"it was made for backend API {version}, which is incompatible with {ours} here")
 
 
-def _checked(factory: DriverFactory, path: Path) -> DriverFactory:
-    """Wrap a factory: it raises BackendError if it creates no driver."""
+def _checked(factory: DriverFactory, path: Path, called: str) -> DriverFactory:
+    """Wrap a factory, which the file has ``called`` so: it raises BackendError if it creates no driver."""
 
     def create(options: DriverOptions) -> Driver:
         try:
@@ -131,11 +160,11 @@ def _checked(factory: DriverFactory, path: Path) -> DriverFactory:
             missing = [name for name in _DRIVER_MEMBERS if not hasattr(driver, name)]
         except Exception as error:
             _log.debug("a backend creates no driver", file=str(path), exc_info=error)
-            raise BackendError(f"{path}: create_backend raised {_described(error)}") from error
+            raise BackendError(f"{path}: {called} raised {_described(error)}") from error
         if missing:
             kind = type(driver).__name__
             raise BackendError(
-                f"{path}: create_backend returned a {kind}, which is no driver: it has no {', '.join(missing)}"
+                f"{path}: {called} returned a {kind}, which is no driver: it has no {', '.join(missing)}"
             )
         return driver
 

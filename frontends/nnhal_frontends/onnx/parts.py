@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import onnx
 
 from nnhal.arrays import Array
-from nnhal_frontends.errors import InvalidModel
-from nnhal_frontends.imported import FileNode
+from nnhal_frontends.errors import FrontendError, InvalidModel
+from nnhal_frontends.imported import FileNode, ImportedTensor
 from nnhal_frontends.limits import ImportLimits
 from nnhal_frontends.onnx.external_data import attach_external_data
 from nnhal_frontends.onnx.graph import all_inputs, read_screened
@@ -19,6 +19,9 @@ from nnhal_frontends.weights_pool import Weights
 
 class OnnxParts:
     """The nodes of a file, and models of some of them."""
+
+    is_interpreted, is_shared = False, False
+    apart: Mapping[int, str] = MappingProxyType({})
 
     def __init__(
         self,
@@ -30,14 +33,30 @@ class OnnxParts:
         """``shapes`` and ``weights`` are as for ``import_onnx``."""
         self.model = model
         self._limits, self._shapes, self._weights = limits, shapes, weights
-        self.nodes = [FileNode(n.name, n.op_type, all_inputs(n), tuple(n.output)) for n in model.graph.node]
+        self.nodes: Sequence[FileNode] = [
+            FileNode(n.name, n.op_type, all_inputs(n), tuple(n.output)) for n in model.graph.node
+        ]
         self._initializers = {tensor.name: tensor for tensor in model.graph.initializer}
         self._sparse = {tensor.values.name: tensor for tensor in model.graph.sparse_initializer}
-        self.constants = self._initializers.keys() | self._sparse.keys()
+        self.constants: Collection[str] = self._initializers.keys() | self._sparse.keys()
         """The values that the file gives."""
         self.outputs = {value.name for value in model.graph.output}
         self._types = {} if shapes else _known_types(model.graph)
         self._is_inferred = False
+
+    def members(self, numbers: Sequence[int], left: Collection[int]) -> tuple[int, ...]:
+        """Return the nodes themselves: those that compute constants are with the others that read them."""
+        del left
+        return tuple(numbers)
+
+    def value(self, tensor: ImportedTensor) -> str:
+        """Return what an input or output of an imported part is called here."""
+        return tensor.name
+
+    def refused(self, error: FrontendError) -> Mapping[int, str]:
+        """Return no nodes: names may be repeated."""
+        del error
+        return {}
 
     def part(self, numbers: Sequence[int]) -> onnx.ModelProto:
         """Return the model of some nodes, ascending. It writes what other nodes read, or the user of the file.

@@ -126,7 +126,7 @@ def objection(builder: TfliteGraphBuilder, operator: TfliteOperator) -> str:
             return f"'{tensor.name}' is a handle, which lives within one operation only"
         if tensor.variable:
             return f"'{tensor.name}' is a variable"
-    if any(keeps_state(part) for part in _parts(builder.subgraphs.graphs, operator).values()):
+    if any(keeps_state(part) for part in subgraphs_within(builder.subgraphs.graphs, operator).values()):
         return "variables are not left to the extension, and its subgraph has some"
     return ""
 
@@ -137,7 +137,7 @@ def keeps_state(graph: TfliteGraph) -> bool:
     return handles or any(tensor.variable for tensor in graph.tensors)
 
 
-def _parts(graphs: Sequence[TfliteGraph], operator: TfliteOperator) -> dict[int, TfliteGraph]:
+def subgraphs_within(graphs: Sequence[TfliteGraph], operator: TfliteOperator) -> dict[int, TfliteGraph]:
     """Return the subgraphs that an operator refers to by their numbers, and those that theirs refer to."""
     found: dict[int, TfliteGraph] = {}
     waiting = [operator]

@@ -38,7 +38,7 @@ from nnhal_frontends.tflite.extension import (
 from nnhal_frontends.tflite.folding import fold
 from nnhal_frontends.tflite.graph import TfliteGraph, TfliteOperator
 from nnhal_frontends.tflite.ops import CONVERTERS
-from nnhal_frontends.tflite.reader import read_file
+from nnhal_frontends.tflite.parts import TfliteFile
 from nnhal_frontends.tflite.signatures import EntryPoint, entry_point
 from nnhal_frontends.tflite.tensors import user_element_type
 from nnhal_frontends.tflite.variables import ASSIGN_VARIABLE, Variables
@@ -52,13 +52,14 @@ AFTER = "/after"
 
 
 def import_tflite(
-    content: ModelContent,
+    file: ModelContent | TfliteFile,
     limits: ImportLimits = DEFAULT_LIMITS,
     extension: bool = True,
     as_one: bool = False,
     signature: str | None = None,
 ) -> ImportedModel:
-    """Import the first subgraph of a TFLite file, or that of a ``signature``, and those that it refers to.
+    """Import the first subgraph of a TFLite file, or that of a ``signature``, and those that it refers to. The file may
+    have been read already.
 
     With a signature, inputs and outputs have the names that it gives them, otherwise those of their tensors.
 
@@ -68,13 +69,14 @@ def import_tflite(
     ``as_one`` any model without variables. Raises InvalidModel if the file is malformed, UnsupportedNode or
     UnsupportedInput if neither HAL nor extension can express an operator or an input.
     """
-    graphs, signatures = read_file(content, limits)
-    entry = entry_point(graphs, signatures, signature)
-    listed = tuple(each.name for each in signatures)
-    room = limits.folded_bytes + FLOAT_BYTES * len(content)
-    can_be_one = signature is None and not any(map(keeps_state, graphs))
-    if can_be_one and (as_one or (extension and _has_tables(graphs))):
-        return replace(_whole(content, entry, room), signatures=listed)
+    if not isinstance(file, TfliteFile):
+        file = TfliteFile.read(file, limits)
+    entry = entry_point(file.graphs, file.signatures, signature)
+    listed = tuple(each.name for each in file.signatures)
+    room = limits.folded_bytes + FLOAT_BYTES * file.size
+    can_be_one = signature is None and not any(map(keeps_state, file.graphs))
+    if file.content is not None and can_be_one and (as_one or (extension and _has_tables(file.graphs))):
+        return replace(_whole(file.content, entry, room), signatures=listed)
     graphs = without_composites(entry.graphs, limits)
     subgraphs = SubgraphTable(graphs, lambda number: _part(graphs, number, subgraphs, room // len(graphs), extension))
 
@@ -304,7 +306,7 @@ def _tensor(
 ) -> ImportedTensor:
     tensor, dimensions = builder.graph.tensors[index], builder.model.operands[operand].dimensions
     shape = () if dimensions == (1,) and not tensor.initial_shape else dimensions
-    return ImportedTensor(names.unique(name or tensor.name), operand, user_element_type(tensor), shape)
+    return ImportedTensor(names.unique(name or tensor.name), operand, user_element_type(tensor), shape, index=index)
 
 
 class _Names:

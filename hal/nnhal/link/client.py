@@ -176,8 +176,11 @@ class Link(Closing):
                 self._channel.send(request.SerializeToString(), descriptors)
                 self._await_answer()
                 message, received = self._channel.receive_with_descriptors()
-            except ChannelClosedError as error:
-                message, received = self._last_words(error)
+            except ChannelClosedError:
+                last = self._last_words()
+                if last is None:
+                    raise
+                message, received = last
             reply = wire.LinkReply.FromString(message)
         except ChannelClosedError as error:
             self._channel.close()  # a late answer must not be taken for the next request's
@@ -202,13 +205,13 @@ class Link(Closing):
             if self._is_left:
                 raise DeadObjectError(f"{self.path}: the session was given up")
 
-    def _last_words(self, end: ChannelClosedError) -> tuple[bytes, list[Descriptor]]:
-        """Receive the other side's last answer: a refusal may still wait in the socket after an error on sending."""
+    def _last_words(self) -> tuple[bytes, list[Descriptor]] | None:
+        """The other side's last answer, if any: a refusal may still wait in the socket after an error on sending."""
         try:
             self._channel.set_timeout(0)
             return self._channel.receive_with_descriptors()
         except (ChannelClosedError, OSError):  # OSError: this side has closed it
-            raise end from None
+            return None
 
 
 def _timeval(seconds: float) -> bytes:

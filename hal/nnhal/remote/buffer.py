@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.codec import memory_to_wire
-from nnhal.errors import general_failure
+from nnhal.errors import HalError, general_failure
 from nnhal.remote.calls import Calls
-from nnhal.types import Memory
+from nnhal.types import ErrorStatus, Memory
+from nnhal.types.layout import Dimensions
 from nnhal.v1 import buffer_pb2 as wire
 from nnhal.v1 import buffer_pb2_grpc
 
@@ -38,6 +39,21 @@ class RemoteBuffer:
         if not self._calls.has_lengths_by_run:
             general_failure(f"{self._calls.place} has no empty values")
         self._calls.call(self._stub.CopyFrom, wire.CopyFromRequest(buffer=self.handle, empty=dimensions))
+
+    def dimensions(self) -> Dimensions | None:
+        """The dimensions of the value that it holds, 0 for an empty axis; None if it is uninitialised."""
+        try:
+            answer = self._calls.call(self._stub.CopyTo, wire.CopyToRequest(buffer=self.handle))
+        except HalError as error:
+            if error.status != ErrorStatus.GENERAL_FAILURE:
+                raise
+            return None
+        return tuple(answer.dimensions)
+
+    @property
+    def tells_dimensions(self) -> bool:
+        """Whether its device tells the dimensions of what it holds."""
+        return self._calls.has_lengths_by_run
 
     def copy_to(self, destination: Memory) -> None:
         """Copy it out (copyTo)."""

@@ -169,10 +169,14 @@ class NpuSupport:
             yield _typed(name, operand)
         yield from _constants(op, rule)
         for name, _, dimensions in tensors:
-            yield known_dimensions(name, dimensions, _KNOWN)
-            yield allowed_rank(name, dimensions)
-            yield self._sized(name, dimensions)
+            yield from self.of_tensor(name, dimensions)
         yield self.check(op)
+
+    def of_tensor(self, name: str, dimensions: Dimensions) -> Iterator[Support]:
+        """Yield the answers for the dimensions of an activation, which ``name`` tells apart."""
+        yield known_dimensions(name, dimensions, _KNOWN)
+        yield allowed_rank(name, dimensions)
+        yield self._sized(name, dimensions)
 
     def _sized(self, name: str, dimensions: Dimensions) -> Support:
         batch, height, width, depth = as_images(dimensions)

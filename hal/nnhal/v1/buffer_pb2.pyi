@@ -90,7 +90,9 @@ class CopyToRequest(_message.Message):
     """The buffer."""
     @_builtins.property
     def dst(self) -> _memory_pb2.Memory:
-        """Where to copy to; as large as the buffer."""
+        """Where to copy to; as large as the buffer. If it is unset, nothing is copied, and the dimensions are told alone: only for devices
+        that have agreed on LINK_CAPABILITY_LENGTHS_BY_RUN.
+        """
 
     def __init__(
         self,
@@ -108,16 +110,23 @@ Global___CopyToRequest: _TypeAlias = CopyToRequest  # noqa: Y015
 
 @_typing.final
 class CopyToResponse(_message.Message):
-    """CopyToResponse is empty."""
+    """CopyToResponse says what the buffer holds, if nothing was copied."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    DIMENSIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The dimensions of its value, 0 for an empty axis."""
+
     def __init__(
         self,
+        *,
+        dimensions: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

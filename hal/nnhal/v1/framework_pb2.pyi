@@ -251,6 +251,8 @@ class LoadModelRequest(_message.Message):
     WEIGHTS_FIELD_NUMBER: _builtins.int
     PLAN_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
+    TENSOR_DIMENSIONS_FIELD_NUMBER: _builtins.int
+    DEFERS_PLACEMENTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that the model gets in this session."""
     descriptor_id: _builtins.int
@@ -285,6 +287,10 @@ class LoadModelRequest(_message.Message):
     """
     group: _builtins.int
     """Which of the plan's groups is loaded, by its position. Its inputs and outputs are those of the group."""
+    defers_placements: _builtins.bool
+    """Whether the answer may lack the placements: who wants them asks GetModel. The framework then need not make the HAL's
+    operations of a file that one device takes as a whole.
+    """
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices that may be used, in order of preference; empty for all devices."""
@@ -319,6 +325,12 @@ class LoadModelRequest(_message.Message):
     def weights(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightsFile]:
         """The files in which the model's file has values of its tensors."""
 
+    @_builtins.property
+    def tensor_dimensions(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorDimensions]:
+        """Dimensions of tensors of a file in TFLite, as an interpreter has them. They count instead of the file's; if those of an input are
+        others than the file's, all axes of computed tensors that are not named are open. Constants stay as they are.
+        """
+
     def __init__(
         self,
         *,
@@ -344,10 +356,12 @@ class LoadModelRequest(_message.Message):
         weights: _abc.Iterable[Global___WeightsFile] | None = ...,
         plan: _builtins.int = ...,
         group: _builtins.int = ...,
+        tensor_dimensions: _abc.Iterable[Global___TensorDimensions] | None = ...,
+        defers_placements: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "deadline_ns", b"deadline_ns", "model", b"model", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "group", b"group", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "plan", b"plan", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "signature", b"signature", "states", b"states", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "defers_placements", b"defers_placements", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "group", b"group", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "plan", b"plan", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "signature", b"signature", "states", b"states", "tensor_dimensions", b"tensor_dimensions", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
@@ -373,10 +387,12 @@ class PlanModelRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     LEAVES_NODES_FIELD_NUMBER: _builtins.int
     EXPLAINS_FIELD_NUMBER: _builtins.int
+    KEEPS_FIELD_NUMBER: _builtins.int
+    OPERATORS_FIELD_NUMBER: _builtins.int
     leaves_nodes: _builtins.bool
     """Whether the client runs those nodes itself that no device takes: there are then as many groups as are needed, or none, and groups
     of fewer than min_nodes_per_partition nodes are left to the client too. Otherwise the only group is the whole model, and a node
-    that no device takes is an error, as for LoadModel. Only for files in ONNX.
+    that no device takes is an error, as for LoadModel. Only for files.
     """
     explains: _builtins.bool
     """Whether to explain the plan of each group."""
@@ -384,16 +400,26 @@ class PlanModelRequest(_message.Message):
     def model(self) -> Global___LoadModelRequest:
         """The model, and what LoadModel would be told about it. It needs no name; a deadline is given when it is loaded."""
 
+    @_builtins.property
+    def keeps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Nodes that the client runs itself in any case, if it runs some."""
+
+    @_builtins.property
+    def operators(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """If it runs some: the operators that may be in groups, by the names of LeftNode.op_type; empty for all."""
+
     def __init__(
         self,
         *,
         model: Global___LoadModelRequest | None = ...,
         leaves_nodes: _builtins.bool = ...,
         explains: _builtins.bool = ...,
+        keeps: _abc.Iterable[_builtins.int] | None = ...,
+        operators: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["explains", b"explains", "leaves_nodes", b"leaves_nodes", "model", b"model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explains", b"explains", "keeps", b"keeps", "leaves_nodes", b"leaves_nodes", "model", b"model", "operators", b"operators"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -403,6 +429,9 @@ Global___PlanModelRequest: _TypeAlias = PlanModelRequest  # noqa: Y015
 class PlanModelResponse(_message.Message):
     """PlanModelResponse says what would run where. Nodes are named by their indices in the main graph of the file, since names may be empty
     or repeated; a node with graphs of its own counts as a whole. Each node is in just one group, or left.
+
+    Groups of a file in TFLite are the subsets that an interpreter makes of all their operators when it hands these to a delegate. Operators
+    that compute constants are then left, unless the only group is the whole model: each group that reads one's result computes it too.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -693,6 +722,34 @@ class GrowingAxis(_message.Message):
 Global___GrowingAxis: _TypeAlias = GrowingAxis  # noqa: Y015
 
 @_typing.final
+class TensorDimensions(_message.Message):
+    """TensorDimensions gives the dimensions of one tensor of a file in TFLite."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENSOR_FIELD_NUMBER: _builtins.int
+    DIMENSIONS_FIELD_NUMBER: _builtins.int
+    tensor: _builtins.int
+    """Its index in the graph that is loaded."""
+    @_builtins.property
+    def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Its dimensions, -1 for an axis that only a run gives; none for a scalar."""
+
+    def __init__(
+        self,
+        *,
+        tensor: _builtins.int = ...,
+        dimensions: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "tensor", b"tensor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TensorDimensions: _TypeAlias = TensorDimensions  # noqa: Y015
+
+@_typing.final
 class InputDimensions(_message.Message):
     """InputDimensions gives the dimensions of one input."""
 
@@ -828,6 +885,7 @@ class TensorInfo(_message.Message):
     ZERO_POINT_FIELD_NUMBER: _builtins.int
     ELEMENT_TYPE_FIELD_NUMBER: _builtins.int
     SCALAR_FIELD_NUMBER: _builtins.int
+    TENSOR_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name in the model file."""
     type: _types_pb2.OperandType.ValueType
@@ -842,6 +900,8 @@ class TensorInfo(_message.Message):
     """The model's own element type, by numpy's name; empty for a VALUE of the extension nnhal.onnx."""
     scalar: _builtins.bool
     """Whether the model's tensor has rank 0; its dimensions are [1]."""
+    tensor: _builtins.int
+    """Its index in the graph that is loaded, for a file in TFLite: names there may be empty or repeated, and are made unique here."""
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The dimensions; 0 for an axis of unknown size."""
@@ -857,12 +917,15 @@ class TensorInfo(_message.Message):
         zero_point: _builtins.int = ...,
         element_type: _builtins.str = ...,
         scalar: _builtins.bool = ...,
+        tensor: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_tensor", b"_tensor", "tensor", b"tensor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["byte_size", b"byte_size", "dimensions", b"dimensions", "element_type", b"element_type", "name", b"name", "scalar", b"scalar", "scale", b"scale", "type", b"type", "zero_point", b"zero_point"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tensor", b"_tensor", "byte_size", b"byte_size", "dimensions", b"dimensions", "element_type", b"element_type", "name", b"name", "scalar", b"scalar", "scale", b"scale", "tensor", b"tensor", "type", b"type", "zero_point", b"zero_point"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__tensor: _TypeAlias = _typing.Literal["tensor"]  # noqa: Y015
+    _WhichOneofArgType__tensor: _TypeAlias = _typing.Literal["_tensor", b"_tensor"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tensor) -> _WhichOneofReturnType__tensor | None: ...
 
 Global___TensorInfo: _TypeAlias = TensorInfo  # noqa: Y015
 
@@ -916,10 +979,13 @@ class ModelInfo(_message.Message):
     ARENA_BYTES_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
     SIGNATURES_FIELD_NUMBER: _builtins.int
+    PLACEMENTS_DEFERRED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     arena_bytes: _builtins.int
     """Size, in bytes, of the arena that each binding has for values between steps."""
+    placements_deferred: _builtins.bool
+    """Whether the placements have been left out, as LoadModelRequest.defers_placements allows."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorInfo]:
         """Its inputs."""
@@ -957,10 +1023,11 @@ class ModelInfo(_message.Message):
         arena_bytes: _builtins.int = ...,
         states: _abc.Iterable[Global___TensorInfo] | None = ...,
         signatures: _abc.Iterable[_builtins.str] | None = ...,
+        placements_deferred: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "inputs", b"inputs", "name", b"name", "outputs", b"outputs", "placements", b"placements", "signatures", b"signatures", "states", b"states", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "inputs", b"inputs", "name", b"name", "outputs", b"outputs", "placements", b"placements", "placements_deferred", b"placements_deferred", "signatures", b"signatures", "states", b"states", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2648,6 +2715,7 @@ class AllocateMemoryRequest(_message.Message):
 
     ROLES_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
+    GROWING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryRole]:
         """At least one role, none of them twice, at most 4,096."""
@@ -2656,15 +2724,20 @@ class AllocateMemoryRequest(_message.Message):
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Dimensions, 0 for an axis of unknown size; empty takes those of the roles' operands."""
 
+    @_builtins.property
+    def growing(self) -> _containers.RepeatedCompositeFieldContainer[Global___GrowingAxis]:
+        """The axes, 0 in dimensions, that each value may have longer: the memory has room for the most, or doubles if there is no limit."""
+
     def __init__(
         self,
         *,
         roles: _abc.Iterable[Global___MemoryRole] | None = ...,
         dimensions: _abc.Iterable[_builtins.int] | None = ...,
+        growing: _abc.Iterable[Global___GrowingAxis] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "roles", b"roles"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "growing", b"growing", "roles", b"roles"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2711,6 +2784,7 @@ class CopyMemoryRequest(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     DESTINATION_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
+    EMPTY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def source(self) -> Global___MemoryEnd:
         """Where to copy from."""
@@ -2723,16 +2797,21 @@ class CopyMemoryRequest(_message.Message):
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The dimensions of the values of a source that is the client's memory; empty takes those of the destination."""
 
+    @_builtins.property
+    def empty(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The dimensions of an empty value, of which one at least is 0, instead of a source."""
+
     def __init__(
         self,
         *,
         source: Global___MemoryEnd | None = ...,
         destination: Global___MemoryEnd | None = ...,
         dimensions: _abc.Iterable[_builtins.int] | None = ...,
+        empty: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "dimensions", b"dimensions", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "dimensions", b"dimensions", "empty", b"empty", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

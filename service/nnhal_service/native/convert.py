@@ -26,7 +26,6 @@ from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import (
     OutputReport,
     OutputTooSmallError,
-    PreparedPlan,
     RunReport,
     SketchedPlan,
     TensorBinding,
@@ -130,8 +129,8 @@ def binding_from_wire(message: wire.TensorBinding) -> TensorBinding:
     )
 
 
-def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
-    """Describe a loaded model."""
+def model_to_wire(name: str, prepared: SketchedPlan, defers_placements: bool = False) -> wire.ModelInfo:
+    """Describe a loaded model, in full or without its placements."""
     placements = [
         wire.OperationPlacement(
             nodes=nodes_of(prepared, subgraph, index),
@@ -139,7 +138,7 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
             device=step.device,
             step=number,
         )
-        for number, step in enumerate(prepared.plan.steps)
+        for number, step in enumerate(() if defers_placements else prepared.plan.steps)
         for subgraph in [prepared.plan.subgraph_of(step)]
         for index in step.operations
     ]
@@ -152,6 +151,7 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
         arena_bytes=prepared.layout.total_bytes,
         states=[tensor_to_wire(prepared, state.before) for state in prepared.imported.states],
         signatures=prepared.imported.signatures,
+        placements_deferred=defers_placements,
     )
 
 
@@ -173,7 +173,18 @@ def tensor_to_wire(prepared: SketchedPlan, tensor: ImportedTensor) -> wire.Tenso
         zero_point=operand.zero_point,
         element_type="" if tensor.element_type.kind == "O" else tensor.element_type.name,
         scalar=tensor.element_type.kind != "O" and not tensor.shape and dimensions == (1,),
+        tensor=tensor.index,
     )
+
+
+def tensor_dimensions_from_wire(messages: Iterable[wire.TensorDimensions]) -> dict[int, Dimensions]:
+    """Decode dimensions of tensors by their indices. Raises INVALID_ARGUMENT if a tensor is named twice."""
+    found: dict[int, Dimensions] = {}
+    for message in messages:
+        if message.tensor in found:
+            invalid_argument(f"dimensions of tensor {message.tensor} are given twice")
+        found[message.tensor] = tuple(message.dimensions)
+    return found
 
 
 def dimensions_from_wire(messages: Iterable[wire.InputDimensions]) -> dict[str, Dimensions]:
@@ -194,10 +205,15 @@ def states_from_wire(messages: Iterable[wire.StatePair]) -> tuple[StatePair, ...
         StatePair(
             message.input,
             message.output,
-            growing={grown.axis: grown.most if grown.HasField("most") else None for grown in message.growing},
+            growing=growing_from_wire(message.growing),
         )
         for message in messages
     )
+
+
+def growing_from_wire(messages: Iterable[wire.GrowingAxis]) -> dict[int, int | None]:
+    """The axes that grow, with the most that each may have; None if there is no limit."""
+    return {message.axis: message.most if message.HasField("most") else None for message in messages}
 
 
 def insufficient_to_wire(error: OutputTooSmallError) -> wire.RunReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 
@@ -11,9 +12,10 @@ from nnhal.codec import memory_from_wire, memory_to_wire
 from nnhal.codec.bounds import MAX_ROLES, at_most
 from nnhal.errors import NnhalError, invalid_argument
 from nnhal.types import Memory
+from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_hosting.rpc import answers
-from nnhal_service.native.convert import gone_is_unavailable
+from nnhal_service.native.convert import gone_is_unavailable, growing_from_wire
 from nnhal_service.native.session import NativeSession, NativeSessions
 from nnhal_service.runtime import LoadedModel
 from nnhal_service.runtime.memory.domains import AllocatedMemory, ModelRole, allocate
@@ -33,7 +35,8 @@ class MemoryServicer:
         models = [session.model(role.model) for role in asked]
         roles = [_role(model, role) for model, role in zip(models, asked, strict=True)]
         try:
-            memory = allocate(roles, tuple(request.dimensions))
+            dimensions = tuple(request.dimensions)
+            memory = allocate(roles, dimensions, _largest(dimensions, growing_from_wire(request.growing)))
         except NnhalError as error:
             for model in models:
                 model.require_loaded(error)
@@ -49,6 +52,10 @@ class MemoryServicer:
     @answers
     def CopyMemory(self, request: wire.CopyMemoryRequest, context: grpc.ServicerContext) -> wire.CopyMemoryResponse:
         session = self._sessions.of(context)
+        if request.empty:
+            with gone_is_unavailable():
+                session.memory(request.destination.memory).become_empty(tuple(request.empty))
+            return wire.CopyMemoryResponse()
         source, destination = (_end(session, end, what) for end, what in _ends(request))
         dimensions = tuple(request.dimensions)
         if dimensions and (isinstance(source, AllocatedMemory) or not isinstance(destination, AllocatedMemory)):
@@ -71,6 +78,13 @@ class MemoryServicer:
     def FreeMemory(self, request: wire.FreeMemoryRequest, context: grpc.ServicerContext) -> wire.FreeMemoryResponse:
         self._sessions.of(context).free_memory(request.memory)
         return wire.FreeMemoryResponse()
+
+
+def _largest(dimensions: Dimensions, growing: Mapping[int, int | None]) -> Dimensions:
+    """The most that dimensions may become; empty if none grows. Raises INVALID_ARGUMENT."""
+    if any(dimensions[axis : axis + 1] != (0,) for axis in growing):
+        invalid_argument(f"memory that grows along axes {sorted(growing)} of {list(dimensions)}, expected 0 there")
+    return tuple(growing.get(axis, length) or 0 for axis, length in enumerate(dimensions)) if growing else ()
 
 
 def _role(model: LoadedModel, asked: wire.MemoryRole) -> ModelRole:

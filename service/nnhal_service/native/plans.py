@@ -36,7 +36,7 @@ class PlanServicer:
         if request.model.plan:
             invalid_argument(f"got plan {request.model.plan} to plan, expected a model")
         with self._requested.given(session, request.model) as given, refused_as_hal():
-            groups, left = _planned(given, request.leaves_nodes)
+            groups, left = _planned(given, request)
             answer = wire.PlanModelResponse(
                 groups=[_group_to_wire(group, request.explains) for group in groups],
                 left=map(_left_to_wire, left),
@@ -65,10 +65,14 @@ def group_to_load(plan: KeptPlan, request: wire.LoadModelRequest) -> PlannedNode
     return plan.groups[request.group]
 
 
-def _planned(given: RequestedModel, leaves_nodes: bool) -> tuple[Sequence[PlannedNodes], Sequence[UntakenNode]]:
+def _planned(
+    given: RequestedModel, request: wire.PlanModelRequest
+) -> tuple[Sequence[PlannedNodes], Sequence[UntakenNode]]:
     """Plan the whole model, or those groups of its nodes that devices take."""
-    if leaves_nodes:
-        return given.plan_groups()
+    if request.leaves_nodes:
+        return given.plan_groups(frozenset(request.keeps), frozenset(request.operators))
+    if request.keeps or request.operators:
+        invalid_argument("got nodes that the client keeps, and no leave to leave nodes")
     model = given.plan()
     return [PlannedNodes(range(model.sketch.imported.node_count), model)], ()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nnhal.codec.bounds import at_most
 from nnhal.descriptor import Descriptor
@@ -28,20 +29,27 @@ from nnhal_service.native.convert import (
     format_from_wire,
     options_from_wire,
     states_from_wire,
+    tensor_dimensions_from_wire,
 )
 from nnhal_service.native.hal_model import content_of, hal_model_from_wire, import_hal_model
 from nnhal_service.native.session import NativeSession
 from nnhal_service.runtime import (
     CacheDirectory,
     Fleet,
+    LoadedModel,
     LoadTarget,
     PlannedModel,
     PlannedNodes,
     ReadModel,
     UntakenNode,
     cache_of,
+    load_whole_file,
     plan_model,
 )
+from nnhal_service.runtime.loading.planned_groups import FileParts, GroupPlanner
+
+if TYPE_CHECKING:
+    from nnhal_frontends.tflite import TfliteFile
 
 _MAX_MODEL_BYTES = 2**31 - 1
 """What one protobuf message or flatbuffer can hold, and so one model file."""
@@ -67,33 +75,75 @@ class RequestedModel:
     limits: ImportLimits = DEFAULT_LIMITS
     weights: Weights = field(default_factory=dict)
     """The other files in which it has values."""
+    tensor_dimensions: Mapping[int, Dimensions] = field(default_factory=dict)
+    """Dimensions that count instead of those of a TFLite file, by the indices of its tensors."""
 
     def plan(self) -> PlannedModel:
         """Import it and plan it. Raises as ``plan_model`` does."""
         if self.imported is not None:
             return PlannedModel(self.target, self.target.planner(self.imported))
-        read: ReadModel = partial(
+        return plan_model(self._read, self.target, self.shapes)
+
+    def load(self, as_it_is: bool) -> LoadedModel:
+        """Load it; ``as_it_is``, without looking at its operations, if it is a file that one device takes so.
+
+        Raises as ``plan``, and as ``PlannedModel.load``.
+        """
+        is_bare = self.imported is None and not (self.states or self.signature or self.weights)
+        if as_it_is and is_bare and not self.is_tflite_file:
+            model = load_whole_file(self.content, self._read, self.target, self.shapes or {}, self.limits)
+            if model is not None:
+                return model
+        return self.plan().load(self.target.options.deadline_ns)
+
+    @property
+    def _read(self) -> ReadModel:
+        return partial(
             import_model,
-            self.content,
-            self.format,
+            self._tflite() if self.tensor_dimensions else self.content,
+            ModelFormat.TFLITE if self.tensor_dimensions else self.format,
             limits=self.limits,
             states=self.states,
             signature=self.signature,
             weights=self.weights,
         )
-        return plan_model(read, self.target, self.shapes)
 
-    def plan_groups(self) -> tuple[list[PlannedNodes], list[UntakenNode]]:
-        """Plan the groups of nodes that devices take. Raises as ``GroupPlanner.plan``, and INVALID_ARGUMENT."""
-        is_onnx = self.format == ModelFormat.ONNX if self.format is not None else not is_tflite(self.content)
-        if self.imported is not None or not is_onnx:
-            invalid_argument("nodes can be left of a file in ONNX only")
+    def plan_groups(
+        self, keeps: Collection[int], operators: Collection[str]
+    ) -> tuple[list[PlannedNodes], list[UntakenNode]]:
+        """Plan the groups of nodes that devices take, and leave those that the client keeps, or that are none of the
+        ``operators`` if some are given.
+
+        Raises as ``GroupPlanner.plan``, and INVALID_ARGUMENT.
+        """
+        if self.imported is not None:
+            invalid_argument("nodes can be left of a file only")
         if self.states:
             invalid_argument("got states for a model of which nodes may be left: a state is within one model")
-        # Who plans parts reads ONNX, which a framework without such models does not import.
-        from nnhal_service.runtime.loading.planned_groups import GroupPlanner
+        shapes, parts = self.shapes or {}, self._parts()
+        others = {n for n, node in enumerate(parts.nodes) if operators and node.op_type not in operators}
+        kept = others.union(keeps)
+        return GroupPlanner(parts, self.limits, self.target, shapes, self.weights, self.signature, kept).plan()
 
-        return GroupPlanner(parse_onnx(self.content), self.limits, self.target, self.shapes or {}, self.weights).plan()
+    def _parts(self) -> FileParts:
+        if self.is_tflite_file:
+            from nnhal_frontends.tflite.parts import TfliteParts
+
+            return TfliteParts(self._tflite(), self.signature)
+        # A framework without such models does not import what reads ONNX.
+        from nnhal_frontends.onnx.parts import OnnxParts
+
+        return OnnxParts(parse_onnx(self.content), self.limits, self.shapes or {}, self.weights)
+
+    @property
+    def is_tflite_file(self) -> bool:
+        """Whether it is a file in TFLite."""
+        return self.format == ModelFormat.TFLITE if self.format is not None else is_tflite(self.content)
+
+    def _tflite(self) -> TfliteFile:
+        from nnhal_frontends.tflite import TfliteFile
+
+        return TfliteFile.read(self.content, self.limits).with_dimensions(self.tensor_dimensions, self.signature)
 
 
 class RequestedModels:
@@ -123,12 +173,20 @@ class RequestedModels:
         cache = self._cache(cache_token_from_wire(request))
         shapes, states = dimensions_from_wire(request.input_dimensions), _states_of(request)
         signature = request.signature or None
+        given = tensor_dimensions_from_wire(request.tensor_dimensions)
         cache = cache and cache_of(cache, content, shapes, states, signature)
+        if given:
+            cache = cache and cache.of_variant(str(sorted(given.items())))
         for pool in weights.values() if cache is not None else ():
             cache = cache and cache.of_content(pool.values.data)
         target = LoadTarget(self._fleet, devices_from_wire(request.devices), options_from_wire(request), cache)
         model_format = format_from_wire(request.format)
-        return RequestedModel(target, None, content, model_format, states, shapes, signature, self._limits, weights)
+        model = RequestedModel(
+            target, None, content, model_format, states, shapes, signature, self._limits, weights, given
+        )
+        if given and not model.is_tflite_file:
+            invalid_argument("got dimensions of tensors by their indices, which a file in TFLite has only")
+        return model
 
     def _hal_model(self, session: NativeSession, request: wire.LoadModelRequest) -> RequestedModel:
         if request.descriptor_id:
@@ -137,7 +195,7 @@ class RequestedModels:
             invalid_argument(f"got signature '{request.signature[:80]}' for a model of the HAL, which has none")
         if request.states:
             invalid_argument("got states for a model of the HAL, which has inputs and outputs only")
-        if request.input_dimensions:
+        if request.input_dimensions or request.tensor_dimensions:
             invalid_argument("got dimensions of inputs for a model of the HAL, which gives its own")
         given = hal_model_from_wire(request.model, session.descriptors.get, self.copies)
         cache = self._cache(cache_token_from_wire(request))

@@ -62,6 +62,21 @@ class NodeGraph:
             found.setdefault(level[index], []).append(index)
         return [found[number] for number in sorted(found)]
 
+    def subsets(self, taken: Collection[int]) -> list[list[int]]:
+        """Return the groups that an interpreter of TFLite makes of the nodes that are ``taken``, each ascending.
+
+        It runs as many nodes of a kind as it can, then as many of the other kind, beginning with the kind of the first.
+        """
+        turns: list[int] = []
+        for index, before in enumerate(self.before):
+            is_taken = index in taken
+            earliest = (turns[each] + ((each in taken) != is_taken) for each in before)
+            turns.append(max(earliest, default=int(is_taken != (0 in taken))))
+        found: dict[int, list[int]] = {}
+        for index in sorted(taken):
+            found.setdefault(turns[index], []).append(index)
+        return [found[turn] for turn in sorted(found)]
+
 
 class _Levels:
     """Sorts nodes into levels: those that are left before group 0, group 0, those that are left after it, and so on.

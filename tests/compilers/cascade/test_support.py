@@ -9,7 +9,7 @@ from nnhal.types import Operand, OperandType, OperationType
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.rules import RULES
 from tests.support.agreement import QUANTIZATION, like, single
-from tests.support.ethos_u import assert_limit, examples, is_taken, needs_networks, network, refusal
+from tests.support.ethos_u import EACH_EXAMPLE, assert_limit, examples, is_taken, needs_networks, network, refusal
 from tests.support.models import Recipe
 from tests.support.npu import TYPES, convolution_at_run_time
 
@@ -20,8 +20,7 @@ def relu(code: OperandType, *dimensions: int) -> ResolvedModel:
     return single(OperationType.RELU, code, [dimensions])
 
 
-@BOTH_TYPES
-@pytest.mark.parametrize("name", examples(Q8A))
+@pytest.mark.parametrize(("name", "code"), EACH_EXAMPLE)
 def test_every_example_is_taken_and_has_a_graph(name: str, code: OperandType) -> None:
     model = examples(code)[name]
     assert is_taken(model)
@@ -29,7 +28,7 @@ def test_every_example_is_taken_and_has_a_graph(name: str, code: OperandType) ->
 
 
 def test_there_is_an_example_of_each_operation() -> None:
-    assert {name.partition(" ")[0] for name in examples(Q8A)} == {operation.name for operation in RULES}
+    assert {name.partition(" ")[0] for name in examples(Q8AS)} == {operation.name for operation in RULES}
 
 
 @BOTH_TYPES
@@ -77,7 +76,7 @@ def test_an_operation_on_constants_only(inputs: tuple[int, ...]) -> None:
     [
         ("QUANTIZE", single(OperationType.QUANTIZE, F32, [(1, 4)], [], like(Q8A))),
         ("DEQUANTIZE", single(OperationType.DEQUANTIZE, Q8A, [(1, 4)], [], like(F32))),
-        ("TRANSPOSE", single(OperationType.TRANSPOSE, Q8A, [(1, 4)], [[1, 0]])),
+        ("ARGMAX", single(OperationType.ARGMAX, Q8A, [(1, 4)], [1], Operand(OperandType.TENSOR_INT32))),
     ],
 )
 def test_operations_that_the_npu_does_not_have(operation: str, model: ResolvedModel) -> None:

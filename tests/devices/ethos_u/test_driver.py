@@ -22,7 +22,7 @@ from nnhal_devices.cpu_ref.performance import ROOFLINE as REFERENCE
 from nnhal_devices.driver import Argument, CompiledWorkload, Control, DriverOptions, PrepareOptions
 from nnhal_devices.ethos_u.driver import CascadedWorkload, EthosU
 from tests.support.agreement import random
-from tests.support.ethos_u import examples, needs_networks, network, padded_convolution
+from tests.support.ethos_u import EACH_EXAMPLE, examples, needs_networks, network, padded_convolution
 from tests.support.models import memory_of, run_on
 from tests.support.npu import TYPES, VALID, convolution
 
@@ -45,8 +45,7 @@ def assert_equal_to_the_reference(driver: EthosU, model: ResolvedModel) -> None:
         np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("code", TYPES)
-@pytest.mark.parametrize("name", examples(Q8A))
+@pytest.mark.parametrize(("name", "code"), EACH_EXAMPLE)
 def test_results_are_those_of_the_reference(name: str, code: OperandType) -> None:
     assert_equal_to_the_reference(CHECKED, examples(code)[name])
 

@@ -20,7 +20,7 @@ def test_tensors_keep_their_names_and_types() -> None:
     image = file.input("serving/image:0", int8(1, 4))
     (index,) = file.operator("ARG_MAX", [image, file.constant(numbers(-1))], {"call:0": Spec([1], np.int64)})
     imported = import_tflite(file.build(index))
-    assert imported.inputs == (ImportedTensor("serving/image:0", 0, np.dtype(np.int8), (1, 4)),)
+    assert imported.inputs == (ImportedTensor("serving/image:0", 0, np.dtype(np.int8), (1, 4), index=0),)
     (output,) = imported.outputs
     assert (output.name, output.element_type, output.shape) == ("call:0", np.dtype(np.int64), (1,))
     assert imported.model.main.operands[output.operand].type == OperandType.TENSOR_INT32

@@ -101,3 +101,29 @@ def test_groups_can_run_in_their_order(case: tuple[NodeGraph, list[int], list[li
         left = max((latest[other] for other in before if other not in of), default=-1)
         assert index not in of or of[index] > left or not before
         latest[index] = of.get(index, reached)
+
+
+def test_an_interpreter_runs_as_many_of_a_kind_as_it_can() -> None:
+    late = graph_of("x > a", "x > b", "b > c", "a c > d")
+    assert late.subsets([0, 2, 3]) == [[0], [2, 3]]
+    assert late.subsets([1, 2, 3]) == [[1, 2, 3]]
+    assert late.subsets([0, 1, 3]) == [[0, 1], [3]]
+    assert late.subsets([]) == []
+
+
+@given(graphs())
+def test_subsets_are_those_of_an_interpreter_that_goes_round_and_round(
+    case: tuple[NodeGraph, list[int], list[list[int]]],
+) -> None:
+    graph, taken, _ = case
+    waiting, expected = list(range(len(graph.nodes))), list[list[int]]()
+    done: set[int] = set()
+    while waiting:
+        kind, now = waiting[0] in taken, list[int]()
+        for index in waiting:
+            if (index in taken) == kind and graph.before[index] <= done.union(now):
+                now.append(index)
+        waiting = [index for index in waiting if index not in now]
+        done.update(now)
+        expected += [now] if kind else []
+    assert graph.subsets(taken) == expected

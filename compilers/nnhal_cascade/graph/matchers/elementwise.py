@@ -57,6 +57,20 @@ def match_activation(activation: Activation) -> Matcher:
     return match
 
 
+def match_table(shape: Shape) -> Match:
+    """Match a function of one tensor's elements."""
+    return _unary(shape, Activation.TABLE)
+
+
+def match_pair_of(given: Sequence[Shape], output: Shape, passes: int) -> Match:
+    """Match a function of two tensors' elements, which broadcast."""
+    readings = (
+        Reading(position, *(_access(*each) for each in zip(shape, output, strict=True)))
+        for position, shape in enumerate(given)
+    )
+    return Match(PartKind.ELEMENTWISE, tuple(readings), passes=passes)
+
+
 def match_softmax(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match SOFTMAX, which needs all elements along its axis."""
     rank = len(op.dimensions(SoftmaxInput.INPUT))

@@ -25,6 +25,11 @@ class Reading:
     columns: AxisAccess
     channels: AxisAccess
 
+    @property
+    def accesses(self) -> tuple[AxisAccess, ...]:
+        """Those of rows, columns and channels."""
+        return self.rows, self.columns, self.channels
+
 
 @dataclass(frozen=True, slots=True)
 class Match:

@@ -1,4 +1,8 @@
-"""CONCATENATION, SPLIT, SLICE, STRIDED_SLICE, PAD and PAD_V2: elements move along the axes."""
+"""Elements move along the axes, or to other ones.
+
+CONCATENATION, SPLIT, SLICE, STRIDED_SLICE, PAD, PAD_V2, MIRROR_PAD, REVERSE, TILE, TRANSPOSE, DEPTH_TO_SPACE and
+SPACE_TO_DEPTH.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,16 @@ from collections.abc import Sequence
 from nnhal.operations import OperationContext
 from nnhal.operations._shape import axis_of
 from nnhal.operations.joining import SlicingInput, SplitInput, StridedSliceInput, axis_input, strided_ranges
-from nnhal.operations.movement import PadInput, paddings_of_pad
-from nnhal_cascade.geometry.accesses import AxisAccess, Everything, OneToOne, Shifted
+from nnhal.operations.movement import (
+    DepthSpaceInput,
+    PadInput,
+    TileInput,
+    axis_of_reversal,
+    paddings_of_mirror_pad,
+    paddings_of_pad,
+    permutation,
+)
+from nnhal_cascade.geometry.accesses import AxisAccess, Everything, OneToOne, Shifted, Windowed
 from nnhal_cascade.geometry.box import Axis, Shape
 from nnhal_cascade.graph.cascader_graph import PartKind
 from nnhal_cascade.graph.matchers.match import (
@@ -17,6 +29,7 @@ from nnhal_cascade.graph.matchers.match import (
     Reading,
     as_shape,
     constant_operands,
+    require_channels_last,
     shape_of,
 )
 
@@ -72,6 +85,58 @@ def match_pad(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ..
     """Match PAD and PAD_V2: the input is a range of each axis of the output."""
     offsets = _of_image(tuple(before for before, _ in paddings_of_pad(op)))
     return (Match(PartKind.COPY, (_shifted(op, PadInput.INPUT, offsets, outputs[0]),)),)
+
+
+def match_mirror_pad(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match MIRROR_PAD: an axis that is padded is read as a whole."""
+    del outputs
+    padded = [any(pair) for pair in paddings_of_mirror_pad(op)]
+    return _moved(op, [axis for axis, others in enumerate(padded) if others])
+
+
+def match_reverse(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match REVERSE: its axis is read as a whole."""
+    del outputs
+    return _moved(op, [axis_of_reversal(op)])
+
+
+def match_tile(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match TILE: an axis that is repeated is read as a whole."""
+    del outputs
+    multiples = op.integers(TileInput.MULTIPLES)
+    return _moved(op, [axis for axis, multiple in enumerate(multiples) if multiple != 1])
+
+
+def match_transpose(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match TRANSPOSE: an axis that changes its place is read as a whole."""
+    del outputs
+    return _moved(op, [axis for axis, source in enumerate(permutation(op)) if axis != source])
+
+
+def match_depth_to_space(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match DEPTH_TO_SPACE: a block of pixels is the channels of one."""
+    del outputs
+    require_channels_last(op, op.boolean(DepthSpaceInput.LAYOUT))
+    given, block = shape_of(op, DepthSpaceInput.INPUT), op.integer(DepthSpaceInput.BLOCK_SIZE)
+    rows, columns = (Windowed(length, upscale=block) for length in (given.rows, given.columns))
+    return (Match(PartKind.COPY, (Reading(DepthSpaceInput.INPUT, rows, columns, Everything(given.channels)),)),)
+
+
+def match_space_to_depth(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match SPACE_TO_DEPTH: the channels of a pixel are a block of them."""
+    del outputs
+    require_channels_last(op, op.boolean(DepthSpaceInput.LAYOUT))
+    given, block = shape_of(op, DepthSpaceInput.INPUT), op.integer(DepthSpaceInput.BLOCK_SIZE)
+    rows, columns = (Windowed(length, block, block) for length in (given.rows, given.columns))
+    return (Match(PartKind.COPY, (Reading(DepthSpaceInput.INPUT, rows, columns, Everything(given.channels)),)),)
+
+
+def _moved(op: OperationContext, axes: Sequence[int]) -> tuple[Match, ...]:
+    """Match an operation whose first input is read as a whole along some axes, by element along the others."""
+    given, rank = shape_of(op, 0), len(op.dimensions(0))
+    whole = {axis + MAX_RANK - rank - 1 for axis in axes}
+    accesses = (Everything(given[axis]) if axis in whole else OneToOne(given[axis]) for axis in Axis)
+    return (Match(PartKind.COPY, (Reading(0, *accesses),)),)
 
 
 def _axis(axis: int, rank: int) -> Axis:

@@ -1,4 +1,4 @@
-"""Windows over rows and columns: convolutions, poolings and MEAN; and FULLY_CONNECTED."""
+"""Windows over rows and columns: convolutions, poolings and reductions; FULLY_CONNECTED and BATCH_MATMUL."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from nnhal.operations._convolution import BIAS, FILTER, INPUT
 from nnhal.operations._window import Axis as WindowAxis
 from nnhal.operations._window import Window, activation_of
 from nnhal.operations.convolution import window_of_conv_2d, window_of_depthwise_conv_2d, window_of_transpose_conv_2d
-from nnhal.operations.matrix import FullyConnectedInput
+from nnhal.operations.matrix import BatchMatmulInput, FullyConnectedInput
 from nnhal.operations.pooling import Implicit, window_of
-from nnhal.operations.reduction import MeanInput, axes_of_mean
+from nnhal.operations.reduction import MeanInput, axes_of_mean, axes_of_reduce
+from nnhal.types import OperationType
 from nnhal_cascade.geometry.accesses import AxisAccess, Everything, Grouped, OneToOne, Windowed, ZeroInserted
 from nnhal_cascade.geometry.box import Axis, Shape
 from nnhal_cascade.graph.cascader_graph import Kernel, PartConstants, PartKind
@@ -44,6 +45,8 @@ def kernel_of(window: Window, output: Shape) -> Kernel:
     return Kernel(height.size, width.size, down, right, height.dilation, width.dilation)
 
 
+_PASSES_OF_A_PRODUCT = 2
+"""For each element that is summed up: a product and a sum."""
 _SCALE_BYTES = 10
 """Bias, scale and shift of one channel, as Ethos-U packs them."""
 
@@ -127,15 +130,35 @@ def match_pooling(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match
     return (Match(PartKind.POOLING, (reading,), kernel, activation=fused(window.activation)),)
 
 
-def match_mean(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
-    """Match a mean: over rows and columns it is a pooling with one window, over channels a sum.
+def match_batch_matmul(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match products of matrices that are both computed.
+
+    The NPU multiplies by elements: for each column of the result, a row of the second matrix with all of the first.
+    """
+    del outputs
+    first, second = (shape_of(op, position) for position in (BatchMatmulInput.FIRST, BatchMatmulInput.SECOND))
+    kept = Axis.CHANNELS if op.boolean(BatchMatmulInput.TRANSPOSE_FIRST) else Axis.COLUMNS
+    columns = OneToOne(first.columns) if kept == Axis.COLUMNS else Everything(first.columns)
+    shared = op.boolean(BatchMatmulInput.TRANSPOSE_SECOND)
+    channels = Everything(second.channels) if shared else OneToOne(second.channels)
+    readings = (
+        Reading(BatchMatmulInput.FIRST, OneToOne(first.rows), columns, Everything(first.channels)),
+        Reading(BatchMatmulInput.SECOND, OneToOne(second.rows), Everything(second.columns), channels),
+    )
+    summed = first.channels if kept == Axis.COLUMNS else first.columns
+    return (Match(PartKind.ELEMENTWISE, readings, passes=_PASSES_OF_A_PRODUCT * summed),)
+
+
+def match_reduction(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
+    """Match a mean, a sum or an extremum: over rows and columns a pooling with one window, over channels a sum.
 
     An axis is read element by element if it is not averaged and is the same axis of the output. It is another one if
     averaged axes before it have been dropped.
     """
     given = shape_of(op, MeanInput.INPUT)
     missing = MAX_RANK - len(op.dimensions(MeanInput.INPUT))
-    averaged = {Axis(axis + missing - 1) for axis in axes_of_mean(op) if axis + missing > 0}
+    axes = axes_of_mean(op) if op.type == OperationType.MEAN else axes_of_reduce(op)
+    averaged = {Axis(axis + missing - 1) for axis in axes if axis + missing > 0}
     kept = Shape(*(1 if axis in averaged else given[axis] for axis in Axis))
     same_axes = kept == outputs[0]
 

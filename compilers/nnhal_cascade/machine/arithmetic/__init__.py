@@ -9,9 +9,13 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.kernels import KERNELS
 from nnhal.lazy_table import LazyTable
-from nnhal.types import OperationType
-from nnhal_cascade.geometry.box import Box, whole
-from nnhal_cascade.machine.arithmetic.kernel import NoStripesError, OperationCall, StripeKernel, executing
+from nnhal.operations import DEFINITIONS
+from nnhal.types import OperandType, OperationType
+from nnhal_cascade.geometry.box import Box
+from nnhal_cascade.graph.islands import REDUCTIONS
+from nnhal_cascade.graph.matchers.build import MATCHERS
+from nnhal_cascade.machine.arithmetic.kernel import NoStripesError, OperationCall, StripeKernel, executing, shape_of
+from nnhal_cascade.machine.arithmetic.tables import FloatElements
 
 STRIPE_KERNELS: Mapping[OperationType, Callable[[OperationCall], StripeKernel]] = LazyTable(
     __name__,
@@ -22,6 +26,7 @@ STRIPE_KERNELS: Mapping[OperationType, Callable[[OperationCall], StripeKernel]] 
         OperationType.CONCATENATION: "movement:Concatenation",
         OperationType.CONV_2D: "convolution:Convolution",
         OperationType.DEPTHWISE_CONV_2D: "depthwise:Depthwise",
+        OperationType.DEQUANTIZE: "tables:UnaryTable",
         OperationType.ELU: "tables:UnaryTable",
         OperationType.EXPAND_DIMS: "movement:Same",
         OperationType.FULLY_CONNECTED: "convolution:FullyConnected",
@@ -57,32 +62,45 @@ STRIPE_KERNELS: Mapping[OperationType, Callable[[OperationCall], StripeKernel]] 
 
 def stripe_kernel(call: OperationCall) -> StripeKernel:
     """Return the kernel of an operation. One that has no form for stripes is always computed as a whole."""
-    if call.op.type not in STRIPE_KERNELS:
+    op = call.op
+    if op.inputs[0].type == OperandType.TENSOR_FLOAT32:
+        return Whole(call) if op.type in REDUCTIONS else FloatElements(call)
+    if op.type not in STRIPE_KERNELS:
         return Whole(call)
     try:
-        return STRIPE_KERNELS[call.op.type](call)
+        return STRIPE_KERNELS[op.type](call)
     except NoStripesError:
         return Whole(call)
 
 
 class Whole:
-    """Any operation. Each box costs as much as the whole output."""
+    """Any operation. Each box costs as much as the whole output, of which the rest is computed from zeros."""
 
     def __init__(self, call: OperationCall) -> None:
         self.inputs = tuple(call.shape(index) for index in call.activations)
         self._call = call
+        outputs = [shape_of(dimensions) for dimensions in DEFINITIONS[call.op.type].prepare(call.op)]
+        self._readings = MATCHERS[call.op.type](call.op, outputs)[call.position].readings
 
     def reads(self, output: Box) -> tuple[Box, ...]:
-        """Everything."""
-        return tuple(whole(shape) for shape in self.inputs)
+        """What the planner thinks that it needs."""
+        return tuple(
+            Box(*(access.needs(wanted) for access, wanted in zip(reading.accesses, output, strict=True)))
+            for reading in self._readings
+        )
 
     def compute(self, output: Box, values: Sequence[Array]) -> Array:
         """The box of the whole output."""
         call = self._call
-        given = {
-            index: np.ascontiguousarray(each).reshape(call.op.dimensions(index))
-            for index, each in zip(call.activations, values, strict=True)
-        }
+        given = {}
+        for index, box, each in zip(call.activations, self.reads(output), values, strict=True):
+            whole = np.zeros(call.shape(index), each.dtype)
+            whole[_slices(box)] = each
+            given[index] = whole.reshape(call.op.dimensions(index))
         with np.errstate(all="ignore"):
             results = KERNELS[call.op.type](executing(call.op, given))
-        return results[call.position].reshape(call.output)[tuple(slice(*interval) for interval in output)]
+        return results[call.position].reshape(call.output)[_slices(output)]
+
+
+def _slices(box: Box) -> tuple[slice, ...]:
+    return tuple(slice(*interval) for interval in box)

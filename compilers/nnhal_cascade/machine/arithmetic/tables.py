@@ -13,7 +13,7 @@ from nnhal.operations import OperationContext
 from nnhal.types import Operand
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_cascade.geometry.box import Box, Interval, Shape
-from nnhal_cascade.machine.arithmetic.kernel import OperationCall, executing
+from nnhal_cascade.machine.arithmetic.kernel import OperationCall, executing, shape_of
 
 _CODES = 256
 _FIRST, _SECOND = 0, 1
@@ -88,6 +88,32 @@ class PairTable:
         values = self._constants[index]
         part = values[tuple(slice(*interval) for interval in _broadcast(Shape(*values.shape), output))]
         return np.ascontiguousarray(part)
+
+
+class FloatElements:
+    """An operation between floats, element by element, as islands between 8-bit tensors have them."""
+
+    def __init__(self, call: OperationCall) -> None:
+        self.inputs = tuple(call.shape(index) for index in call.activations)
+        self._op, self._activations = call.op, call.activations
+        self._vectors = {
+            index: operand.reshape(shape_of(operand.shape))
+            for index in range(len(call.op.inputs))
+            if index not in call.activations and (operand := call.op.value(index)).size > 1
+        }
+
+    def reads(self, output: Box) -> tuple[Box, ...]:
+        """The same elements, or the only one of an axis along which the input is broadcast."""
+        return tuple(_broadcast(shape, output) for shape in self.inputs)
+
+    def compute(self, output: Box, values: Sequence[Array]) -> Array:
+        """As cpu_ref computes it."""
+        given = dict(zip(self._activations, values, strict=True))
+        for index, vector in self._vectors.items():
+            given[index] = vector[tuple(slice(*each) for each in _broadcast(Shape(*vector.shape), output))]
+        with np.errstate(all="ignore"):
+            (result,) = KERNELS[self._op.type](executing(self._op, given))
+        return result
 
 
 def _broadcast(shape: Shape, output: Box) -> Box:

@@ -52,6 +52,11 @@ class BufferUses:
         return [use.role.index for use in self._inputs if 0 in use.buffer.contents.dimensions]
 
     @property
+    def growing(self) -> list[int]:
+        """The outputs whose buffers grow."""
+        return [use.role.index for use in self._outputs if use.buffer.largest_dimensions]
+
+    @property
     def versions(self) -> tuple[int, ...]:
         """The buffers' versions: they change whenever the arguments have to be bound again."""
         return tuple([buffer.version for buffer in self.buffers])
@@ -80,6 +85,12 @@ class BufferUses:
         if True in [buffer.is_released for buffer in self.buffers]:
             for buffer, role in self._roles:
                 buffer.require_alive(role)
+
+    def require_written(self) -> None:
+        """Check that inputs hold values, or will: a run without them is none. Raises GENERAL_FAILURE."""
+        if False in [buffer.is_initialised for buffer in self._read]:
+            for use in self._inputs:
+                use.buffer.require_written(use.role)
 
     def require_launchable(self) -> None:
         """Check what is known before the fences have signalled. Raises HalError.

@@ -18,6 +18,8 @@ from nnhal_devices.driver import Argument
 from nnhal_devices.host.memory.budget import DeviceMemoryBudget
 from nnhal_devices.host.memory.counters import Counters
 
+_UNINITIALISED = "the buffer is uninitialised: nothing was copied or written to it yet, or that failed"
+
 
 @dataclass(frozen=True, slots=True)
 class ArgumentRole:
@@ -99,6 +101,14 @@ class DeviceBuffer:
             return BufferContents(len(self._storage), self.dimensions, self.is_initialised)
 
     @property
+    def held_dimensions(self) -> Dimensions:
+        """The dimensions of the value that it holds. Raises GENERAL_FAILURE if it is uninitialised."""
+        with self._lock:
+            if not self.is_initialised:
+                general_failure(_UNINITIALISED)
+            return self.dimensions
+
+    @property
     def limits(self) -> str:
         """Its largest dimensions in words; empty if it has none."""
         return f", of at most {describe(self.largest_dimensions)}" if self.largest_dimensions else ""
@@ -143,7 +153,7 @@ class DeviceBuffer:
         if size is not None:
             self._require_size(available, size, "destination", current)
         if not initialised or size is None:
-            general_failure("the buffer is uninitialised: nothing was copied or written to it yet, or that failed")
+            general_failure(_UNINITIALISED)
         pool = open_pool(destination, writable=True)
         self._budget.memory.fetch(storage[:size])
         pool.write(0, storage[:size])
@@ -158,6 +168,11 @@ class DeviceBuffer:
         """Raise INVALID_ARGUMENT if the buffer was released: no execution may begin."""
         if self.is_released:
             invalid_argument(f"{role} is a buffer that was released")
+
+    def require_written(self, role: ArgumentRole) -> None:
+        """Raise GENERAL_FAILURE if it is uninitialised, unless a launched execution has yet to write it."""
+        if not self._writers and not self.is_initialised:
+            general_failure(f"{role} is an uninitialised buffer")
 
     def require_readable(self, dimensions: Dimensions, role: ArgumentRole) -> None:
         """Check it as an input, unless a launched execution has yet to write it. Raises as ``input``."""

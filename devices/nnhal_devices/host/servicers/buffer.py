@@ -30,7 +30,10 @@ class BufferServicer(buffer_pb2_grpc.BufferServiceServicer):
     @answers
     def CopyTo(self, request: wire.CopyToRequest, context: grpc.ServicerContext) -> wire.CopyToResponse:
         client = self._clients.of(context)
-        client.buffer(request.buffer).copy_to(memory_from_wire(request.dst, client.descriptors.get))
+        buffer = client.buffer(request.buffer)
+        if not request.HasField("dst"):
+            return wire.CopyToResponse(dimensions=buffer.held_dimensions)
+        buffer.copy_to(memory_from_wire(request.dst, client.descriptors.get))
         return wire.CopyToResponse()
 
     @answers

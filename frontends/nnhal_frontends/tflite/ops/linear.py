@@ -32,7 +32,7 @@ def fully_connected(b: OperatorBuilder) -> None:
     activation = b.activation(options.FusedActivationFunction())
     found = b.quantization(WEIGHTS)
     if found is not None and found.per_channel and b.is_quantized(b.input(INPUT)):
-        _convolve(b, (batch, 1, 1, size), activation, wanted)
+        _convolve(b, (1, 1, batch, size), activation, wanted)
         return
     weights = weights_of(b, INPUT, WEIGHTS)
     rows = b.input(INPUT) if len(given) in _RANKS else b.reshape(b.input(INPUT), (batch, size))
@@ -66,7 +66,7 @@ def _weights_shape(b: OperatorBuilder) -> tuple[int, int]:
 
 
 def _convolve(b: OperatorBuilder, pixels: Dimensions, activation: int, wanted: Dimensions) -> None:
-    """Finish with a convolution over images of one pixel: FULLY_CONNECTED does not take a scale for each unit."""
+    """Finish with a convolution over the pixels of an image: FULLY_CONNECTED does not take a scale for each unit."""
     values, channels = b.required(WEIGHTS, "weights"), b.channels(WEIGHTS)
     kernel = b.add_constant(
         OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL,

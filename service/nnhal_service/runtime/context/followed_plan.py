@@ -80,6 +80,8 @@ class FollowedPlan:
         """Whether it keeps to its plan whatever is planned."""
         self.has_only_state = state is not None and not memories
         """Whether all memory of domains that it uses is its state."""
+        self._may_be_direct = all(memory.device for memory in memories)
+        """Whether devices know of all memory that a client has allocated what it holds."""
         self._declined: PreparedPlan | None = None
         self._direct_plan: PreparedPlan | None = None
         try:
@@ -186,17 +188,21 @@ class FollowedPlan:
         """The steps as a client may run them itself, for each turn of a state; none if a run is more than its steps.
 
         None too if outputs are of unknown sizes and a plan for the dimensions of the inputs may tell them: only runs
-        through the framework come to that. Those of a state only if the client ``takes_turns``. Raises as binding does.
+        through the framework come to that, and if allocated memory is on the host, of which nobody would know whether
+        it holds values. Those of a state only if the client ``takes_turns``. Raises as binding does.
         """
-        bounds = [self.bound] if self.used.is_empty else []
-        if self.state is not None and self.has_only_state and takes_turns:
-            self.state.require()
-            bounds = [turn.bound for turn in self._turns]
-        if self._way is not None and not self.bound.has_known_outputs:
-            bounds = []
-        paths = [path for path in (bound.direct_path() for bound in bounds) if path is not None]
-        if not paths or len(paths) < len(bounds):
+        if not self._may_be_direct or (self.state is not None and not takes_turns):
             return ()
+        if self._way is not None and not self.bound.has_known_outputs:
+            return ()
+        if self.state is not None:
+            self.state.require()
+        turns = self._turns or (_Turn(self.bindings, self.bound, self.used),)
+        paths = [path for path in (turn.bound.direct_path() for turn in turns) if path is not None]
+        if len(paths) < len(turns):
+            return ()
+        for turn in turns:
+            turn.used.lend()
         self._direct_plan = self.bound.prepared
         return paths
 

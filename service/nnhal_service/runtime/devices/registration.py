@@ -194,6 +194,7 @@ class Registration:
                     is_dead = isinstance(error, DeadObjectError)
                     self._trouble = "no process serves at its directory" if is_dead else str(error)
             attempt.outcome.set_exception(error)
+            del attempt  # as in _await
             return
         with self._lock:
             self._attempt, self._kept_waiting, self._is_asleep = None, False, False

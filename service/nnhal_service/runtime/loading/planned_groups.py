@@ -9,16 +9,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-
-from onnx import ModelProto
+from typing import Any, Protocol
 
 from nnhal.errors import HalError
 from nnhal.extensions.onnx import ELEMENT_TYPES, PACKED_TYPES
 from nnhal.resolved import operation_name
 from nnhal.types.layout import Dimensions
-from nnhal_frontends import ImportLimits, import_model
+from nnhal_frontends import ImportLimits, ModelFormat, import_model
 from nnhal_frontends.errors import FrontendError, InvalidModel
-from nnhal_frontends.onnx.parts import OnnxParts
+from nnhal_frontends.imported import FileNode, ImportedTensor
 from nnhal_frontends.weights_pool import Weights
 from nnhal_service.partition import Options, PlacementError, Strategy, holding_pins, require_pins
 from nnhal_service.partition.node_groups import NodeGraph
@@ -29,9 +28,42 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 _MOST_GROUPS = 256
 """Each group has memory of its own for constants, which takes descriptors; the largest are planned."""
 _SEVERAL = "it computes a constant that several groups read"
+_EACH = "it computes a constant, as each group does that reads it"
+_KEPT = "the client keeps it"
 _MOST_ROUNDS = 16
 """How often parts are planned anew without the nodes that were refused; parts that are refused still are given up."""
 _PACKED = frozenset(ELEMENT_TYPES[number] for number in PACKED_TYPES & ELEMENT_TYPES.keys())
+
+
+class FileParts(Protocol):
+    """The nodes of a file, and models of some of them."""
+
+    nodes: Sequence[FileNode]
+    """In an order of execution."""
+    constants: Collection[str]
+    """The values that the file gives."""
+    is_interpreted: bool
+    """Whether the caller is an interpreter, which makes groups of all nodes that are taken by a rule of its own. What
+    computes constants is then in no group, since an interpreter would run that first.
+    """
+    model: Any
+    """The whole, for ``import_model``."""
+    apart: Mapping[int, str]
+    """Why nodes cannot be in a part, though they may be in the whole model unless it is shared."""
+    is_shared: bool
+    """Whether other graphs of the file share what the model keeps from run to run."""
+
+    def members(self, numbers: Sequence[int], left: Collection[int]) -> tuple[int, ...]:
+        """Return the nodes of a part, ascending: with others that compute its constants, unless those are left."""
+
+    def part(self, numbers: Sequence[int]) -> Any:
+        """Return the model of some nodes, for ``import_model``. Raises InvalidModel."""
+
+    def value(self, tensor: ImportedTensor) -> str:
+        """Return what nodes call an input or output of a part."""
+
+    def refused(self, error: FrontendError) -> Mapping[int, str]:
+        """Return the nodes that an import has refused, and why; none if that cannot be told."""
 
 
 class GroupPlanner:
@@ -39,23 +71,29 @@ class GroupPlanner:
 
     def __init__(
         self,
-        model: ModelProto,
+        file: FileParts,
         limits: ImportLimits,
         target: LoadTarget,
         shapes: Mapping[str, Dimensions],
         weights: Weights = MappingProxyType({}),
+        signature: str | None = None,
+        keeps: Collection[int] = (),
     ) -> None:
-        """``weights`` are other files in which the model has values.
+        """``weights`` are other files in which the model has values; nodes that the client ``keeps`` are left.
 
         Raises PlacementError for a pin by number: operations have other numbers in parts; InvalidModel if the model
-        has more nodes than ``limits`` allow.
+        has more nodes than ``limits`` allow, or not one of those that are kept.
         """
-        if len(model.graph.node) > limits.nodes:
-            raise InvalidModel(f"the model has {len(model.graph.node)} nodes, at most {limits.nodes} are allowed")
+        if len(file.nodes) > limits.nodes:
+            raise InvalidModel(f"the model has {len(file.nodes)} nodes, at most {limits.nodes} are allowed")
+        for number in keeps:
+            if not 0 <= number < len(file.nodes):
+                raise InvalidModel(f"node {number} is to be kept of {len(file.nodes)}")
         if any(pin.is_by_number for pin in target.options.pins):
             raise PlacementError("a pin by number, expected name:GLOB or op:TYPE if nodes may be left")
-        self._weights = weights
-        self._file, self._limits, self._shapes = OnnxParts(model, limits, shapes, weights), limits, shapes
+        self._weights, self._signature, self._keeps = weights, signature, keeps
+        self._file, self._limits, self._shapes = file, limits, shapes
+        self._format = ModelFormat.TFLITE if file.is_interpreted else ModelFormat.ONNX
         self._target = replace(target, is_part=True)
         self._graph = NodeGraph(self._file.nodes, self._file.constants)
         self._every = tuple(range(len(self._file.nodes)))
@@ -68,58 +106,86 @@ class GroupPlanner:
 
         Raises LookupError for a device that the fleet does not know, PlacementError for a pin that cannot be kept.
         """
-        planned = {self._every: self._planned(self._every)}
-        groups: list[tuple[int, ...]] = [self._every]
+        self._leave(self._keeps, _KEPT)
+        is_divided = self._file.is_shared or bool(self._left)
+        planned = {self._every: None if is_divided else self._planned(self._every, self._every)}
+        groups: dict[tuple[int, ...], Sequence[int]] = {self._every: self._every}
+        if planned[self._every] is None:
+            for index, reason in self._file.apart.items():
+                self._leave([index], reason)
         operations = self._require_pins() if self._surveys is not None else ()
         for turn in range(_MOST_ROUNDS):
             if all(planned[group] is not None for group in groups):
                 break
-            taken = {node for node in self._every if node not in self._left}
-            clusters = self._graph.clusters(nodes for each in operations if (nodes := taken.intersection(each)))
-            groups = [tuple(group) for group in self._graph.groups(taken, clusters)]
+            groups = self._groups(operations)
             for group in sorted(groups, key=len)[:-_MOST_GROUPS]:
                 planned[group] = None
-                self._leave(group, f"there are {len(groups)} groups, of which the {_MOST_GROUPS} largest are planned")
-            for group in groups:
+                said = f"there are {len(groups)} groups, of which the {_MOST_GROUPS} largest are planned"
+                self._leave(groups[group], said)
+            for group, nodes in groups.items():
                 if group not in planned:
-                    planned[group] = self._planned(group, gives_up=turn == _MOST_ROUNDS - 1)
-        found = [PlannedNodes(group, model) for group in groups if (model := planned[group]) is not None]
+                    planned[group] = self._planned(nodes, group, gives_up=turn == _MOST_ROUNDS - 1)
+        found = [
+            PlannedNodes(nodes, model, group)
+            for group, nodes in groups.items()
+            if (model := planned[group]) is not None
+        ]
         inside = {node for group in found for node in group.nodes}
         outside = [index for index in self._every if index not in inside]
         for index in reversed(outside):  # what is left yet computes constants, and follows what reads them
             readers = sorted(self._graph.readers[index])
             left = next((self._left[reader] for reader in readers if reader in self._left), None)
-            told = _SEVERAL if readers else "no node reads it"
+            told = (_EACH if self._file.is_interpreted else _SEVERAL) if readers else "no node reads it"
             if left is not None:
                 is_constant = left.index in self._graph.constant
                 told = left.reason if is_constant else f"node {left.index} reads it, and is left: {left.reason}"
             self._leave([index], told)
         return found, [self._left[index] for index in outside]
 
-    def _planned(self, nodes: tuple[int, ...], gives_up: bool = False) -> PlannedModel | None:
-        """Plan some nodes as a model. If they cannot be one, leave those that hinder it, and return None."""
+    def _groups(self, operations: Sequence[Collection[int]]) -> dict[tuple[int, ...], Sequence[int]]:
+        """Return the groups of the nodes that are not left yet, by all that their models are made of."""
+        taken = {node for node in self._every if node not in self._left}
+        if self._file.is_interpreted:
+            found = self._graph.subsets(taken - self._graph.constant)
+        else:
+            clusters = self._graph.clusters(nodes for each in operations if (nodes := taken.intersection(each)))
+            found = self._graph.groups(taken, clusters)
+        return {self._file.members(nodes, self._left): nodes for nodes in found}
+
+    def _planned(self, nodes: Sequence[int], members: tuple[int, ...], gives_up: bool = False) -> PlannedModel | None:
+        """Plan some nodes as a model, with those that compute constants for them. If they cannot be one, leave those
+        that hinder it, and return None.
+        """
         least = self._target.options.min_nodes_per_partition
         if len(nodes) < least:
             self._leave(nodes, f"its group has {len(nodes)} nodes, and min_nodes_per_partition is {least}")
             return None
-        is_whole, target, surveys = nodes == self._every, self._target, list[LayoutSurveys]()
+        is_whole, target, surveys = members == self._every, self._target, list[LayoutSurveys]()
         if not is_whole and target.cache is not None:
-            target = replace(target, cache=target.cache.of_variant(f"nodes {nodes}"))
+            target = replace(target, cache=target.cache.of_variant(f"nodes {members}"))
         try:
-            message = self._file.model if is_whole else self._file.part(nodes)
-            read = partial(import_model, message, limits=self._limits, weights=self._weights)
+            read = partial(
+                import_model,
+                self._file.model if is_whole else self._file.part(members),
+                self._format,
+                limits=self._limits,
+                weights=self._weights,
+                signature=self._signature if is_whole else None,
+            )
             model = plan_model(read, target, self._shapes if is_whole else None, surveys.append)
         except FrontendError as error:
-            self._leave(nodes, str(error))
+            refused = {} if gives_up else self._file.refused(error)
+            for index in refused.keys() & members or nodes:
+                self._leave([index], refused.get(index, str(error)))
             return None
         except (HalError, PlacementError) as error:
-            if gives_up or not surveys or not self._leave_refused(nodes, surveys[0], error):
+            if gives_up or not surveys or not self._leave_refused(members, surveys[0], error):
                 self._leave(nodes, str(error))
             return None
         finally:
             if is_whole and surveys:
                 self._surveys = surveys[0]
-        return model if self._has_numbers_at_its_border(nodes, model) else None
+        return model if self._has_numbers_at_its_border(members, model) else None
 
     def _require_pins(self) -> Sequence[Collection[int]]:
         """Check that pins match something. Return the nodes of each operation of the whole model."""
@@ -159,7 +225,8 @@ class GroupPlanner:
             if tensor.element_type.kind == "O" or tensor.element_type in _PACKED:
                 is_text = tensor.element_type.kind == "O"
                 kind = tensor.kind or f"tensor of {'strings' if is_text else tensor.element_type.name}"
-                uses = [n for n in nodes if tensor.name in (*self._graph.nodes[n].reads, *self._graph.nodes[n].writes)]
+                name = self._file.value(tensor)
+                uses = [n for n in nodes if name in (*self._graph.nodes[n].reads, *self._graph.nodes[n].writes)]
                 self._leave(uses, f"'{tensor.name}' would pass between it and others, which is a {kind}")
         return len(self._left) == before
 

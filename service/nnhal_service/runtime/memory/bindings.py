@@ -156,6 +156,11 @@ class UsedMemory:
         """Whether there is none."""
         return not (self._read or self._written)
 
+    def lend(self) -> None:
+        """Have runs write it that nobody tells of here."""
+        for _, memory, _ in self._written:
+            memory.lend()
+
     def require_usable(self) -> None:
         """Check it before any device is called. Raises as ``BoundMemory.require_readable`` and ``require_alive`` do."""
         for memory, dimensions in self._read:

@@ -77,6 +77,11 @@ class Slot(ABC):
         """Whether its size is known, and its memory has room for it. A device that says otherwise is wrong."""
         return False
 
+    @property
+    def is_lent(self) -> bool:
+        """Whether its device alone needs to know its size, which makes room for it."""
+        return False
+
     @abstractmethod
     def to_read(self, own: bool) -> MemoryRange:
         """Where the value is. ``own``: the step runs on its own device. Raises HalError or TransportError."""
@@ -230,11 +235,16 @@ class DeviceSlot(Slot):
         self._memory = memory
         self._staged: Memory | None = None
 
+    @property
+    def is_lent(self) -> bool:
+        return self._memory.is_lent
+
     def to_read(self, own: bool) -> MemoryRange:
-        self.dimensions = combine(self._memory.dimensions, self.stated) or self.stated
         if own:
+            self.dimensions = combine(self._memory.dimensions, self.stated) or self.stated
             return MemoryRange(self._memory.pool)
-        memory = self._memory.to_host()
+        memory, held = self._memory.to_host()
+        self.dimensions = combine(held, self.stated) or self.stated
         return MemoryRange(memory, 0, self.element.size(self.dimensions))
 
     def to_write(self, own: bool) -> MemoryRange:

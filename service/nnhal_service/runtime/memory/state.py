@@ -114,10 +114,7 @@ class CarriedState:
 
     def take_turn(self, turn: int) -> None:
         """Go over to the turn that its client has come to by direct runs: what the last of them wrote is read next."""
-        if turn != self.turn:
-            self.turn = turn
-            for value in self._values:
-                value.buffers[turn].written_directly()
+        self.turn = turn
 
     def reset(self, both: bool = False) -> None:
         """Have the next run begin with the initial values; if ``both``, one of either turn.

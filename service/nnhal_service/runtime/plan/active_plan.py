@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 
-from nnhal.errors import NnhalError, TransportError
+from nnhal.errors import NnhalError, TransportError, without_frames
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
@@ -346,7 +346,8 @@ class ActivePlan:
         try:
             plan = planner.prepare(missing)
         except (NnhalError, PlacementError) as error:
-            _log.info("the model cannot be planned without a device", missing=sorted(missing), reason=str(error))
+            reason = str(without_frames(error))
+            _log.info("the model cannot be planned without a device", missing=sorted(missing), reason=reason)
             return None, missing
         if self._may_return() and not self._is_outdated:  # its parts have been prepared again meanwhile
             plan.release()

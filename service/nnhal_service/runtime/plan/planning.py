@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from nnhal.errors import DeadObjectError, NnhalError
+from nnhal.errors import DeadObjectError, NnhalError, without_frames
 from nnhal.types import NO_DEADLINE
 from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
@@ -17,6 +17,7 @@ from nnhal_service.partition import (
     Options,
     Pin,
     PlacementError,
+    Step,
     Strategy,
     whole,
 )
@@ -114,12 +115,12 @@ class ModelPlanner:
                 if failed:
                     raise next(iter(failed.values())) from None
                 raise
-            except _PreparationError as error:
+            except PreparationError as error:
                 if not self.may_replan or error.device in reasons or len(self._surveys.members) == 1:
                     raise error.reason from error
                 log = _log.warning if options.fallback == Fallback.WARN else _log.info
                 log("a device cannot prepare its part; it is left out", device=error.device, reason=str(error.reason))
-                failed[error.device] = error.reason
+                failed[error.device] = without_frames(error.reason)
                 reasons[error.device] = f"it cannot prepare its part: {error.reason}"
 
     def ask_again(self) -> bool:
@@ -131,6 +132,9 @@ class ModelPlanner:
             return False
         self._surveys, self._known = surveys, None
         return True
+
+    def in_operations(self, plan: SketchedPlan) -> SketchedPlan:
+        return plan
 
     def sketch(self) -> SketchedPlan:
         if self._known is None:
@@ -178,7 +182,7 @@ class ModelPlanner:
         return "drains" if self.is_withdrawn(device) else "does not answer"
 
     def _attempt(self, options: Options, left_out: Mapping[str, str], awaits: bool) -> PreparedPlan:
-        """Plan and prepare without the devices that are ``left_out``. Raises _PreparationError if another fails.
+        """Plan and prepare without the devices that are ``left_out``. Raises PreparationError if another fails.
 
         A load ``awaits`` the fallback device if that has died: no run waits for it.
         """
@@ -214,10 +218,11 @@ class ModelPlanner:
         config = PrepareConfig(options.preference, options.priority, deadline_ns, hints.values, hints.extension_names)
 
         def attempt(member: FleetMember, number: int | None) -> Part:
-            step = whole(sketch.imported.model, member.name) if number is None else plan.steps[number]
+            step = self._step(sketch, member.name, number)
+            given = replace(config, unasked=self._is_unasked(member.name))
             with announcements.loading([member]):
                 of_several = number is not None and len(plan.steps) > 1
-                return Part(member, prepare_part(member, step, cache, of_several, config))
+                return Part(member, prepare_part(member, step, cache, of_several, given))
 
         def prepare_step(device: str, number: int | None) -> Part:
             if device != options.cpu or not self.may_replan or not awaits:
@@ -234,10 +239,18 @@ class ModelPlanner:
 
         return prepare_step
 
+    def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
+        """What a device is to prepare of a plan: a step by its number, or the whole model."""
+        return whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
+
+    def _is_unasked(self, device: str) -> bool:
+        """Whether a device was not asked about what it is to prepare."""
+        return False
+
     def _prepare_all(
         self, sketch: SketchedPlan, announcements: Announcements, deadline_ns: int, awaits: bool
     ) -> list[Part]:
-        """Prepare a part for each step. Raises _PreparationError, after releasing the parts that were prepared."""
+        """Prepare a part for each step. Raises PreparationError, after releasing the parts that were prepared."""
         plan, prepare_step = sketch.plan, self._preparing(sketch, announcements, deadline_ns, awaits)
         devices = dict.fromkeys(step.device for step in plan.steps)
         parts: list[Part] = []
@@ -251,7 +264,7 @@ class ModelPlanner:
             with announcements.unloading():
                 for part in parts:
                     part.prepared.release()
-            raise _PreparationError(device, error) from error
+            raise PreparationError(device, error) from error
         return parts
 
 
@@ -264,7 +277,7 @@ def _listed(names: Collection[str]) -> str:
     return "one of " + ", ".join(sorted(names)) if names else "none"
 
 
-class _PreparationError(Exception):
+class PreparationError(Exception):
     """A device could not prepare its part of a plan."""
 
     def __init__(self, device: str, reason: NnhalError) -> None:

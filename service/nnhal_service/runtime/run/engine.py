@@ -139,12 +139,11 @@ class Engine:
         for burst in self._bursts.values():
             burst.close()
         self._bursts.clear()
-        self._first = None  # its frames hold the memory
 
     def _begin(self, error: NnhalError | None, cancellation: Cancellation | None = None) -> None:
         self._values.reset()
         self._outputs.clear()
-        self._first = error
+        self._first = None if error is None else without_frames(error)  # which hold the memory of a run
         self._cancellation = cancellation
         self.fell_back = self.ran_whole = False
         self.failed_devices = ()
@@ -296,7 +295,7 @@ class Engine:
         require_wanted(self._cancellation)
         if isinstance(reason, HalError) and reason.status in _MISSED and has_passed(deadline_ns):
             raise reason
-        self._first = self._first or reason
+        self._first = self._first or without_frames(reason)
         self.fell_back = True
         is_violation = isinstance(reason.__cause__, ProtocolError)
         log = _log.warning if is_violation or self._plan.fallback == Fallback.WARN else _log.info

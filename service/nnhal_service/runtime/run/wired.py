@@ -104,8 +104,11 @@ class Wired:
             reports = [] if answer == self._plain_answer else self._reports(answer)
         except (ChannelClosedError, ProtocolError, DecodeError) as error:
             lost = self._lost(error)
-            self._watch_no_more(lost)
-            raise lost from error
+            try:
+                self._watch_no_more(lost)
+                raise lost from error
+            finally:
+                del lost  # whose frames hold this one
         except HalError as error:
             self._watch_no_more(error)
             raise

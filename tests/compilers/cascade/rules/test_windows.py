@@ -42,10 +42,12 @@ def test_what_a_filter_covers(inside: ResolvedModel, outside: ResolvedModel, cov
 
 @BOTH_TYPES
 def test_strides(code: OperandType) -> None:
-    allowed = "1, 2 or 3 in each direction, or one window along the axis"
-    inside, outside = convolved(code, strides=(3, 2)), convolved(code, strides=(4, 2))
+    allowed = "1, 2 or 3 in each direction, one window along the axis, or no padding and dilation"
+    inside, outside = convolved(code, strides=(3, 2)), convolved(code, strides=(4, 2), scheme=SAME)
     assert_limit(inside, outside, "STRIDE", "strides of 4 x 2", allowed)
     assert is_taken(convolved(code, kernel=(3, 3), strides=(1, 7), image=(1, 9, 3, 2)))
+    assert is_taken(convolved(code, kernel=(8, 8), strides=(8, 8)))
+    assert not is_taken(convolved(code, strides=(4, 2), dilations=(2, 1)))
 
 
 def test_paddings_are_smaller_than_the_filter() -> None:
@@ -133,8 +135,8 @@ def pooled(
 
 @POOLINGS
 def test_strides_of_poolings(operation: OperationType) -> None:
-    allowed = "1, 2 or 3 in each direction, or one window along the axis"
-    inside, outside = pooled(operation, 2, 2, 3, 9), pooled(operation, 2, 2, 4, 9)
+    allowed = "1, 2 or 3 in each direction, one window along the axis, or no padding and dilation"
+    inside, outside = pooled(operation, 2, 2, 4, 9), pooled(operation, 2, 2, 4, 9, SAME)
     assert_limit(inside, outside, "STRIDE", "strides of 4 x 4", allowed)
     assert is_taken(pooled(operation, 7, 7, 7, 7))
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
@@ -325,6 +326,26 @@ def test_a_device_that_does_not_run_is_left_out_without_a_warning(
     with pytest.raises(DeadObjectError, match="no link at"):
         fleet.get("d1")
     assert warnings_of(logged) == []
+
+
+def test_a_device_that_does_not_run_holds_nothing_of_those_who_asked_for_it(
+    short_path: Path, stack: ExitStack, uncollected: None
+) -> None:
+    class Memory:
+        """Something that a caller uses."""
+
+    def used(fleet: Fleet) -> weakref.ref[Memory]:
+        memory = Memory()
+        try:
+            fleet.get("d0")
+        except DeadObjectError:
+            return weakref.ref(memory)
+        raise AssertionError("a device without a process was found")
+
+    fleet = fleet_of(stack, short_path, {})
+    (short_path / "d0" / "link.sock").unlink()
+    memory = used(fleet)
+    wait_until(lambda: memory() is None, "the memory is free")
 
 
 @pytest.mark.contract("DV-09")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 import weakref
@@ -41,7 +40,7 @@ def test_an_error_of_a_run_is_raised() -> None:
         run_by_deadline(fail, LATEST)
 
 
-def test_memory_of_a_failed_run_is_released_at_once() -> None:
+def test_memory_of_a_failed_run_is_released_at_once(uncollected: None) -> None:
     class Memory:
         """Something that a run uses."""
 
@@ -55,12 +54,8 @@ def test_memory_of_a_failed_run_is_released_at_once() -> None:
             run_by_deadline(fail, LATEST)
         return weakref.ref(memory)
 
-    gc.disable()
-    try:
-        memory = used()
-        wait_until(lambda: memory() is None, "the memory is free", 10)
-    finally:
-        gc.enable()
+    memory = used()
+    wait_until(lambda: memory() is None, "the memory is free", 10)
 
 
 @pytest.mark.contract("QS-05")

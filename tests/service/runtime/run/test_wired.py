@@ -6,6 +6,7 @@ import os
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -294,3 +295,21 @@ def test_a_chain_that_is_lost_without_its_devices_is_wired_again(load: Loader, d
     bound.run()
     assert bound.outputs() == [EXPECTED]
     assert isinstance(way_of(bound), Wired)
+
+
+def test_a_run_whose_chain_was_lost_holds_nothing(load: Loader, uncollected: None) -> None:
+    class Memory:
+        """Something that a caller uses."""
+
+    bound = Bound(load(add_mul_tanh()), [X], [2], measure_timing=False)
+    bound.run()
+
+    def used() -> weakref.ref[Memory]:
+        memory, wired = Memory(), way_of(bound)
+        assert isinstance(wired, Wired) and wired._chain is not None
+        wired._chain.wiring.unwire()
+        bound.run()
+        return weakref.ref(memory)
+
+    memory = used()
+    wait_until(lambda: memory() is None, "the memory is free")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 import threading
@@ -87,7 +86,7 @@ def test_a_resting_thread_holds_nothing_of_its_last_work(workers: Workers) -> No
     wait_until(lambda: seen() is None, "it is free")
 
 
-def test_an_error_is_released_with_its_future(workers: Workers) -> None:
+def test_an_error_is_released_with_its_future(workers: Workers, uncollected: None) -> None:
     """No reference cycle keeps it alive until the next garbage collection."""
 
     class Thing:
@@ -98,16 +97,12 @@ def test_an_error_is_released_with_its_future(workers: Workers) -> None:
 
     thing = Thing()
     seen = weakref.ref(thing)
-    gc.disable()
-    try:
-        future = workers.submit(fail, thing)
-        del thing
-        with pytest.raises(ValueError, match="Thing"):
-            future.result(SECONDS)
-        del future
-        wait_until(lambda: seen() is None, "it is free")
-    finally:
-        gc.enable()
+    future = workers.submit(fail, thing)
+    del thing
+    with pytest.raises(ValueError, match="Thing"):
+        future.result(SECONDS)
+    del future
+    wait_until(lambda: seen() is None, "it is free")
 
 
 def test_shutting_down_waits_for_running_work_and_refuses_more() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from nnhal.errors import HalError, NnhalError, general_failure
+from nnhal.errors import HalError, NnhalError, general_failure, invalid_argument
 from nnhal.extensions import size_in_bytes
 from nnhal.types import BufferRole
-from nnhal.types.layout import Dimensions, describe
+from nnhal.types.layout import Dimensions, combine, describe
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Fallback, SourceOperand
 from nnhal_service.runtime.memory.domains.allocated import AllocatedMemory
@@ -34,10 +34,17 @@ def allocate(
     Raises INVALID_ARGUMENT if the roles do not agree, GENERAL_FAILURE if no memory can be allocated.
     """
     description = MemoryDescription.of(roles, dimensions)
+    most = combine(description.dimensions, largest)
+    if most is None:
+        invalid_argument(f"memory of at most {list(largest)}, its roles have {describe(description.dimensions)}")
     try:
-        return AllocatedMemory(description, _on_device(description, largest))
+        memory = AllocatedMemory(description, _on_device(description, most if largest else ()))
     except NnhalError as error:
         reason = str(error)
+    else:
+        if largest:  # the device knows its length
+            memory.lend()
+        return memory
     if not is_passed and any(role.prepared.plan.fallback == Fallback.DENY for role in roles):
         general_failure(f"no device can allocate the memory, and a model denies host memory: {reason}")
     size = description.byte_size

@@ -40,6 +40,11 @@ class BoundMemory(Protocol):
         """The dimensions of its values; 0 for an unknown extent."""
         ...
 
+    @property
+    def is_lent(self) -> bool:
+        """Whether its device is asked what it holds. The device makes room for what is written, whatever its size."""
+        ...
+
     def require_alive(self) -> None:
         """Raise DeadObjectError if the device's process is gone, and the memory with it.
 
@@ -47,15 +52,18 @@ class BoundMemory(Protocol):
         """
         ...
 
-    def to_host(self) -> Memory:
-        """Its values in host memory, for a run on another device: the memory itself, or a copy of the buffer.
-
-        Raises HalError, or TransportError if the device is gone.
+    def to_host(self) -> tuple[Memory, Dimensions]:
+        """Its values in host memory, for a run on another device: the memory itself, or a copy of the buffer; and their
+        dimensions. Raises HalError, or TransportError if the device is gone.
         """
         ...
 
     def from_host(self, memory: Memory, dimensions: Dimensions) -> None:
         """Take values that another device wrote. Raises as ``to_host`` does."""
+        ...
+
+    def lend(self) -> None:
+        """Have runs write it that nobody tells of here: from now on its device is asked what it holds."""
         ...
 
     def written(self, dimensions: Dimensions, succeeded: bool) -> None:
@@ -75,6 +83,8 @@ class AllocatedMemory:
     It is uninitialised until values are copied to it or a run writes it, and again when that fails. Its dimensions are
     then those of the values; the next values may have any dimensions that its description allows. A buffer that is gone
     with its device is allocated again, once, at the first use after the device came back; it is then uninitialised.
+
+    Once it is ``lent``, runs write it that nobody tells of here: only its device knows what it holds, and is asked.
     """
 
     def __init__(self, description: MemoryDescription, storage: Storage) -> None:
@@ -84,6 +94,7 @@ class AllocatedMemory:
         self._renewing = threading.Lock()
         self._dimensions = description.dimensions
         self._filled: Storage | None = None  # the storage that the values were written to, if there are any
+        self.is_lent = False
         self._closed = False
 
     @property
@@ -105,7 +116,7 @@ class AllocatedMemory:
 
     @property
     def is_initialised(self) -> bool:
-        """Whether it holds values."""
+        """Whether it holds values, or may hold some if it is lent."""
         with self._lock:
             return self._filled is not None and self._filled is self._storage
 
@@ -151,8 +162,15 @@ class AllocatedMemory:
         if other is self:
             self._require_held()
             return
-        with self._filling(other.dimensions):
+        try:
             storage, dimensions = other._require_held()
+        except BaseException:
+            self._empty()
+            raise
+        if other.is_lent and 0 in dimensions:  # as its device says
+            self.become_empty(dimensions)
+            return
+        with self._filling(dimensions):
             self.description.require_like(other.description)
             size = self.description.size_of(dimensions)
             self._fill(storage.to_host(size), size, dimensions)
@@ -160,15 +178,15 @@ class AllocatedMemory:
     def require_alive(self) -> None:
         self._living()
 
-    def to_host(self) -> Memory:
-        """The values in host memory. Raises GENERAL_FAILURE if the memory is uninitialised."""
+    def to_host(self) -> tuple[Memory, Dimensions]:
+        """The values in host memory, and their dimensions. Raises GENERAL_FAILURE if the memory is uninitialised."""
         held = self._held()
         if held is None:
             general_failure(_EMPTY)
         storage, dimensions = held
         if not self.description.is_fixed(dimensions):
-            general_failure(f"only {self.device} knows the dimensions of its values, {describe(dimensions)} here")
-        return storage.to_host(self.description.size_of(dimensions))
+            general_failure(f"an empty value, {list(dimensions)}, in a buffer of {self.device} is for that device only")
+        return storage.to_host(self.description.size_of(dimensions)), dimensions
 
     def from_host(self, memory: Memory, dimensions: Dimensions) -> None:
         """Take values that another device wrote to ``memory``. After a failure it is uninitialised."""
@@ -180,9 +198,11 @@ class AllocatedMemory:
             else:
                 self._fill(memory, size, known)
 
-    def written_directly(self) -> None:
-        """Note that a run that nobody has told of here has written it: only its device knows the dimensions."""
-        self._become(self.description.dimensions, self._storage)
+    def lend(self) -> None:
+        """Have runs write it that nobody tells of here."""
+        with self._lock:
+            self.is_lent = True
+            self._dimensions, self._filled = self.description.dimensions, None if self._closed else self._storage
 
     def written(self, dimensions: Dimensions, succeeded: bool) -> None:
         known = combine(self.description.dimensions, dimensions)
@@ -194,7 +214,7 @@ class AllocatedMemory:
     def require_readable(self, operand_dimensions: Dimensions) -> None:
         storage = self._living()
         with self._lock:
-            dimensions, holds_values = self._dimensions, self._filled is storage
+            dimensions, holds_values = self._dimensions, self.is_lent or self._filled is storage
         if not holds_values:
             general_failure(_EMPTY)
         if combine(dimensions, operand_dimensions) is None:
@@ -259,7 +279,11 @@ class AllocatedMemory:
         """The storage and the dimensions of its values; None if it is uninitialised. Raises as ``_living``."""
         with self._lock:
             storage, dimensions = self._filled, self._dimensions
-        return None if storage is None or storage is not self._living() else (storage, dimensions)
+        living = self._living()
+        if self.is_lent:
+            found = living.held(dimensions)
+            return None if found is None else (living, found)
+        return None if storage is None or storage is not living else (storage, dimensions)
 
     def _require_held(self) -> tuple[Storage, Dimensions]:
         """As ``_held``. Raises INVALID_ARGUMENT if it is uninitialised."""
@@ -271,12 +295,13 @@ class AllocatedMemory:
     def _become(self, dimensions: Dimensions, storage: Storage) -> None:
         """Note that it holds values, written to this storage, which may have been replaced meanwhile."""
         with self._lock:
-            self._dimensions = dimensions
+            self._dimensions = self.description.dimensions if self.is_lent else dimensions
             self._filled = None if self._closed else storage
 
     def _empty(self) -> None:
         with self._lock:
-            self._filled = None
+            if self._closed or not self.is_lent:
+                self._filled = None
 
 
 def _require_size(available: int, size: int, what: str, dimensions: Dimensions) -> None:

@@ -61,6 +61,10 @@ class Storage(Protocol):
         """The values in host memory, in place or as a copy."""
         ...
 
+    def held(self, declared: Dimensions) -> Dimensions | None:
+        """The dimensions of its value, by ``declared`` ones for each; None if its owner says that it holds none."""
+        ...
+
     def release(self) -> None:
         """Release it; harmless if repeated."""
         ...
@@ -98,6 +102,9 @@ class HostStorage:
 
     def to_host(self, size: int) -> Memory:
         return self.memory
+
+    def held(self, declared: Dimensions) -> Dimensions:
+        return declared
 
     def release(self) -> None:
         """Nothing to do: the memory goes with its last user."""
@@ -144,6 +151,10 @@ class BufferStorage:
         memory = host_memory(size)
         self.copy_to(memory, size)
         return memory
+
+    def held(self, declared: Dimensions) -> Dimensions | None:
+        self._require_alive()
+        return self._buffer.dimensions() if self._buffer.tells_dimensions else declared
 
     def release(self) -> None:
         if not self._buffer.gone:

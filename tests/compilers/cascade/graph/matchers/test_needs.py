@@ -19,7 +19,7 @@ from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_devices.cpu_ref.driver import CpuRef
 from tests.support.agreement import random, single
-from tests.support.ethos_u import examples, is_taken
+from tests.support.ethos_u import EACH_EXAMPLE, examples, is_taken
 from tests.support.models import run_on
 from tests.support.npu import convolution
 
@@ -77,8 +77,7 @@ def reads(graph: CascaderGraph, source: int, target: int, element: tuple[int, ..
     return any(all(a.start <= n < a.stop for a, n in zip(box, element, strict=True)) for box in boxes)
 
 
-@TYPES
-@pytest.mark.parametrize("name", examples(Q8A))
+@pytest.mark.parametrize(("name", "code"), EACH_EXAMPLE)
 def test_every_example(name: str, code: type) -> None:
     model = examples(code)[name]
     if build_graph(model).parts:

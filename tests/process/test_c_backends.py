@@ -1,0 +1,170 @@
+"""Backends in shared objects of C, served by real device processes."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.errors import HalError, TransportError
+from nnhal.memory import create_ashmem, open_pool
+from nnhal.remote import RemoteDevice
+from nnhal.types import NO_DEADLINE, ErrorStatus, Operand, OperandType, OperationType, Request
+from nnhal_devices.dynamic import c_interface
+from nnhal_devices.dynamic.loader import C_API_VERSION
+from tests.support.additions import addition_in_ashmem, addition_model, addition_of_unknown_size, argument
+from tests.support.c_backends import EXAMPLE, MODES, compiled, library
+from tests.support.command import nnhal
+from tests.support.models import Recipe
+from tests.support.processes import device_process
+
+F32 = OperandType.TENSOR_FLOAT32
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the example and the backend that has modes."""
+    made = tmp_path_factory.mktemp("backends")
+    library(EXAMPLE, made / "Acme_Simple_backend.so")
+    library(MODES, made / "Acme_Modes_backend.so.1.2")
+    return made
+
+
+def test_the_example_computes_what_it_takes_and_says_what_not(short_path: Path, folder: Path) -> None:
+    recipe = Recipe()
+    x, y = recipe.input(F32, (1, 4)), recipe.input(F32, (1, 4))
+    values = Operand(F32, (1, 4))
+    total = recipe.operation(OperationType.ADD, [x, y, *recipe.integers(0)], values)
+    model = recipe.build(recipe.operation(OperationType.RELU, [total], values)).model
+    other = Recipe()
+    unknown = other.build(other.operation(OperationType.TANH, [other.input(F32, (1, 4))], values)).model
+    with (
+        device_process("Simple", short_path, "--backend-path", str(folder)) as (child, endpoint),
+        RemoteDevice(endpoint, "test") as device,
+    ):
+        assert device.version() == "acme-simple-1.0"
+        assert device.supported_operations(model) == [True, True]
+        assert device.supported_operations(unknown) == [False]
+        prepared, pool = device.prepare_model(model), create_ashmem(192)
+        memory = open_pool(pool, writable=True)
+        memory.write(0, np.array([1, -2, 3, -4], np.float32).view(np.uint8))
+        memory.write(64, np.array([0.5, 1, -4, 5], np.float32).view(np.uint8))
+        for _ in range(2):
+            prepared.execute(Request((argument(0, 16), argument(64, 16)), (argument(128, 16),), (pool,)))
+            assert memory.read(128, 16).view(np.float32).tolist() == [1.5, 0, 0, 1]
+    assert "warning" not in child.said()
+
+
+def run_in(mode: str, short_path: Path, folder: Path, seconds: float | None = None) -> None:
+    """Run an addition on the backend in a mode, with a deadline in so many seconds."""
+    options = ("--backend-path", str(folder), "--option", f"mode={mode}")
+    with (
+        device_process("Modes", short_path, *options) as (_, endpoint),
+        RemoteDevice(endpoint, "test") as device,
+    ):
+        prepared, request = device.prepare_model(addition_model()), addition_in_ashmem().request
+        now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        prepared.execute(request, deadline_ns=NO_DEADLINE if seconds is None else now + int(seconds * 1e9))
+
+
+def test_a_crash_ends_the_process_of_the_device_alone(short_path: Path, folder: Path) -> None:
+    with device_process("cpu_ref", short_path) as (_, endpoint), RemoteDevice(endpoint, "test") as other:
+        with pytest.raises(TransportError):
+            run_in("crash", short_path, folder)
+        prepared, addition = other.prepare_model(addition_model()), addition_in_ashmem()
+        addition.check(lambda: prepared.execute(addition.request), 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("mode", "status", "words"),
+    [
+        ("refuse", ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, "x" * 256),
+        ("unprepared", ErrorStatus.GENERAL_FAILURE, "the compiler is out"),
+        ("none", ErrorStatus.INVALID_ARGUMENT, "nothing in this mode"),
+    ],
+)
+def test_a_status_reaches_the_client_with_its_words(
+    short_path: Path, folder: Path, mode: str, status: ErrorStatus, words: str
+) -> None:
+    with pytest.raises(HalError, match=words) as refused:
+        run_in(mode, short_path, folder)
+    assert refused.value.status == status
+
+
+def test_a_run_is_told_that_its_deadline_has_passed(short_path: Path, folder: Path) -> None:
+    with pytest.raises(HalError) as refused:
+        run_in("wait", short_path, folder, 0.5)
+    assert refused.value.status in (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
+
+
+def test_a_run_tells_dimensions_that_were_unknown(short_path: Path, folder: Path) -> None:
+    options = ("--backend-path", str(folder), "--option", "mode=length")
+    with (
+        device_process("Modes", short_path, *options) as (_, endpoint),
+        RemoteDevice(endpoint, "test") as device,
+    ):
+        addition = addition_in_ashmem()
+        result = device.prepare_model(addition_of_unknown_size()).execute(addition.request)
+    assert [shape.dimensions for shape in result.output_shapes] == [(3,)]
+    (pool,) = addition.request.pools
+    assert not isinstance(pool, int)
+    place = addition.request.outputs[0].location.offset
+    assert open_pool(pool, writable=False).read(place, 12).view(np.float32).tolist() == [1, 2, 3]
+
+
+def test_an_option_that_it_does_not_know_is_refused_in_its_words(short_path: Path, folder: Path) -> None:
+    place = str(short_path / "there")
+    refused = nnhal("device", "Modes", "--endpoint", place, "--backend-path", str(folder), "--option", "speed=1")
+    assert refused.returncode == 2
+    assert "BackendFactory raised ValueError: no option is called speed; threads: 1" in refused.stderr
+    refused = nnhal("device", "Simple", "--endpoint", place, "--backend-path", str(folder), "--option", "speed=1")
+    assert "Simple has no option 'speed', expected none" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("-DNOTHING", "BackendFactory returned NULL"),
+        ("-DSHORT", f"a structure of 8 bytes, expected at least {ctypes.sizeof(c_interface.CBackend)}"),
+        ("-DWITHOUT_PREPARE", "the backend has no function prepare"),
+    ],
+)
+def test_what_is_no_backend_is_refused_when_it_is_served(short_path: Path, flag: str, words: str) -> None:
+    library(MODES, short_path / "A_b_backend.so", flag, "-Wno-unused-function", "-Wno-unused-variable")
+    place = str(short_path / "there")
+    refused = nnhal("device", "Modes", "--endpoint", place, "--backend-path", str(short_path))
+    assert refused.returncode == 2
+    assert words in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("-DMAJOR=2", f"backend API (2, 0), which is incompatible with {C_API_VERSION} here"),
+        ("-DWITHOUT_FACTORY", "it has no BackendFactory"),
+        ('-DID=""', "GetBackendId returned no name"),
+        ('-DID="cpu_ref"', "a driver is already called 'cpu_ref'"),
+    ],
+)
+def test_a_library_that_cannot_be_used_is_only_a_warning(short_path: Path, flag: str, words: str) -> None:
+    library(MODES, short_path / "A_b_backend.so", flag, "-Wno-unused-variable")
+    with device_process("cpu_ref", short_path, "--backend-path", str(short_path)) as (child, _):
+        pass
+    assert words in child.said()
+
+
+def test_the_structures_are_those_of_the_header(tmp_path: Path) -> None:
+    sizes = subprocess.check_output([compiled(MODES, tmp_path / "sizes", "-DSIZES")], text=True)
+    names = ("COperand", "COperation", "CModel", "CArgument", "COptions", "CBackend")
+    assert [int(size) for size in sizes.split()] == [ctypes.sizeof(getattr(c_interface, name)) for name in names]
+
+
+def test_the_folder_of_the_header_is_printed() -> None:
+    said = subprocess.check_output([sys.executable, "-m", "nnhal_devices.dynamic"], text=True)
+    assert (Path(said.strip()) / "nnhal_backend.h").is_file()
