@@ -18,6 +18,8 @@ from nnhal_ort import get_ep_name
 DEMO = Path(__file__).parents[3] / "tools/nnhal_tools/demo/data"
 DIGITS, DIGITS_INT8 = DEMO / "digits.onnx", DEMO / "digits_int8.onnx"
 CPU = "CPUExecutionProvider"
+GIVES_OUTER_VALUES = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 27)
+"""Whether ONNX Runtime gives a group those of its inputs that only graphs inside of its nodes read."""
 Value = tuple[str, int, Sequence[int | str]]
 
 

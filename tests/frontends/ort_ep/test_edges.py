@@ -22,6 +22,7 @@ from nnhal_tools.up import Testbed
 from tests.frontends.ort_ep.sessions import (
     DIGITS,
     DIGITS_INT8,
+    GIVES_OUTER_VALUES,
     answers,
     assert_same,
     assigned,
@@ -35,8 +36,6 @@ from tests.frontends.ort_ep.sessions import (
 pytestmark = [pytest.mark.sdk, pytest.mark.slow, pytest.mark.timeout(600)]  # the first one builds the provider
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-GIVES_OUTER_VALUES = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 27)
-"""Whether ONNX Runtime gives a group those of its inputs that only graphs inside of its nodes read."""
 X = np.array([-1, 2, 3], np.float32)
 node = helper.make_node
 
@@ -166,13 +165,12 @@ def test_inputs_may_be_empty(provider: Testbed) -> None:
 def test_runs_may_be_asynchronous(provider: Testbed) -> None:
     made, plain = session(DIGITS, devices="cpu_acc"), reference(DIGITS)
     done: queue.SimpleQueue[tuple[int, list[Array], str]] = queue.SimpleQueue()
-    for seed in range(8):
-        made.run_async(
-            None, {"image": image(seed)}, lambda results, seed, error: done.put((seed, results, error)), seed
-        )
+    given = [{"image": image(seed)} for seed in range(8)]  # which the caller keeps until the runs have ended
+    for seed, inputs in enumerate(given):
+        made.run_async(None, inputs, lambda results, seed, error: done.put((seed, results, error)), seed)
     for seed, results, error in (done.get(timeout=60) for _ in range(8)):
         assert error == ""
-        np.testing.assert_array_equal(results, answers(plain, {"image": image(seed)}))
+        np.testing.assert_array_equal(results, answers(plain, given[seed]))
 
 
 def test_a_profile_has_the_group(provider: Testbed, tmp_path: Path) -> None:
