@@ -215,6 +215,8 @@ class ModelPlanner:
 
         def attempt(member: FleetMember, number: int | None) -> Part:
             step = whole(sketch.imported.model, member.name) if number is None else plan.steps[number]
+            if number is not None and member.name == step.device:
+                step = sketch.survey.optimisations.prepared(step)
             with announcements.loading([member]):
                 of_several = number is not None and len(plan.steps) > 1
                 return Part(member, prepare_part(member, step, cache, of_several, config))
