@@ -85,16 +85,15 @@ def measured(file: ModelFile, framework: Framework, effort: Effort) -> Measured:
         own.run()
         difference = _difference(expected, own.outputs())
         own_seconds, peer_seconds, ratio = _by_turns(own, peer, effort)
+        operations = len(own.model.placements)
     except (NnhalError, OSError, ValueError) as error:
-        return Measured(
-            file.name, f"nnhal cannot run it: {in_line(error)}", len(own.model.placements), len(own.model.steps)
-        )
+        return Measured(file.name, f"nnhal cannot run it: {in_line(error)}", steps=len(own.model.steps))
     finally:
         own.close()
     model = own.model
     return Measured(
         file.name,
-        operations=len(model.placements),
+        operations=operations,
         steps=len(model.steps),
         difference=difference,
         own_seconds=own_seconds,

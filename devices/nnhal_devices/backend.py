@@ -172,6 +172,13 @@ class Backend:
     """An extension whose one operation it prefers to a whole step, if a front end has made the step's operations from
     that extension's language; empty if there is none."""
 
+    takes_files: bool = False
+    """Whether it may be given a whole file as that one operation without having been asked: preparing it tells whether
+    it is supported. No device that ``is_reference`` may be modelled to be faster at any operation."""
+
+    is_reference: bool = False
+    """Whether it is there for operations that no other device takes, and slower than others at each."""
+
 
 def tensor_handles_of(name: str, backend: Backend, rules: MemoryRules) -> tuple[TensorHandleFactory, ...]:
     """A device's tensor handle factories, the preferred first."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from functools import partial
 from mmap import mmap
@@ -21,7 +22,16 @@ from nnhal_frontends.states import StatePair, given_dimensions, is_settled, sett
 from nnhal_frontends.tflite_identifier import is_tflite
 from nnhal_frontends.weights_pool import Weights
 
-__all__ = ["DEFAULT_LIMITS", "ImportLimits", "ModelFormat", "StatePair", "import_file", "import_model", "parse_onnx"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "ImportLimits",
+    "ModelFormat",
+    "StatePair",
+    "import_file",
+    "import_model",
+    "import_whole_file",
+    "parse_onnx",
+]
 
 
 if TYPE_CHECKING:
@@ -74,11 +84,35 @@ def import_model(
     rules of its format, exceeds the limits or contradicts the shapes or states, UnsupportedNode or UnsupportedInput if
     neither HAL nor extension can express the model.
     """
-    try:
+    with _foreseen(content):
         make = partial(_imported, content, format, as_one, limits, tensors_only, signature, weights)
         imported = _with_states(make, shapes or {}, states) if states else make(shapes or {}, {})
         _require_expressible(imported)
         return imported
+
+
+def import_whole_file(
+    content: ModelContent, shapes: Mapping[str, Sequence[int]], limits: ImportLimits = DEFAULT_LIMITS
+) -> ImportedModel | None:
+    """Import a file in ONNX as one operation of nnhal.onnx without converting its nodes, which takes much less time.
+
+    Inputs and outputs are as ``import_model`` has them; None if only that can tell what they are. Raises FrontendError.
+    """
+    # What reads a format is imported with the first model of that format.
+    from nnhal_frontends.onnx.whole_file import whole_file
+
+    with _foreseen(content):
+        imported = whole_file(parse_onnx(content), shapes, limits)
+        if imported is not None:
+            _require_expressible(imported)
+        return imported
+
+
+@contextmanager
+def _foreseen(content: object) -> Iterator[None]:
+    """Raise FrontendError for everything that reading a file may fail with."""
+    try:
+        yield
     except MemoryError as error:
         size = f" {len(content)} bytes" if isinstance(content, (bytes, mmap)) else " model"
         raise InvalidModel(f"importing the{size} takes more memory than there is") from error

@@ -19,6 +19,7 @@ class Buffer:
         self.pool: Memory | int = TOKEN
         self.dimensions: Dimensions = values.shape
         self.unreadable = 0
+        self.is_lent = False
         self.notes: list[tuple[Dimensions, bool]] = []
         self._bytes = values.nbytes
         self._content = create_ashmem(values.nbytes)

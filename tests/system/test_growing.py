@@ -29,16 +29,20 @@ from tests.support.testbeds import framework_over
 HEADS, WIDTH = 2, 8
 
 
-def decoder() -> onnx.ModelProto:
-    """A step of attention: the token's key and value join the past, which it attends to."""
+def decoder(ending: str = "") -> onnx.ModelProto:
+    """A step of attention: the token's key and value join the past, which it attends to. ``ending`` is an operator for
+    the result.
+    """
     nodes = [
         helper.make_node("MatMul", ["x", "weights"], ["new"]),
         helper.make_node("Concat", ["past", "new"], ["present"], axis=2),
         helper.make_node("Transpose", ["present"], ["keys"], perm=[0, 1, 3, 2]),
         helper.make_node("MatMul", ["x", "keys"], ["scores"]),
         helper.make_node("Softmax", ["scores"], ["weighed"], axis=-1),
-        helper.make_node("MatMul", ["weighed", "present"], ["y"]),
+        helper.make_node("MatMul", ["weighed", "present"], ["seen" if ending else "y"]),
     ]
+    if ending:
+        nodes.append(helper.make_node(ending, ["seen"], ["y"]))
     weights = np.random.default_rng(1).standard_normal((WIDTH, WIDTH)).astype(np.float32)
     inputs: dict[str, list[int | str]] = {"x": [1, HEADS, 1, WIDTH], "past": [1, HEADS, "past", WIDTH]}
     return onnx_model(nodes, inputs, ["y", "present"], {"weights": weights})
@@ -256,6 +260,31 @@ def test_a_state_grows_in_a_plan_of_several_devices(framework: Framework, tmp_pa
             binding.run()
             y, past = expected({"x": token(number), "past": past})
             np.testing.assert_allclose(binding.outputs["y"], y, rtol=1e-5, atol=1e-6)
+
+
+def test_a_state_grows_in_a_chain_whose_other_values_do_not(framework: Framework, tmp_path: Path) -> None:
+    path = tmp_path / "decoder.onnx"
+    path.write_bytes(decoder("Tanh").SerializeToString())
+    pins = {"op:TANH": "cpu_ref", **dict.fromkeys(("op:CONCATENATION", "op:BATCH_MATMUL", "op:SOFTMAX"), "cpu_acc")}
+    past = NOTHING
+    with (
+        framework.load(path, states={"past": "present"}, dimensions={"past": CACHE}, pins=pins) as model,
+        model.bind() as binding,
+    ):
+        assert model.steps == ("cpu_acc", "cpu_ref")
+        for number in range(20):
+            is_late = number % 7 in (2, 3, 5)
+            binding.inputs["x"][...] = token(number)
+            report = binding.run(now_ns() + 10**12 if is_late else NO_DEADLINE)
+            y, past = expected({"x": token(number), "past": past})
+            np.testing.assert_allclose(binding.outputs["y"], np.tanh(y), rtol=1e-5, atol=1e-6)
+            assert report.direct is not is_late
+        with pytest.raises(HalError, match=r"\[1, 2, 21, 8\].*of at most \[1, 2, 20, 8\]"):
+            binding.run()
+        binding.reset_state()
+        binding.run()
+        y, _ = expected({"x": token(19), "past": NOTHING})
+        np.testing.assert_allclose(binding.outputs["y"], np.tanh(y), rtol=1e-5, atol=1e-6)
 
 
 CACHE = (1, HEADS, (0, 20), WIDTH)

@@ -38,11 +38,12 @@ class NativeModel:
     """What each binding carries from run to run, on the devices: neither inputs nor outputs."""
     signatures: tuple[str, ...]
     """The entry points that its file names; the model is one of them."""
-    placements: tuple[OperationPlacement, ...]
     steps: tuple[str, ...]
     """The device of each step."""
     arena_bytes: int
     """What each binding takes for values between steps."""
+    _placed: wire.ModelInfo
+    """What the framework has said, which may lack the placements."""
 
     def __init__(
         self,
@@ -58,6 +59,18 @@ class NativeModel:
         self._opened = opened
         self._reopened = 0
         self._describe(answer)
+
+    @property
+    def placements(self) -> tuple[OperationPlacement, ...]:
+        """Where each operation runs. The framework may be asked now, which makes the operations of a file then that one
+        device has taken as a whole; a model that is unloaded cannot be asked about.
+
+        Raises HalError.
+        """
+        if self._placed.placements_deferred:
+            answer = self._calls.call(self._stub.GetModel, wire.GetModelRequest(name=self.session_name))
+            self._placed = answer.model
+        return tuple(OperationPlacement(tuple(p.nodes), p.operation, p.device, p.step) for p in self._placed.placements)
 
     @property
     def can_reopen(self) -> bool:
@@ -91,9 +104,7 @@ class NativeModel:
         self.outputs = tuple(tensor_from_wire(tensor) for tensor in info.outputs)
         self.states = tuple(tensor_from_wire(tensor) for tensor in info.states)
         self.signatures = tuple(info.signatures)
-        self.placements = tuple(
-            OperationPlacement(tuple(p.nodes), p.operation, p.device, p.step) for p in info.placements
-        )
+        self._placed = info
         self.steps = tuple(info.steps)
         self.arena_bytes = info.arena_bytes
 

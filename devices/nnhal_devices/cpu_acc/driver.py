@@ -52,6 +52,7 @@ class CpuAcc:
         realisation="ONNX Runtime on this machine's CPU",
         operation_limits=operation_limits,
         source_extension=NAME,
+        takes_files=True,
     )
 
     def __init__(self, options: DriverOptions, providers: Providers = CPU) -> None:

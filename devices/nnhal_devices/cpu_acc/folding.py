@@ -8,6 +8,7 @@ results together are too large.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
 
 import onnx
@@ -60,18 +61,19 @@ def _folded_inside(message: ModelProto, constants: set[str]) -> int:
     """Return the bytes of the results of the nodes in a message that read constants only, those inputs among them."""
     if len(message.graph.node) < 2:
         return 0  # its results are those of the operation
-    try:
-        graph = onnx.shape_inference.infer_shapes(message).graph
-    except onnx.shape_inference.InferenceError:
-        graph = message.graph
-    kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
-    known, total = {"", *constants, *(tensor.name for tensor in graph.initializer)}, 0
+    graph = message.graph
+    known = {"", *constants, *(tensor.name for tensor in graph.initializer)}
+    results: list[str] = []
     for node in graph.node:
         if known.issuperset(node.input):
             known.update(node.output)
-            if node.op_type != "Constant":
-                total += sum(_result(kinds.get(name)) for name in node.output)
-    return total
+            results += node.output if node.op_type != "Constant" else ()
+    if not results:
+        return 0
+    with suppress(onnx.shape_inference.InferenceError):
+        graph = onnx.shape_inference.infer_shapes(message).graph
+    kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
+    return sum(_result(kinds.get(name)) for name in results)
 
 
 def _result(kind: onnx.TypeProto.Tensor | None) -> int:

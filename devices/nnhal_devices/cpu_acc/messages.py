@@ -154,13 +154,15 @@ def _needs(proto: ModelProto) -> dict[str, int]:
     needed = imports_of(proto)
     given = needed.get("")
     if given is not None:
-        versions = [_schema(node.op_type, given).since_version for node in _own_nodes(proto.graph)]
+        kinds = {node.op_type for node in _own_nodes(proto.graph)}
+        versions = [_schema(op_type, given).since_version for op_type in sorted(kinds)]
         needed[""] = min(max([min(given, _LEAST_OPSET), *versions]), _LATEST_OPSET)
     return needed
 
 
 def _means_the_same(graph: GraphProto, given: int, opset: int) -> bool:
-    return all(_same(_schema(node.op_type, given), _schema(node.op_type, opset)) for node in _own_nodes(graph))
+    kinds = {node.op_type for node in _own_nodes(graph)}
+    return all(_same(_schema(op_type, given), _schema(op_type, opset)) for op_type in kinds)
 
 
 def _same(first: defs.OpSchema, second: defs.OpSchema) -> bool:
@@ -192,8 +194,9 @@ def _own_nodes(graph: GraphProto) -> Iterator[NodeProto]:
         if node.domain in _DEFAULT_DOMAINS:
             yield node
         for attribute in node.attribute:
-            for inner in (*attribute.graphs, attribute.g):
-                yield from _own_nodes(inner)
+            if attribute.HasField("g") or attribute.graphs:
+                for inner in (*attribute.graphs, attribute.g):
+                    yield from _own_nodes(inner)
 
 
 def has_branches(graph: GraphProto) -> bool:

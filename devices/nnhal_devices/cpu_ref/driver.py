@@ -34,7 +34,10 @@ class CpuRef:
     extensions: tuple[Extension, ...] = (EXTENSION, TFLITE)
     number_of_cache_files = NumberOfCacheFiles(1, 1)
     backend = Backend(
-        ROOFLINE.operation_ns, realisation="numpy on this machine's CPU", operation_limits=operation_limits
+        ROOFLINE.operation_ns,
+        realisation="numpy on this machine's CPU",
+        operation_limits=operation_limits,
+        is_reference=True,
     )
 
     def __init__(self, options: DriverOptions | None = None) -> None:

@@ -58,6 +58,7 @@ class FaultPoints:
         device.launcher.before = self.launching
         device.launcher.around_signal = self.around_signal
         device.withdraw = self.withdraw
+        device.must_be_asked = lambda: not self._faults.set.is_empty
         device.counters.injected_faults = lambda: self._faults.set.injected
 
     def around_signal(self, execution: Execution, signal: Signal) -> Signal:

@@ -22,7 +22,7 @@ from nnhal_frontends.onnx.inference import forget_unknown, infer, with_types
 from nnhal_frontends.onnx.places import NodePlace, with_own_names
 from nnhal_frontends.onnx.qoperators import expand_qoperators
 from nnhal_frontends.onnx.screening import screen
-from nnhal_frontends.onnx.weights_apart import set_weights_apart
+from nnhal_frontends.onnx.weights_apart import ModelApart, set_weights_apart
 from nnhal_frontends.weights_pool import Weights
 
 MIN_OPSET = 7
@@ -188,6 +188,55 @@ def read_screened(
 
     ``values`` has the values of initializers that lie in ``weights``.
     """
+    own = {function.domain for function in given.functions}
+    light = read_light(given, shapes or {}, lenient, values)
+    graph, apart = light.inferred.graph, light.apart
+    constants = {tensor.name: constant_array(tensor, tensor.name) for tensor in graph.initializer}
+    constants |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer} | apart.weights
+    return OnnxGraph(
+        light.opset,
+        tuple(_node(apart.original(node), node.name) for node in graph.node),
+        tuple(value.name for value in graph.input if value.name not in constants and value.name not in apart.added),
+        {value.name: value.name for value in graph.output},
+        {
+            value.name: tensor_info(value)
+            for value in (*graph.input, *graph.value_info, *graph.output)
+            if value.name not in apart.added
+            if value.type.WhichOneof("value") != "tensor_type" or value.type.tensor_type.elem_type
+        },
+        constants,
+        imports=tuple(entry for entry in light.inferred.opset_import if entry.domain not in own),
+        warnings=light.warnings,
+        taken=light.taken,
+        places=light.places,
+        weights=weights,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LightModel:
+    """A checked model whose large constants are inputs."""
+
+    opset: int
+    apart: ModelApart
+    """Its large constants."""
+    named: onnx.ModelProto
+    """The model, in which each node has a name of its own."""
+    inferred: onnx.ModelProto
+    """The same with the shapes of all tensors, in simpler operators."""
+    places: Mapping[str, NodePlace]
+    taken: Collection[str]
+    """The names of the file's tensors."""
+    warnings: tuple[str, ...]
+
+
+def read_light(
+    given: onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]],
+    lenient: bool,
+    values: Mapping[str, Array] = MappingProxyType({}),
+) -> LightModel:
+    """Check a model that has been screened, and infer its shapes. Raises InvalidModel as ``read_graph`` does."""
     apart = set_weights_apart(given, values)
     model = apart.model
     try:
@@ -195,33 +244,12 @@ def read_screened(
     except onnx.checker.ValidationError as error:
         raise InvalidModel(f"not a valid ONNX model: {error}") from error
     opset = _opset(model, 0 if lenient else MIN_OPSET)
-    own = {function.domain for function in model.functions}
     inlined = inliner.inline_local_functions(model) if model.functions else model
-    model, places = with_own_names(inlined, model, apart.original, is_copy=inlined is not given)
-    taken = tensor_names(model.graph) - apart.added
-    expanded = expand_qoperators(model, apart, taken)
-    model, warnings = infer(_with_shapes(expanded, shapes or {}, apart.added), lenient)
-    graph = model.graph
-    constants = {tensor.name: constant_array(tensor, tensor.name) for tensor in graph.initializer}
-    constants |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer} | apart.weights
-    return OnnxGraph(
-        opset,
-        tuple(_node(apart.original(node), node.name) for node in graph.node),
-        tuple(value.name for value in graph.input if value.name not in constants and value.name not in apart.added),
-        {value.name: value.name for value in graph.output},
-        {
-            value.name: _tensor(value)
-            for value in (*graph.input, *graph.value_info, *graph.output)
-            if value.name not in apart.added
-            if value.type.WhichOneof("value") != "tensor_type" or value.type.tensor_type.elem_type
-        },
-        constants,
-        imports=tuple(entry for entry in model.opset_import if entry.domain not in own),
-        warnings=tuple(warnings),
-        taken=taken,
-        places=places,
-        weights=weights,
-    )
+    named, places = with_own_names(inlined, model, apart.original, is_copy=inlined is not given)
+    taken = tensor_names(named.graph) - apart.added
+    expanded = expand_qoperators(named, apart, taken)
+    inferred, warnings = infer(_with_shapes(expanded, shapes, apart.added), lenient)
+    return LightModel(opset, apart, named, inferred, places, taken, tuple(warnings))
 
 
 def constant_array(tensor: onnx.TensorProto, name: str) -> Array:
@@ -332,7 +360,8 @@ def _text(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def _tensor(value: onnx.ValueInfoProto) -> TensorInfo:
+def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:
+    """Return the type and shape that a model declares."""
     kind = value.type.tensor_type
     if value.type.WhichOneof("value") != "tensor_type":
         return TensorInfo(np.dtype(object), None, (), value.type)

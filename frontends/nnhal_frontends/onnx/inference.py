@@ -103,6 +103,9 @@ def _without_inner_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _add_ranks(graph: onnx.GraphProto) -> bool:
     """Return whether the rank of a tensor was found."""
+    reshaping = [node for node in graph.node if node.op_type == "Reshape" and len(node.input) > 1]
+    if not reshaping:
+        return False
     infos = {value.name: value.type.tensor_type for value in (*graph.input, *graph.value_info, *graph.output)}
     lengths = {tensor.name: tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1}
     lengths |= {
@@ -111,8 +114,8 @@ def _add_ranks(graph: onnx.GraphProto) -> bool:
         if len(info.shape.dim) == 1 and info.shape.dim[0].HasField("dim_value")
     }
     found = False
-    for node in graph.node:
-        target = node.input[1] if node.op_type == "Reshape" and len(node.input) > 1 else ""
+    for node in reshaping:
+        target = node.input[1]
         result = infos.get(node.output[0]) if lengths.get(target, MAX_RANK + 1) <= MAX_RANK else None
         if result is not None and not result.HasField("shape"):
             result.shape.Clear()
@@ -127,12 +130,15 @@ def _add_batches(graph: onnx.GraphProto) -> bool:
 
     They have as many rows as what is predicted from.
     """
+    predicting = [node for node in graph.node if node.op_type in _PREDICTORS and node.domain == _ML]
+    if not predicting:
+        return False
     infos = {value.name: value.type.tensor_type for value in (*graph.input, *graph.value_info, *graph.output)}
     found = False
-    for node in graph.node:
-        ranks = _PREDICTORS.get(node.op_type) if node.domain == _ML else None
-        given = infos.get(node.input[0]) if ranks and node.input else None
-        if ranks is None or given is None or len(given.shape.dim) != 2:
+    for node in predicting:
+        ranks = _PREDICTORS[node.op_type]
+        given = infos.get(node.input[0]) if node.input else None
+        if given is None or len(given.shape.dim) != 2:
             continue
         for name, rank in zip(node.output, ranks, strict=False):
             if name not in infos:
@@ -202,5 +208,6 @@ def _declared(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
     yield from (*graph.input, *graph.value_info, *graph.output)
     for node in graph.node:
         for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _declared(inner)
+            if attribute.HasField("g") or attribute.graphs:
+                for inner in (attribute.g, *attribute.graphs):
+                    yield from _declared(inner)

@@ -51,6 +51,10 @@ class DeviceDescription:
     """Whether it has no optimiser, so that it need not be asked to optimise a step."""
     ignores_networks: bool = False
     """Whether it ignores notifications that networks are loaded and unloaded."""
+    takes_files: bool = False
+    """Whether it may be given a whole file as one operation of ``source_extension`` without having been asked."""
+    is_reference: bool = False
+    """Whether it is there for operations that no other device takes, and slower than others at each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,8 @@ def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceD
         message.source_extension,
         message.optimizes_nothing,
         message.ignores_networks,
+        message.takes_files,
+        message.is_reference,
     )
 
 

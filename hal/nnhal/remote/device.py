@@ -236,9 +236,11 @@ class RemoteDevice(Closing):
         hints: Sequence[TokenValuePair] = (),
         extension_names: Sequence[ExtensionNameAndPrefix] = (),
         cache: CompilationCache = NO_CACHE,
+        unasked: bool = False,
     ) -> RemotePreparedModel:
         """Call prepareModelWithConfig and wait for the notification. The compilation is written to ``cache``.
 
+        ``unasked`` says that the device has not been asked what it supports, as one that ``takes_files`` need not be.
         Raises DeadObjectError if the device dies meanwhile.
         """
         request = device_pb2.PrepareModelWithConfigRequest(
@@ -252,6 +254,7 @@ class RemoteDevice(Closing):
                 cache_token=cache.token,
                 compilation_hints=hints_to_wire(hints),
                 extension_name_to_prefix=extension_names_to_wire(extension_names),
+                unasked=unasked,
             ),
         )
         events = self._calls.stream(self._device.PrepareModelWithConfig, request)

@@ -121,6 +121,8 @@ class DescribeResponse(_message.Message):
     SOURCE_EXTENSION_FIELD_NUMBER: _builtins.int
     OPTIMIZES_NOTHING_FIELD_NUMBER: _builtins.int
     IGNORES_NETWORKS_FIELD_NUMBER: _builtins.int
+    TAKES_FILES_FIELD_NUMBER: _builtins.int
+    IS_REFERENCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The device's name."""
     alignment: _builtins.int
@@ -145,6 +147,12 @@ class DescribeResponse(_message.Message):
     """Whether it has no optimiser: OptimizeSubgraph leaves every operation as it is, and need not be asked."""
     ignores_networks: _builtins.bool
     """Whether nothing comes of NotifyNetwork, which need not be called."""
+    takes_files: _builtins.bool
+    """Whether it may be given a whole file as one operation of source_extension without having been asked: preparing it tells
+    whether it takes it. No device with is_reference is modelled to be faster at any operation.
+    """
+    is_reference: _builtins.bool
+    """Whether it is there for operations that no other device takes, and slower than others at each."""
     @_builtins.property
     def imports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
         """The kinds of memory that it uses in place. It stages all others."""
@@ -174,10 +182,12 @@ class DescribeResponse(_message.Message):
         source_extension: _builtins.str = ...,
         optimizes_nothing: _builtins.bool = ...,
         ignores_networks: _builtins.bool = ...,
+        takes_files: _builtins.bool = ...,
+        is_reference: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["transfer_costs", b"transfer_costs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "asynchronous", b"asynchronous", "can_be_wired", b"can_be_wired", "ignores_networks", b"ignores_networks", "imports", b"imports", "maps_files", b"maps_files", "modelled_timing", b"modelled_timing", "name", b"name", "optimizes_nothing", b"optimizes_nothing", "realisation", b"realisation", "source_extension", b"source_extension", "tensor_handle_factories", b"tensor_handle_factories", "transfer_costs", b"transfer_costs", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "asynchronous", b"asynchronous", "can_be_wired", b"can_be_wired", "ignores_networks", b"ignores_networks", "imports", b"imports", "is_reference", b"is_reference", "maps_files", b"maps_files", "modelled_timing", b"modelled_timing", "name", b"name", "optimizes_nothing", b"optimizes_nothing", "realisation", b"realisation", "source_extension", b"source_extension", "takes_files", b"takes_files", "tensor_handle_factories", b"tensor_handle_factories", "transfer_costs", b"transfer_costs", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -94,7 +94,7 @@ class WireStepRequest(_message.Message):
     ANSWERS_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
     CANCELLED_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
     execution: _builtins.int
-    """The handle of the IExecution, whose outputs have known sizes. It may be a stage of several chains that run in turn."""
+    """The handle of the IExecution, whose outputs have known sizes, or lie in buffers that grow. It may be a stage of several chains that run in turn."""
     step: _builtins.int
     """The number of the step, by which answers refer to it."""
     name: _builtins.str

@@ -531,6 +531,7 @@ class PrepareModelConfig(_message.Message):
     CACHE_TOKEN_FIELD_NUMBER: _builtins.int
     COMPILATION_HINTS_FIELD_NUMBER: _builtins.int
     EXTENSION_NAME_TO_PREFIX_FIELD_NUMBER: _builtins.int
+    UNASKED_FIELD_NUMBER: _builtins.int
     preference: _types_pb2.ExecutionPreference.ValueType
     """What to favour; LOW_POWER if unset, since that is 0."""
     priority: _types_pb2.Priority.ValueType
@@ -539,6 +540,10 @@ class PrepareModelConfig(_message.Message):
     """The instant by which the preparation must have ended; no deadline if unset or -1."""
     cache_token: _builtins.bytes
     """32 bytes that name the cache entry. Without cache files it may be empty, and is ignored."""
+    unasked: _builtins.bool
+    """Whether the caller has not asked what the device supports. A device whose answer may be another than the preparation
+    tells, as under faults, is INVALID_ARGUMENT then.
+    """
     @_builtins.property
     def model_cache(self) -> _containers.RepeatedCompositeFieldContainer[Global___CacheFile]:
         """Either empty, or as many as the device needs."""
@@ -566,10 +571,11 @@ class PrepareModelConfig(_message.Message):
         cache_token: _builtins.bytes = ...,
         compilation_hints: _abc.Iterable[_types_pb2.TokenValuePair] | None = ...,
         extension_name_to_prefix: _abc.Iterable[_types_pb2.ExtensionNameAndPrefix] | None = ...,
+        unasked: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "cache_token", b"cache_token", "compilation_hints", b"compilation_hints", "data_cache", b"data_cache", "deadline_ns", b"deadline_ns", "extension_name_to_prefix", b"extension_name_to_prefix", "model_cache", b"model_cache", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "cache_token", b"cache_token", "compilation_hints", b"compilation_hints", "data_cache", b"data_cache", "deadline_ns", b"deadline_ns", "extension_name_to_prefix", b"extension_name_to_prefix", "model_cache", b"model_cache", "preference", b"preference", "priority", b"priority", "unasked", b"unasked"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015

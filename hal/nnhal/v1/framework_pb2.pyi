@@ -252,6 +252,7 @@ class LoadModelRequest(_message.Message):
     PLAN_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
     TENSOR_DIMENSIONS_FIELD_NUMBER: _builtins.int
+    DEFERS_PLACEMENTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that the model gets in this session."""
     descriptor_id: _builtins.int
@@ -286,6 +287,10 @@ class LoadModelRequest(_message.Message):
     """
     group: _builtins.int
     """Which of the plan's groups is loaded, by its position. Its inputs and outputs are those of the group."""
+    defers_placements: _builtins.bool
+    """Whether the answer may lack the placements: who wants them asks GetModel. The framework then need not make the HAL's
+    operations of a file that one device takes as a whole.
+    """
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices that may be used, in order of preference; empty for all devices."""
@@ -352,10 +357,11 @@ class LoadModelRequest(_message.Message):
         plan: _builtins.int = ...,
         group: _builtins.int = ...,
         tensor_dimensions: _abc.Iterable[Global___TensorDimensions] | None = ...,
+        defers_placements: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "deadline_ns", b"deadline_ns", "model", b"model", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "group", b"group", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "plan", b"plan", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "signature", b"signature", "states", b"states", "tensor_dimensions", b"tensor_dimensions", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "defers_placements", b"defers_placements", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "group", b"group", "hint_extensions", b"hint_extensions", "hints", b"hints", "input_dimensions", b"input_dimensions", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "plan", b"plan", "preference", b"preference", "priority", b"priority", "relaxed", b"relaxed", "signature", b"signature", "states", b"states", "tensor_dimensions", b"tensor_dimensions", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
@@ -973,10 +979,13 @@ class ModelInfo(_message.Message):
     ARENA_BYTES_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
     SIGNATURES_FIELD_NUMBER: _builtins.int
+    PLACEMENTS_DEFERRED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name."""
     arena_bytes: _builtins.int
     """Size, in bytes, of the arena that each binding has for values between steps."""
+    placements_deferred: _builtins.bool
+    """Whether the placements have been left out, as LoadModelRequest.defers_placements allows."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorInfo]:
         """Its inputs."""
@@ -1014,10 +1023,11 @@ class ModelInfo(_message.Message):
         arena_bytes: _builtins.int = ...,
         states: _abc.Iterable[Global___TensorInfo] | None = ...,
         signatures: _abc.Iterable[_builtins.str] | None = ...,
+        placements_deferred: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "inputs", b"inputs", "name", b"name", "outputs", b"outputs", "placements", b"placements", "signatures", b"signatures", "states", b"states", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena_bytes", b"arena_bytes", "inputs", b"inputs", "name", b"name", "outputs", b"outputs", "placements", b"placements", "placements_deferred", b"placements_deferred", "signatures", b"signatures", "states", b"states", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

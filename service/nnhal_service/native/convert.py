@@ -26,7 +26,6 @@ from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import (
     OutputReport,
     OutputTooSmallError,
-    PreparedPlan,
     RunReport,
     SketchedPlan,
     TensorBinding,
@@ -130,8 +129,8 @@ def binding_from_wire(message: wire.TensorBinding) -> TensorBinding:
     )
 
 
-def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
-    """Describe a loaded model."""
+def model_to_wire(name: str, prepared: SketchedPlan, defers_placements: bool = False) -> wire.ModelInfo:
+    """Describe a loaded model, in full or without its placements."""
     placements = [
         wire.OperationPlacement(
             nodes=nodes_of(prepared, subgraph, index),
@@ -139,7 +138,7 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
             device=step.device,
             step=number,
         )
-        for number, step in enumerate(prepared.plan.steps)
+        for number, step in enumerate(() if defers_placements else prepared.plan.steps)
         for subgraph in [prepared.plan.subgraph_of(step)]
         for index in step.operations
     ]
@@ -152,6 +151,7 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
         arena_bytes=prepared.layout.total_bytes,
         states=[tensor_to_wire(prepared, state.before) for state in prepared.imported.states],
         signatures=prepared.imported.signatures,
+        placements_deferred=defers_placements,
     )
 
 

@@ -20,7 +20,7 @@ from nnhal_service.native.refusals import refused_as_hal
 from nnhal_service.native.requested_models import RequestedModels
 from nnhal_service.native.session import NativeSession, NativeSessions
 from nnhal_service.repository import Lease
-from nnhal_service.runtime import LoadedModel
+from nnhal_service.runtime import LoadedModel, SketchedPlan, WholeFilePlanner
 from nnhal_service.runtime.devices.notes import Note, note_replanned
 from nnhal_service.serving import ClientModelRuns, ServedModel
 
@@ -53,7 +53,7 @@ class ModelServicer:
                 model = group.model.load(nanoseconds(request, "deadline_ns"))
         else:
             with self._requested.given(session, request) as given, refused_as_hal():
-                model = given.plan().load(given.target.options.deadline_ns)
+                model = given.load(request.defers_placements)
         self._watch(model, request.name, session)
         return wire.LoadModelResponse(model=_add(session, request.name, model))
 
@@ -71,14 +71,14 @@ class ModelServicer:
     @answers
     def GetModel(self, request: wire.GetModelRequest, context: grpc.ServicerContext) -> wire.GetModelResponse:
         model = self._sessions.of(context).model(request.name)
-        return wire.GetModelResponse(model=model_to_wire(request.name, model.prepared))
+        return wire.GetModelResponse(model=model_to_wire(request.name, _in_operations(model)))
 
     @answers
     def ExplainModel(
         self, request: wire.ExplainModelRequest, context: grpc.ServicerContext
     ) -> wire.ExplainModelResponse:
         model = self._sessions.of(context).model(request.name)
-        return wire.ExplainModelResponse(explanation=explanation_to_wire(model.prepared))
+        return wire.ExplainModelResponse(explanation=explanation_to_wire(_in_operations(model)))
 
     @answers
     def UnloadModel(self, request: wire.UnloadModelRequest, context: grpc.ServicerContext) -> wire.UnloadModelResponse:
@@ -102,6 +102,11 @@ class ModelServicer:
         model.on_replanned(partial(note_replanned, self._note, name))
 
 
+def _in_operations(model: LoadedModel) -> SketchedPlan:
+    """The plan of a model, in which each operation is told."""
+    return model.prepared.planner.in_operations(model.prepared)
+
+
 def _require_name(name: str) -> None:
     if not name:
         invalid_argument("a model needs a name")
@@ -111,7 +116,7 @@ def _add(session: NativeSession, name: str, model: LoadedModel) -> wire.ModelInf
     """Give a model to its session and describe it; the model is closed if the session cannot take it."""
     with ExitStack() as undo:
         undo.callback(model.close)
-        described = model_to_wire(name, model.prepared)
+        described = model_to_wire(name, model.prepared, isinstance(model.prepared.planner, WholeFilePlanner))
         session.add_model(name, model)
         undo.pop_all()
     return described

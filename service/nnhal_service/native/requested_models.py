@@ -36,12 +36,14 @@ from nnhal_service.native.session import NativeSession
 from nnhal_service.runtime import (
     CacheDirectory,
     Fleet,
+    LoadedModel,
     LoadTarget,
     PlannedModel,
     PlannedNodes,
     ReadModel,
     UntakenNode,
     cache_of,
+    load_whole_file,
     plan_model,
 )
 from nnhal_service.runtime.loading.planned_groups import FileParts, GroupPlanner
@@ -80,7 +82,23 @@ class RequestedModel:
         """Import it and plan it. Raises as ``plan_model`` does."""
         if self.imported is not None:
             return PlannedModel(self.target, self.target.planner(self.imported))
-        read: ReadModel = partial(
+        return plan_model(self._read, self.target, self.shapes)
+
+    def load(self, as_it_is: bool) -> LoadedModel:
+        """Load it; ``as_it_is``, without looking at its operations, if it is a file that one device takes so.
+
+        Raises as ``plan``, and as ``PlannedModel.load``.
+        """
+        is_bare = self.imported is None and not (self.states or self.signature or self.weights)
+        if as_it_is and is_bare and not self.is_tflite_file:
+            model = load_whole_file(self.content, self._read, self.target, self.shapes or {}, self.limits)
+            if model is not None:
+                return model
+        return self.plan().load(self.target.options.deadline_ns)
+
+    @property
+    def _read(self) -> ReadModel:
+        return partial(
             import_model,
             self._tflite() if self.tensor_dimensions else self.content,
             ModelFormat.TFLITE if self.tensor_dimensions else self.format,
@@ -89,7 +107,6 @@ class RequestedModel:
             signature=self.signature,
             weights=self.weights,
         )
-        return plan_model(read, self.target, self.shapes)
 
     def plan_groups(
         self, keeps: Collection[int], operators: Collection[str]

@@ -35,7 +35,7 @@ def wire_step(client: ClientSession, request: wire.WireStepRequest) -> int:
     """
     handed = _HandedOver(client, request)
     execution = client.execution(request.execution)
-    execution.require_known_outputs()
+    execution.require_known_outputs(but_growing=True)
     if request.step < 0 or len(request.name) > _MAX_NAME_CHARACTERS:
         invalid_argument(
             f"step {request.step} with a name of {len(request.name)} characters, expected a step of 0 or more and at "

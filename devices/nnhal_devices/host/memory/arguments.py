@@ -52,6 +52,11 @@ class BufferUses:
         return [use.role.index for use in self._inputs if 0 in use.buffer.contents.dimensions]
 
     @property
+    def growing(self) -> list[int]:
+        """The outputs whose buffers grow."""
+        return [use.role.index for use in self._outputs if use.buffer.largest_dimensions]
+
+    @property
     def versions(self) -> tuple[int, ...]:
         """The buffers' versions: they change whenever the arguments have to be bound again."""
         return tuple([buffer.version for buffer in self.buffers])

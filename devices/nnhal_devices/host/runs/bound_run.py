@@ -142,10 +142,12 @@ class BoundRun:
         """The dimensions of the outputs that are bound now, 0 for those that are unknown."""
         return [output.dimensions for output in self._bound_outputs]
 
-    @property
-    def unknown_output(self) -> int | None:
-        """Return the first output with a dimension that is unknown before a run; None if there is none."""
-        return self._results.unknown_output(self._arguments.outputs)
+    def unknown_output(self, but_growing: bool = False) -> int | None:
+        """Return the first output with a dimension that is unknown before a run; None if there is none, ``but_growing``
+        ones, which lie in buffers that grow.
+        """
+        growing = self._uses.growing if but_growing and self._uses is not None else ()
+        return self._results.unknown_output(self._arguments.outputs, growing)
 
     @property
     def queued_workload(self) -> AsynchronousWorkload | None:

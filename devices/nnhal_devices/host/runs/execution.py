@@ -93,7 +93,7 @@ class Execution:
         if the run may wait for memory that others use.
         """
         is_bounded = self.prepared.memory_manager is None and not self.prepared.model.model.referenced
-        return self._slowest_ns if is_bounded and self._bound.unknown_output is None else 0
+        return self._slowest_ns if is_bounded and self._bound.unknown_output() is None else 0
 
     @property
     def is_brief(self) -> bool:
@@ -208,9 +208,9 @@ class Execution:
 
         return ended
 
-    def require_known_outputs(self) -> None:
-        """Raise INVALID_ARGUMENT if an output is of unknown size: such a request cannot be fenced."""
-        number = self._bound.unknown_output
+    def require_known_outputs(self, but_growing: bool = False) -> None:
+        """Raise INVALID_ARGUMENT if an output is of unknown size, ``but_growing`` ones: it cannot be fenced then."""
+        number = self._bound.unknown_output(but_growing)
         if number is not None:
             known = describe(self._arguments.outputs[number].dimensions)
             invalid_argument(f"output {number} has dimensions {known}; a fenced execution needs all of them")

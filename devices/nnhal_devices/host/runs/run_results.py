@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import prod
 
 from nnhal.errors import general_failure
@@ -24,9 +24,11 @@ class RunResults:
         self._element_sizes = element_sizes
         self._last_outcome, self._last_result = DONE, SUCCESS
 
-    def unknown_output(self, outputs: Sequence[Argument]) -> int | None:
-        """Return the first output with a dimension that is unknown before a run; None if there is none."""
+    def unknown_output(self, outputs: Sequence[Argument], but: Container[int] = ()) -> int | None:
+        """Return the first output with a dimension that is unknown before a run; None if there is none ``but`` some."""
         for number, (code, argument) in enumerate(zip(self._types, outputs, strict=True)):
+            if number in but:
+                continue
             if argument.data is not None and not is_extension(code) and not fully_specified(code, argument.dimensions):
                 return number
         return None

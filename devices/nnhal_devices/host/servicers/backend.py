@@ -66,6 +66,8 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
             source_extension=driver.backend.source_extension,
             optimizes_nothing=driver.backend.optimize is untouched,
             ignores_networks=driver.backend.context is None,
+            takes_files=driver.backend.takes_files,
+            is_reference=driver.backend.is_reference,
         )
 
     @answers

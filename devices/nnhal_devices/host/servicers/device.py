@@ -97,6 +97,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
                 _usable_files(config.model_cache, config.data_cache, config.cache_token, client),
                 hints_from_wire(config.compilation_hints),
                 extension_names_from_wire(config.extension_name_to_prefix),
+                config.unasked,
             )
 
         for event in self._prepare(request.model, arguments, context):

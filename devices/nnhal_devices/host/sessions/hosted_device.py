@@ -66,6 +66,9 @@ class Preparation:
     extension_names: tuple[ExtensionNameAndPrefix, ...] = ()
     """The extensions that the prefixes of the hints' tokens stand for."""
 
+    unasked: bool = False
+    """Whether the client has not asked what is supported."""
+
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
@@ -84,6 +87,8 @@ class HostedDevice:
         self.driver = driver
         self.withdraw: Callable[[Model, Sequence[Support]], Sequence[Support]] | None = None
         """Given a model and the driver's answers, returns those that are told in their place."""
+        self.must_be_asked: Callable[[], bool] = lambda: False
+        """Whether preparing a model does not tell all that is said about its support."""
         self.make_prepared_model: Callable[..., PreparedModel] = PreparedModel
         """Given the arguments of a PreparedModel, makes it."""
         self._guard = guard if driver.memory.unlocked else None
@@ -122,6 +127,8 @@ class HostedDevice:
         """
         self.scheduler.require_open()
         options = validate_preparation(arguments)
+        if arguments.unasked and self.must_be_asked():
+            invalid_argument("the device is to be asked what it supports: faults may have another answer told")
         is_cached = self._caches and arguments.cache.match(self.driver.number_of_cache_files)
 
         def prepare() -> PreparedModel:

@@ -89,15 +89,16 @@ class PlannedModel:
         Raises HalError, PlacementError, FrontendError, or TransportError if a device is gone.
         """
         try:
-            return self._prepared(deadline_ns)
+            return self.prepared(deadline_ns)
         except (HalError, PlacementError):
             if self._read is None or not self._may_be_one:
                 raise
             with suppress(HalError, PlacementError):
-                return _planned_as_one(self._read, self._target, self._shapes)._prepared(deadline_ns)
+                return _planned_as_one(self._read, self._target, self._shapes).prepared(deadline_ns)
             raise
 
-    def _prepared(self, deadline_ns: int) -> LoadedModel:
+    def prepared(self, deadline_ns: int) -> LoadedModel:
+        """As ``load``, but never as one operation if the model cannot be prepared as it is planned."""
         planner = self._planner.again(deadline_ns)
         if self._read is None or not self._is_open:
             return LoadedModel(planner.prepare())

@@ -77,6 +77,11 @@ class Slot(ABC):
         """Whether its size is known, and its memory has room for it. A device that says otherwise is wrong."""
         return False
 
+    @property
+    def is_lent(self) -> bool:
+        """Whether its device alone needs to know its size, which makes room for it."""
+        return False
+
     @abstractmethod
     def to_read(self, own: bool) -> MemoryRange:
         """Where the value is. ``own``: the step runs on its own device. Raises HalError or TransportError."""
@@ -229,6 +234,10 @@ class DeviceSlot(Slot):
         super().__init__(element, stated, name, expected)
         self._memory = memory
         self._staged: Memory | None = None
+
+    @property
+    def is_lent(self) -> bool:
+        return self._memory.is_lent
 
     def to_read(self, own: bool) -> MemoryRange:
         if own:

@@ -71,6 +71,8 @@ class PrepareConfig:
     deadline_ns: int = NO_DEADLINE
     hints: tuple[TokenValuePair, ...] = ()
     extension_names: tuple[ExtensionNameAndPrefix, ...] = ()
+    unasked: bool = False
+    """Whether the device was not asked what it supports."""
 
 
 def prepare_part(
@@ -126,7 +128,8 @@ def _prepare(
         config.deadline_ns,
         config.hints,
         config.extension_names,
-        cache=entry,
+        entry,
+        config.unasked,
     )
 
 

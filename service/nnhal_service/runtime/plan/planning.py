@@ -17,6 +17,7 @@ from nnhal_service.partition import (
     Options,
     Pin,
     PlacementError,
+    Step,
     Strategy,
     whole,
 )
@@ -114,7 +115,7 @@ class ModelPlanner:
                 if failed:
                     raise next(iter(failed.values())) from None
                 raise
-            except _PreparationError as error:
+            except PreparationError as error:
                 if not self.may_replan or error.device in reasons or len(self._surveys.members) == 1:
                     raise error.reason from error
                 log = _log.warning if options.fallback == Fallback.WARN else _log.info
@@ -131,6 +132,9 @@ class ModelPlanner:
             return False
         self._surveys, self._known = surveys, None
         return True
+
+    def in_operations(self, plan: SketchedPlan) -> SketchedPlan:
+        return plan
 
     def sketch(self) -> SketchedPlan:
         if self._known is None:
@@ -178,7 +182,7 @@ class ModelPlanner:
         return "drains" if self.is_withdrawn(device) else "does not answer"
 
     def _attempt(self, options: Options, left_out: Mapping[str, str], awaits: bool) -> PreparedPlan:
-        """Plan and prepare without the devices that are ``left_out``. Raises _PreparationError if another fails.
+        """Plan and prepare without the devices that are ``left_out``. Raises PreparationError if another fails.
 
         A load ``awaits`` the fallback device if that has died: no run waits for it.
         """
@@ -214,12 +218,11 @@ class ModelPlanner:
         config = PrepareConfig(options.preference, options.priority, deadline_ns, hints.values, hints.extension_names)
 
         def attempt(member: FleetMember, number: int | None) -> Part:
-            step = whole(sketch.imported.model, member.name) if number is None else plan.steps[number]
-            if number is not None and member.name == step.device:
-                step = sketch.survey.optimisations.prepared(step)
+            step = self._step(sketch, member.name, number)
+            given = replace(config, unasked=self._is_unasked(member.name))
             with announcements.loading([member]):
                 of_several = number is not None and len(plan.steps) > 1
-                return Part(member, prepare_part(member, step, cache, of_several, config))
+                return Part(member, prepare_part(member, step, cache, of_several, given))
 
         def prepare_step(device: str, number: int | None) -> Part:
             if device != options.cpu or not self.may_replan or not awaits:
@@ -236,10 +239,20 @@ class ModelPlanner:
 
         return prepare_step
 
+    def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
+        """What a device is to prepare: the model, or a step by its number, as it has optimised it if it is its own."""
+        step = whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
+        is_own = number is not None and step.device == device
+        return sketch.survey.optimisations.prepared(step) if is_own else step
+
+    def _is_unasked(self, device: str) -> bool:
+        """Whether a device was not asked about what it is to prepare."""
+        return False
+
     def _prepare_all(
         self, sketch: SketchedPlan, announcements: Announcements, deadline_ns: int, awaits: bool
     ) -> list[Part]:
-        """Prepare a part for each step. Raises _PreparationError, after releasing the parts that were prepared."""
+        """Prepare a part for each step. Raises PreparationError, after releasing the parts that were prepared."""
         plan, prepare_step = sketch.plan, self._preparing(sketch, announcements, deadline_ns, awaits)
         devices = dict.fromkeys(step.device for step in plan.steps)
         parts: list[Part] = []
@@ -253,7 +266,7 @@ class ModelPlanner:
             with announcements.unloading():
                 for part in parts:
                     part.prepared.release()
-            raise _PreparationError(device, error) from error
+            raise PreparationError(device, error) from error
         return parts
 
 
@@ -266,7 +279,7 @@ def _listed(names: Collection[str]) -> str:
     return "one of " + ", ".join(sorted(names)) if names else "none"
 
 
-class _PreparationError(Exception):
+class PreparationError(Exception):
     """A device could not prepare its part of a plan."""
 
     def __init__(self, device: str, reason: NnhalError) -> None:

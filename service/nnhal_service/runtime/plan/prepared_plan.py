@@ -49,6 +49,10 @@ class Planner(Protocol):
         """
         ...
 
+    def in_operations(self, plan: SketchedPlan) -> SketchedPlan:
+        """One of its plans, in which every operation of the model is told: it may run as one. Asks devices perhaps."""
+        ...
+
     def sketch(self) -> SketchedPlan:
         """Split the model over the devices; none prepares anything. Raises PlacementError."""
         ...

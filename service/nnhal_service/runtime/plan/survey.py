@@ -85,6 +85,33 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
 
     Raises HalError if the model contradicts itself, LookupError for a device that the fleet does not know.
     """
+    members, descriptions = described(fleet, devices)
+    sides = {name: _side(name, description) for name, description in descriptions.items()}
+    return _survey(imported, members, descriptions, sides, _asked(imported, members.values(), sides, descriptions))
+
+
+def survey_unasked(
+    imported: ImportedModel,
+    members: Mapping[str, FleetMember],
+    descriptions: Mapping[str, DeviceDescription | None],
+    device: str,
+) -> Survey:
+    """A survey in which one device takes the whole model and the others are not considered; none is asked.
+
+    Raises HalError if the model contradicts itself.
+    """
+    sides = {name: _side(name, description) for name, description in descriptions.items()}
+    candidate = Candidate(device, members[device].capabilities, {}, hop_ns=sides[device].costs.hop_ns)
+    return _survey(imported, members, descriptions, sides, [_Answer(candidate)])
+
+
+def described(
+    fleet: Fleet, devices: Sequence[str]
+) -> tuple[dict[str, FleetMember], dict[str, DeviceDescription | None]]:
+    """The named devices, or all if none are named, and what they say of themselves. A dead one is left out.
+
+    Raises LookupError for a device that the fleet does not know.
+    """
     members: dict[str, FleetMember] = {}
     descriptions: dict[str, DeviceDescription | None] = {}
     for member in fleet.available(devices):
@@ -96,7 +123,16 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
             _log.warning("a device does not describe itself; it is left out", device=member.name, reason=str(error))
             continue
         members[member.name] = member
-    sides = {name: _side(name, description) for name, description in descriptions.items()}
+    return members, descriptions
+
+
+def _survey(
+    imported: ImportedModel,
+    members: Mapping[str, FleetMember],
+    descriptions: Mapping[str, DeviceDescription | None],
+    sides: Mapping[str, Side],
+    answers: Sequence[_Answer],
+) -> Survey:
     resolved = imported.resolved()
     dimensions, *referenced = (propagate_dimensions(resolved, number) for number in range(len(resolved.subgraphs)))
     sizes = element_sizes(imported.model, [e for member in members.values() for e in member.extensions])
@@ -109,7 +145,6 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
         referenced,
         edge_ns(sides, is_fetched=True) if any(side.costs.is_wire for side in sides.values()) else None,
     )
-    answers = _asked(imported, members.values(), sides, descriptions)
     candidates, source_steps = _in_words(imported, answers)
     return Survey(
         task,

@@ -82,7 +82,7 @@ class BoundPlan:
 
     @property
     def has_known_outputs(self) -> bool:
-        """Whether the sizes of all outputs of its steps are known before a run."""
+        """Whether the sizes of all outputs of its steps are known before a run, to those who need them."""
         return all(self._has_known_size(operand) for step in self.prepared.plan.steps for operand in step.outputs)
 
     @property
@@ -353,7 +353,7 @@ class BoundPlan:
         """The launcher of steps that otherwise run in another way; None if they cannot be fenced."""
         if self._fenced is None:
             with suppress(NnhalError):  # a device without launches, or one whose loss the run itself will notice
-                if isinstance(steps, Wired):
+                if isinstance(steps, Wired) and not self._grows:
                     self._fenced = self._chained()
                 elif isinstance(steps, SingleStep) and self._is_stated():
                     bound = replace(self._bound[0], is_asynchronous=False)
@@ -381,7 +381,12 @@ class BoundPlan:
         slot = self._slots.get(operand)
         if slot is None:
             return False
-        return slot.element.size(combine(self.prepared.dimensions[operand], slot.stated) or ()) > 0
+        return slot.is_lent or slot.element.size(combine(self.prepared.dimensions[operand], slot.stated) or ()) > 0
+
+    @property
+    def _grows(self) -> bool:
+        """Whether an output is of a size that only its device knows, which no fence may wait for."""
+        return any(slot.is_lent and not slot.element.size(slot.stated) for slot in self._slots.values())
 
     def _is_stated(self) -> bool:
         """Whether model and client themselves determine the sizes of all outputs; a single step is the model itself."""
@@ -421,7 +426,7 @@ class BoundPlan:
     def _unwired(self) -> Steps:
         if len(self._bound) == 1:
             return SingleStep(self._bound[0], self._measure)
-        if max(map(len, self._needs)) <= MAX_FENCES:
+        if max(map(len, self._needs)) <= MAX_FENCES and not self._grows:
             try:
                 return self._chained()
             except (HalError, MissingMethodError) as refusal:

@@ -40,6 +40,11 @@ class BoundMemory(Protocol):
         """The dimensions of its values; 0 for an unknown extent."""
         ...
 
+    @property
+    def is_lent(self) -> bool:
+        """Whether its device is asked what it holds. The device makes room for what is written, whatever its size."""
+        ...
+
     def require_alive(self) -> None:
         """Raise DeadObjectError if the device's process is gone, and the memory with it.
 
@@ -89,7 +94,7 @@ class AllocatedMemory:
         self._renewing = threading.Lock()
         self._dimensions = description.dimensions
         self._filled: Storage | None = None  # the storage that the values were written to, if there are any
-        self._is_lent = False
+        self.is_lent = False
         self._closed = False
 
     @property
@@ -162,7 +167,7 @@ class AllocatedMemory:
         except BaseException:
             self._empty()
             raise
-        if other._is_lent and 0 in dimensions:  # as its device says
+        if other.is_lent and 0 in dimensions:  # as its device says
             self.become_empty(dimensions)
             return
         with self._filling(dimensions):
@@ -196,7 +201,7 @@ class AllocatedMemory:
     def lend(self) -> None:
         """Have runs write it that nobody tells of here."""
         with self._lock:
-            self._is_lent = True
+            self.is_lent = True
             self._dimensions, self._filled = self.description.dimensions, None if self._closed else self._storage
 
     def written(self, dimensions: Dimensions, succeeded: bool) -> None:
@@ -209,7 +214,7 @@ class AllocatedMemory:
     def require_readable(self, operand_dimensions: Dimensions) -> None:
         storage = self._living()
         with self._lock:
-            dimensions, holds_values = self._dimensions, self._is_lent or self._filled is storage
+            dimensions, holds_values = self._dimensions, self.is_lent or self._filled is storage
         if not holds_values:
             general_failure(_EMPTY)
         if combine(dimensions, operand_dimensions) is None:
@@ -275,7 +280,7 @@ class AllocatedMemory:
         with self._lock:
             storage, dimensions = self._filled, self._dimensions
         living = self._living()
-        if self._is_lent:
+        if self.is_lent:
             found = living.held(dimensions)
             return None if found is None else (living, found)
         return None if storage is None or storage is not living else (storage, dimensions)
@@ -290,12 +295,12 @@ class AllocatedMemory:
     def _become(self, dimensions: Dimensions, storage: Storage) -> None:
         """Note that it holds values, written to this storage, which may have been replaced meanwhile."""
         with self._lock:
-            self._dimensions = self.description.dimensions if self._is_lent else dimensions
+            self._dimensions = self.description.dimensions if self.is_lent else dimensions
             self._filled = None if self._closed else storage
 
     def _empty(self) -> None:
         with self._lock:
-            if self._closed or not self._is_lent:
+            if self._closed or not self.is_lent:
                 self._filled = None
 
 

@@ -1,0 +1,102 @@
+"""Files that one device takes as they are: nothing that users see of them, or that happens to them, is another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from nnhal.descriptor import Descriptor
+from nnhal.v1 import framework_pb2 as wire
+from nnhal_client import Framework, Model
+from nnhal_tools.up import DeviceEntry
+from tests.support.onnx_models import onnx_model, random
+from tests.support.testbeds import framework_over
+
+CONSTANTS = {"w": random(64, 128, seed=1), "b": random(128, seed=2)}
+NODES = [
+    helper.make_node("MatMul", ["x", "w"], ["a"], name="first"),
+    helper.make_node("Add", ["a", "b"], ["c"], name="second"),
+    helper.make_node("Relu", ["c"], ["y"], name="last"),
+]
+SIGMOID = helper.make_node("Sigmoid", ["y"], ["z"], name="end")
+
+
+@pytest.fixture(scope="module")
+def framework() -> Iterator[Framework]:
+    """A framework over the CPU's devices."""
+    with framework_over(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")) as session:
+        yield session
+
+
+def saved(directory: Path, rows: int | str = 2, *nodes: onnx.NodeProto) -> Path:
+    path = directory / "network.onnx"
+    onnx.save(onnx_model([*NODES, *nodes], {"x": [rows, 64]}, [[*NODES, *nodes][-1].output[0]], CONSTANTS), path)
+    return path
+
+
+def loaded(framework: Framework, path: Path, name: str, defers: bool) -> wire.ModelInfo:
+    """Load a file as a client that fetches the placements when it wants them, or as one that does not."""
+    with path.open("rb") as file:
+        descriptor = Descriptor(os.dup(file.fileno()))
+    request = wire.LoadModelRequest(name=name, defers_placements=defers)
+    request.descriptor_id = framework.calls.issue(descriptor)
+    return framework.calls.call(framework.stub.LoadModel, request).model
+
+
+@pytest.mark.parametrize("rows", [2, "rows"], ids=["known", "open"])
+def test_it_is_described_and_explained_as_one_whose_operations_were_planned(
+    framework: Framework, tmp_path: Path, rows: int | str
+) -> None:
+    path = saved(tmp_path, rows)
+    whole, planned = (loaded(framework, path, f"{rows}-{defers}", defers) for defers in (True, False))
+    assert (whole.placements_deferred, planned.placements_deferred) == (True, False)
+    assert not whole.placements
+    assert [placement.nodes[-1] for placement in planned.placements][-1] == "last"
+    models = [Model(framework.calls, framework.stub, info) for info in (whole, planned)]
+    assert models[0].placements == models[1].placements
+    assert models[0].explain() == models[1].explain()
+    del whole.placements[:], planned.placements[:]
+    whole.name, whole.placements_deferred = planned.name, False
+    assert whole == planned
+    for model in models:
+        model.unload()
+
+
+def test_its_runs_are_reported_as_those_of_its_operations(framework: Framework, tmp_path: Path) -> None:
+    path, x = saved(tmp_path, 2), random(2, 64)
+    reports, results = [], []
+    for defers in (True, False):
+        with Model(framework.calls, framework.stub, loaded(framework, path, f"run-{defers}", defers)) as model:
+            outputs, report = model.run_with_report({"x": x})
+            results.append(outputs["y"])
+            reports.append([(entry.value, entry.source, entry.destination, entry.bytes) for entry in report.ledger])
+    np.testing.assert_allclose(results[0], np.maximum(x @ CONSTANTS["w"] + CONSTANTS["b"], 0), 1e-4, 1e-4)
+    np.testing.assert_allclose(results[0], results[1], 1e-5, 1e-5)
+    assert reports[0] == reports[1]
+
+
+def test_other_plans_of_it_have_its_operations(framework: Framework, tmp_path: Path) -> None:
+    path = saved(tmp_path, 2, SIGMOID)
+    pins = {**dict.fromkeys(("name:first", "name:second", "name:last"), "cpu_acc"), "name:end": "cpu_ref"}
+    with framework.load(path, pins=pins) as model:
+        assert model.steps == ("cpu_acc", "cpu_ref")
+    with framework.load(path, devices=["cpu_ref"]) as model:
+        assert model.steps == ("cpu_ref",)
+        assert len(model.placements) > 1
+
+
+def test_a_file_that_the_device_refuses_is_refused_in_the_importers_words(framework: Framework, tmp_path: Path) -> None:
+    path = tmp_path / "unknown.onnx"
+    onnx.save(onnx_model([helper.make_node("Own", ["x"], ["y"], domain="own")], {"x": [2, 3]}, ["y"]), path)
+    refusals = []
+    for defers in (True, False):
+        with pytest.raises(Exception) as refused:
+            loaded(framework, path, f"refused-{defers}", defers)
+        refusals.append((type(refused.value), str(refused.value)))
+    assert refusals[0] == refusals[1]
