@@ -240,8 +240,10 @@ class ModelPlanner:
         return prepare_step
 
     def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
-        """What a device is to prepare of a plan: a step by its number, or the whole model."""
-        return whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
+        """What a device is to prepare: the model, or a step by its number, as it has optimised it if it is its own."""
+        step = whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
+        is_own = number is not None and step.device == device
+        return sketch.survey.optimisations.prepared(step) if is_own else step
 
     def _is_unasked(self, device: str) -> bool:
         """Whether a device was not asked about what it is to prepare."""
