@@ -10,7 +10,7 @@ import pytest
 from nnhal_tools.up import Testbed
 from tests.native.conftest import environment
 
-pytestmark = pytest.mark.sdk
+pytestmark = [pytest.mark.sdk, pytest.mark.slow, pytest.mark.timeout(600)]  # the first one builds the library
 PYTHON = Path("/usr/bin/python3")
 SCRIPT = Path(__file__).parent / "programs" / "pytorch.py"
 QUANTUM = 0.1
@@ -19,7 +19,7 @@ QUANTUM = 0.1
 
 @pytest.fixture(scope="module")
 def has_torch() -> None:
-    """Skip without PyTorch of the system: its wheels are built without NNAPI's converter or are too large to install."""
+    """Skip unless the system's Python has PyTorch, which is too large to install for a test."""
     found = PYTHON.exists() and subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False)
     if not found or found.returncode:
         pytest.skip("the system's Python has no PyTorch: apt-get install python3-torch")

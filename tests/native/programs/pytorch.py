@@ -1,9 +1,12 @@
-"""Run modules of PyTorch by NNAPI, as an application does that knows nothing of nnhal, and compare them with PyTorch's own.
+"""Run modules of PyTorch by NNAPI, as an application does that knows nothing of nnhal, and compare the results.
 
 It prints a line for each kind of module: its name, and the largest difference.
 """
 
+from __future__ import annotations
+
 import sys
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,43 +15,43 @@ from torch.backends._nnapi.prepare import convert_model_to_nnapi
 torch.manual_seed(7)
 
 
-def channels_last(tensor):
+def channels_last(tensor: Any) -> Any:
     """Return a tensor with its channels last, as NNAPI wants images."""
     tensor = tensor.contiguous(memory_format=torch.channels_last)
     tensor.nnapi_nhwc = True
     return tensor
 
 
-def image(*shape):
+def image(*shape: int) -> Any:
     return channels_last(torch.randn(*shape))
 
 
 class Both(nn.Module):
-    def forward(self, first, second):
+    def forward(self, first: Any, second: Any) -> Any:
         return first * second, torch.relu(first - second)
 
 
 class Joined(nn.Module):
-    def forward(self, first, second):
+    def forward(self, first: Any, second: Any) -> Any:
         return torch.cat([first, second], dim=1)
 
 
 class Mean(nn.Module):
-    def forward(self, given):
+    def forward(self, given: Any) -> Any:
         return given.mean([2, 3])
 
 
 class Quantised(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.first = torch.quantization.QuantStub()
         self.second = nn.Conv2d(3, 4, 3)
 
-    def forward(self, given):
+    def forward(self, given: Any) -> Any:
         return self.second(self.first(given))
 
 
-def quantised():
+def quantised() -> Any:
     """Return a convolution of 8 bits, made by PyTorch's quantisation after training."""
     torch.backends.quantized.engine = "qnnpack"
     module = Quantised().eval()
@@ -59,7 +62,7 @@ def quantised():
     return module
 
 
-def classifier():
+def classifier() -> Any:
     return nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2),
         nn.ReLU(),
@@ -73,7 +76,7 @@ def classifier():
     )
 
 
-KINDS = {
+KINDS: dict[str, Any] = {
     "linear": (nn.Linear(12, 5), [torch.randn(3, 12)]),
     "convolution": (nn.Conv2d(3, 6, 3, stride=2), [torch.randn(1, 3, 9, 9)]),
     "convolution, channels last": (nn.Conv2d(3, 6, 3, padding=1), [image(1, 3, 9, 9)]),
@@ -94,15 +97,15 @@ KINDS = {
 }
 
 
-def values(result):
+def values(result: Any) -> Any:
     return result if isinstance(result, tuple) else (result,)
 
 
-def real(tensor):
+def real(tensor: Any) -> Any:
     return tensor.dequantize() if tensor.is_quantized else tensor
 
 
-def main():
+def main() -> None:
     with torch.no_grad():
         for name, (module, given) in KINDS.items():
             if len(sys.argv) > 1 and name not in sys.argv[1:]:
