@@ -110,8 +110,7 @@ def _prepare(
     remote, needed = member.remote, member.identity.cache_files
     entry, is_complete = CompilationCache(), False
     if cache is not None and needed != NumberOfCacheFiles():
-        relaxed = model.relax_computation_float32_to_float16
-        token = token_of(cache.token, member.name, member.version, config, step if of_several else None, relaxed)
+        token = _token(member, step, model, cache, of_several, config)
         try:
             entry, is_complete = open_entry(cache.path, token, needed)
         except OSError as error:
@@ -131,6 +130,26 @@ def _prepare(
         entry,
         config.unasked,
     )
+
+
+def has_entry(
+    member: FleetMember, step: Step, cache: CacheDirectory, of_several: bool, config: PrepareConfig = PrepareConfig()
+) -> bool:
+    """Whether there is an entry of a step: its device has prepared it before, and may be unable to use it by now."""
+    token = _token(member, step, step.model, cache, of_several, config)
+    files = [cache.path / name for name in _names(token, member.identity.cache_files)]
+    try:
+        sizes = [file.lstat().st_size for file in files]
+    except OSError:
+        return False
+    return any(sizes)
+
+
+def _token(
+    member: FleetMember, step: Step, model: Model, cache: CacheDirectory, of_several: bool, config: PrepareConfig
+) -> bytes:
+    relaxed = model.relax_computation_float32_to_float16
+    return token_of(cache.token, member.name, member.version, config, step if of_several else None, relaxed)
 
 
 def token_of(
@@ -162,6 +181,10 @@ def file_names(token: bytes, kind: str, count: int) -> list[str]:
     letters = string.ascii_uppercase
     name = "".join(letters[byte & 15] + letters[byte >> 4] for byte in token)
     return [f"{name}{kind}{index}" for index in range(count)]
+
+
+def _names(token: bytes, needed: NumberOfCacheFiles) -> list[str]:
+    return [*file_names(token, _MODEL, needed.num_model_cache), *file_names(token, _DATA, needed.num_data_cache)]
 
 
 def open_entry(directory: Path, token: bytes, needed: NumberOfCacheFiles) -> tuple[CompilationCache, bool]:
