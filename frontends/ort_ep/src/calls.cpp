@@ -54,10 +54,6 @@ void check(OrtStatus* status) {
   throw Failure(text);
 }
 
-void check(const Status& status) {
-  if (!status.ok()) throw Failure(status.words());
-}
-
 OrtStatus* failed(const char* text) { return ort().CreateStatus(kFail, ("nnhal: " + std::string(text)).c_str()); }
 
 void log(const OrtLogger* logger, Severity severity, const std::string& text) {

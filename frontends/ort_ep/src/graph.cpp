@@ -249,24 +249,20 @@ std::vector<std::string> outputs_of(const OrtNode* node) {
   return names_of(list<const OrtValueInfo*>(ort().Node_GetNumOutputs, ort().Node_GetOutputs, node));
 }
 
-client::LoadOptions OnnxModel::with_weights(client::LoadOptions options) const {
-  if (weights) options.weights.push_back({kWeights, &weights});
-  return options;
+client::ModelFile file_of(const std::string& bytes) {
+  client::ModelFile model{"onnxruntime", make_file(), {}};
+  write_all(model.file, bytes.data(), bytes.size(), 0);
+  return model;
 }
 
-Fd file_of(const std::string& bytes) {
-  Fd file = make_file();
-  write_all(file, bytes.data(), bytes.size(), 0);
-  return file;
-}
-
-OnnxModel make_model(const OrtGraph* graph) {
+client::ModelFile make_model(const OrtGraph* graph) {
   Weights weights;
-  Fd file = file_of(encode_model(graph, &weights));
+  client::ModelFile model = file_of(encode_model(graph, &weights));
   // What can no longer change is used in place.
   if (weights.file && ::fcntl(weights.file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
     check(Status::of_errno("weights cannot be sealed", errno));
-  return {std::move(file), std::move(weights.file)};
+  if (weights.file) model.weights.emplace(kWeights, std::move(weights.file));
+  return model;
 }
 
 std::string encode_model(const OrtGraph* graph) { return encode_model(graph, nullptr); }

@@ -31,9 +31,9 @@ std::vector<Tensor> tensors_of(const std::vector<client::TensorInfo>& infos, con
     tensor.name = info.name;
     const auto found = std::find(names.begin(), names.end(), info.name);
     if (found != names.end()) tensor.place = static_cast<int>(found - names.begin());
-    tensor.element = element_named(info.element_type);
-    tensor.stored = stored_element(info.type, tensor.element);
-    if (!bytes_of(tensor.element) || !bytes_of(tensor.stored))
+    tensor.element = client::element_named(info.element_type);
+    tensor.stored = client::stored_element(info.type, tensor.element);
+    if (!client::bytes_of(tensor.element) || !client::bytes_of(tensor.stored))
       throw Failure("'" + info.name + "' has elements of type '" + info.element_type + "', which runs cannot pass on");
     tensor.is_scalar = info.is_scalar;
     tensor.dimensions.assign(info.dimensions.begin(), info.dimensions.end());
@@ -62,7 +62,7 @@ struct Kernel::Run {
   }
 };
 
-Kernel::Kernel(std::shared_ptr<Session> session, std::shared_ptr<Source> source, const Arena& arena,
+Kernel::Kernel(std::shared_ptr<client::Session> session, std::shared_ptr<client::Source> source, const Arena& arena,
                const std::vector<std::string>& inputs, const std::vector<std::string>& outputs)
     : OrtNodeComputeInfo{}, session_(std::move(session)), source_(std::move(source)), arena_(arena) {
   const client::LoadedModel description = model()->description();
@@ -92,8 +92,8 @@ void Kernel::compute(OrtKernelContext* context) {
     std::unique_ptr<Slot> slot = take_slot(run);
     for (std::size_t index = 0; index < inputs_.size(); ++index)
       if (run.key[index] < 0)
-        convert(run.from[index], inputs_[index].element, slot->memory.data() + slot->places[index],
-                inputs_[index].stored, count_of(run.variant->inputs[index]));
+        check(client::convert(run.from[index], inputs_[index].element, slot->memory.data() + slot->places[index],
+                              inputs_[index].stored, count_of(run.variant->inputs[index])));
     client::RunReport report;
     const Status status = slot->binding->run(&report);
     if (status.ok()) {
@@ -109,7 +109,7 @@ void Kernel::compute(OrtKernelContext* context) {
   }
 }
 
-std::shared_ptr<LoadedModel> Kernel::model() {
+std::shared_ptr<client::OwnedModel> Kernel::model() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (model_ && model_->is_own()) return model_;
@@ -119,14 +119,14 @@ std::shared_ptr<LoadedModel> Kernel::model() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (model_ && model_->is_own()) return model_;
   }
-  const std::shared_ptr<client::Framework> framework = session_->framework();
-  auto loaded = std::make_shared<LoadedModel>(framework, source_->load(framework));
+  const std::shared_ptr<client::Framework> framework = take(session_->framework());
+  auto loaded = std::make_shared<client::OwnedModel>(framework, take(source_->load(framework)));
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [dimensions, variant] : variants_) variant->idle.clear();
   return model_ = std::move(loaded);
 }
 
-bool Kernel::has_gone(const std::shared_ptr<LoadedModel>& model) {
+bool Kernel::has_gone(const std::shared_ptr<client::OwnedModel>& model) {
   if (session_->is_current(model->framework())) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (model_ == model) model_.reset();
@@ -158,11 +158,11 @@ std::shared_ptr<Variant> Kernel::variant_of(const std::vector<Dimensions>& open)
   for (const Tensor& input : inputs_) {
     const Dimensions& dimensions = variant->inputs.emplace_back(input.is_open ? *given++ : input.dimensions);
     if (!count_of(dimensions)) throw Failure("input '" + input.name + "' has no elements, which devices do not take");
-    variant->rooms.push_back(count_of(dimensions) * bytes_of(input.stored));
+    variant->rooms.push_back(count_of(dimensions) * client::bytes_of(input.stored));
   }
   for (const Tensor& output : outputs_) {
     variant->outputs.emplace_back();
-    variant->rooms.push_back(output.is_open ? kGuess : count_of(output.dimensions) * bytes_of(output.stored));
+    variant->rooms.push_back(output.is_open ? kGuess : count_of(output.dimensions) * client::bytes_of(output.stored));
   }
   if (variants_.size() >= kMaxVariants) variants_.erase(variants_.begin());
   return variants_[open] = variant;
@@ -171,7 +171,7 @@ std::shared_ptr<Variant> Kernel::variant_of(const std::vector<Dimensions>& open)
 void Kernel::place(Run& run) {
   const auto place_of = [&](const Tensor& tensor, const void* data, const Dimensions& dimensions) {
     if (!data || tensor.element != tensor.stored) return std::int64_t{-1};
-    return arena_.offset_of(data, count_of(dimensions) * bytes_of(tensor.stored));
+    return arena_.offset_of(data, count_of(dimensions) * client::bytes_of(tensor.stored));
   };
   for (std::size_t index = 0; index < inputs_.size(); ++index)
     run.key.push_back(place_of(inputs_[index], run.from[index], run.variant->inputs[index]));
@@ -193,7 +193,7 @@ void Kernel::place(Run& run) {
 }
 
 std::unique_ptr<Slot> Kernel::take_slot(const Run& run) {
-  std::shared_ptr<LoadedModel> loaded = model();
+  std::shared_ptr<client::OwnedModel> loaded = model();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<std::unique_ptr<Slot>>& idle = run.variant->idle;
@@ -204,7 +204,8 @@ std::unique_ptr<Slot> Kernel::take_slot(const Run& run) {
       return slot;
     }
   }
-  // The run that was cut off may have ended before the link to the framework, and so may not have seen that it has gone.
+  // The run that was cut off may have ended before the link to the framework, and so may not have seen that it has
+  // gone.
   if (has_gone(loaded)) loaded = model();
   return bind(run, std::move(loaded));
 }
@@ -226,7 +227,7 @@ void Kernel::give_slot(const Run& run, std::unique_ptr<Slot> slot, bool is_direc
   idle.erase(idle.begin());
 }
 
-std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<LoadedModel> model) {
+std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<client::OwnedModel> model) {
   client::Framework& framework = model->framework();
   for (;;) {
     auto slot = std::make_unique<Slot>();
@@ -287,7 +288,7 @@ bool Kernel::learn(Variant& variant, const std::vector<client::OutputReport>& re
     for (std::size_t index = 0; index < outputs_.size(); ++index) {
       if (outputs_[index].name != report.name) continue;
       std::size_t& room = variant.rooms[inputs_.size() + index];
-      room = std::max(room, count_of(report.dimensions) * bytes_of(outputs_[index].stored));
+      room = std::max(room, count_of(report.dimensions) * client::bytes_of(outputs_[index].stored));
       if (follow_from_inputs) variant.outputs[index] = report.dimensions;
     }
   }
@@ -307,8 +308,8 @@ void Kernel::write_outputs(Run& run, const Slot& slot, const std::vector<client:
         throw Failure("the run has not said which dimensions output '" + output.name + "' has");
       dimensions = &found->dimensions;
     }
-    convert(slot.memory.data() + slot.places[at], output.stored, run.allocate(index, output, *dimensions),
-            output.element, count_of(*dimensions));
+    check(client::convert(slot.memory.data() + slot.places[at], output.stored, run.allocate(index, output, *dimensions),
+                          output.element, count_of(*dimensions)));
   }
 }
 

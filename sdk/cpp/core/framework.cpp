@@ -12,6 +12,8 @@ Message encode(const LoadOptions& options) {
   for (const Pin& pin : options.pins) request.message(5, Message().bytes(1, pin.match).bytes(2, pin.device));
   for (const InputDimensions& input : options.input_dimensions)
     request.message(17, Message().bytes(1, input.name).numbers(2, input.dimensions));
+  for (const TensorDimensions& tensor : options.tensor_dimensions)
+    request.message(22, Message().integer(1, tensor.tensor).numbers(2, tensor.dimensions));
   if (options.deadline_ns != kNoTime) request.integer(13, options.deadline_ns);
   options.hints.add_to(request, 14, 15);
   return request;
@@ -54,10 +56,12 @@ Result<LoadedModel> Framework::load(const std::string& name, const Plan& plan, s
   return load(Message().integer(20, plan.handle).integer(21, static_cast<std::int64_t>(group)), name, patience);
 }
 
-Result<Plan> Framework::plan(const Fd& file, const LoadOptions& options, const Patience& patience) {
+Result<Plan> Framework::plan(const Fd& file, const LoadOptions& options, const std::vector<std::int32_t>& keeps,
+                             const std::vector<std::string>& operators, const Patience& patience) {
   constexpr const char* kMethod = "FrameworkService/PlanModel";
   return with_file(file, options, [&](const Message& model) -> Result<Plan> {
-    const Message request = Message().message(1, model).number(2, /*leaves_nodes=*/true);
+    Message request = Message().message(1, model).number(2, /*leaves_nodes=*/true).numbers(4, keeps);
+    for (const std::string& type : operators) request.bytes(5, type);
     Result<std::string> answer = rpc_.call(kMethod, request, patience);
     if (!answer.ok()) return answer.status();
     return decode_plan(*answer, kMethod);

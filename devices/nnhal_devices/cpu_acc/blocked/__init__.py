@@ -7,7 +7,7 @@ lowered graph so that it need not. Results are the same but for the rounding of 
 
 from __future__ import annotations
 
-from nnhal_devices.cpu_acc.blocked.activations import carry_activations
+from nnhal_devices.cpu_acc.blocked.activations import carry_activations, multiply_slopes
 from nnhal_devices.cpu_acc.blocked.alignment import align_channels
 from nnhal_devices.cpu_acc.blocked.block_size import block_channels
 from nnhal_devices.cpu_acc.blocked.heads import split_heads
@@ -18,11 +18,12 @@ __all__ = ["keep_blocked", "rewrite"]
 
 
 def keep_blocked(graph: LoweredGraph) -> None:
-    """Rewrite a finished graph for this processor, if it has images and ONNX Runtime blocks them here."""
+    """Rewrite a finished graph for this processor: its images, if ONNX Runtime blocks them here, and slopes."""
     if Images(graph).channels:
         block = block_channels()
         if block is not None:
             rewrite(graph, block)
+    multiply_slopes(graph)
 
 
 def rewrite(graph: LoweredGraph, block: int) -> None:

@@ -41,6 +41,32 @@ def carry_activations(graph: LoweredGraph, block: int) -> None:
     graph.nodes = nodes
 
 
+def multiply_slopes(graph: LoweredGraph) -> None:
+    """Have a PRelu outside of the blocked layout choose between its input and the product with the slopes.
+
+    ONNX Runtime's own kernel asks of each element for itself. Results are the same, also of infinities: there a slope
+    of 0, which makes no number of them, is left to that kernel, unless the input has bytes.
+    """
+    bytes_read = {node.outputs[0] for node in graph.nodes if node.type == "DequantizeLinear"}
+    nodes: list[LoweredNode] = []
+    for node in graph.nodes:
+        slopes = graph.constants.get(node.inputs[1]) if node.type == "PRelu" else None
+        choice = None if slopes is None else _choice(slopes, node.inputs[0] in bytes_read)
+        if choice is not None:
+            given, product = node.inputs[0], graph.name()
+            nodes.append(LoweredNode("Mul", list(node.inputs), [product], {}, node.place))
+            node.type, node.inputs = choice, [given, product]
+        nodes.append(node)
+    graph.nodes = nodes
+
+
+def _choice(slopes: np.ndarray, is_finite: bool) -> str | None:
+    """Which of an element and its product is the result for all these slopes, if it is the same for all."""
+    if (slopes <= 1).all() and (slopes >= 0).all() and (is_finite or slopes.all()):
+        return "Max"
+    return "Min" if np.isfinite(slopes).all() and (slopes >= 1).all() else None
+
+
 def _is_read_alone(graph: LoweredGraph, images: Images, name: str) -> bool:
     convolved = images.weights(images.makers[name]) is not None
     return convolved and len(images.readers[name]) == 1 and name not in graph.outputs

@@ -19,7 +19,7 @@ class Images:
     """Float images with channels first that begin with a convolution, and what may become of them.
 
     Operations other than convolutions make zeros of zeros, so that channels without content stay so, or, if
-    ``with_any_value``, anything.
+    ``with_any_value``, anything; then an image may also be the sum of one and what is none.
     """
 
     def __init__(self, graph: LoweredGraph, with_any_value: bool = False) -> None:
@@ -108,7 +108,8 @@ class Images:
 
     def _combines(self, node: LoweredNode, name: str, channels: int) -> bool:
         if name not in self._constants:
-            return self.channels.get(name) == channels
+            is_any = self._with_any_value and node.type == "Add" and channels > 1
+            return self.channels.get(name, channels if is_any else 0) == channels
         keeps_zeros = node.type == "Mul" or self._with_any_value
         return self._vector(name, channels) and (keeps_zeros or self._constants[name].size > 1)
 

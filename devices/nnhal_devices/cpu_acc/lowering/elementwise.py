@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 from onnx import helper
 
+from nnhal.arrays import Array
 from nnhal.operations._window import activation_of
 from nnhal.operations.activation import EluInput
 from nnhal.operations.elementwise import BinaryInput
 from nnhal.types import FusedActivation, OperandType, OperationType
+from nnhal.types.layout import Dimensions
 from nnhal_devices.cpu_acc.elements import KEPT_TYPES, QUANTIZED, keep, quantization_of
+from nnhal_devices.cpu_acc.layout import Layout
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 _BOTH = (BinaryInput.FIRST, BinaryInput.SECOND)
@@ -48,6 +51,8 @@ _NODES = {
     OperationType.TANH: "Tanh",
 }
 """Operations that are one node, but for an activation."""
+_MOST_SPREAD = 1 << 14
+"""The most numbers that a constant for channels is repeated to."""
 
 
 def clamp(to: Emitter) -> None:
@@ -82,8 +87,27 @@ def elu(to: Emitter) -> None:
 def arithmetic(to: Emitter) -> None:
     """ADD, SUB, MUL and DIV, which have an activation."""
     layout = to.common_layout(_BOTH)
-    result = to.graph.add(_NODES[to.op.type], *(to.real(position, layout) for position in _BOTH))
+    result = to.graph.add(_NODES[to.op.type], *(_spread(to, position, layout) for position in _BOTH))
     to.keep_real(result, layout, activation_of(to.op, BinaryInput.ACTIVATION))
+
+
+def _spread(to: Emitter, position: int, layout: Layout) -> str:
+    """The reals of an input. A constant with a number for each channel, the last axis, is repeated along the axis
+    before: for each repetition by broadcasting ONNX Runtime calls a function.
+    """
+    operand, other = to.op.inputs[position], to.op.dimensions(_BOTH[position == _BOTH[0]])
+    if layout is Layout.MOVED or operand.type in QUANTIZED or not to.graph.is_constant(to.inputs[position]):
+        return to.real(position, layout)
+    return to.graph.constant(_repeated(keep(operand, to.op.value(position)), other))
+
+
+def _repeated(values: Array, other: Dimensions) -> Array:
+    """Values that are to be broadcast to ``other``, 0 for an unknown axis, repeated along its last axis but one."""
+    width, channels = (0, 0, *other)[-2:]
+    fits = 1 < channels == values.size == values.shape[-1] and values.ndim <= len(other)
+    if not fits or not 1 < width <= _MOST_SPREAD // channels:
+        return values
+    return np.tile(values.reshape(-1), (width, 1))
 
 
 def pairwise(to: Emitter) -> None:
@@ -98,27 +122,30 @@ def pairwise(to: Emitter) -> None:
 def prelu(to: Emitter) -> None:
     """PRELU. One constant slope makes a LeakyRelu, which ONNX Runtime fuses with what computes its input."""
     layout = to.common_layout(_BOTH)
-    values, slope = to.real(BinaryInput.FIRST, layout), _only_slope(to)
-    if slope is None:
+    values = to.real(BinaryInput.FIRST, layout)
+    slopes = _constant_slopes(to)
+    if slopes is None:
         result = to.graph.add("PRelu", values, to.real(BinaryInput.SECOND, layout))
+    elif (slopes == slopes.flat[0]).all():
+        result = to.graph.add("LeakyRelu", values, alpha=float(slopes.flat[0]))
     else:
-        result = to.graph.add("LeakyRelu", values, alpha=slope)
+        slopes = layout.move(slopes) if layout is Layout.MOVED else _repeated(slopes, to.op.dimensions(_INPUT))
+        result = to.graph.add("PRelu", values, to.graph.constant(slopes))
     to.keep_real(result, layout)
 
 
-def _only_slope(to: Emitter) -> float | None:
-    """The slope of all elements, if it is a constant."""
+def _constant_slopes(to: Emitter) -> Array | None:
+    """The slopes as reals, if they are constants."""
     if not to.graph.is_constant(to.inputs[BinaryInput.SECOND]):
         return None
-    slopes = to.op.value(BinaryInput.SECOND)
-    if not slopes.size or (slopes != slopes.flat[0]).any():
+    operand, slopes = to.op.inputs[BinaryInput.SECOND], to.op.value(BinaryInput.SECOND)
+    if not slopes.size:
         return None
-    operand = to.op.inputs[BinaryInput.SECOND]
+    reals = keep(operand, slopes).astype(np.float32)
     if operand.type not in QUANTIZED:
-        return float(slopes.flat[0])
+        return reals
     quantization = quantization_of(operand)
-    kept = keep(operand, slopes).astype(np.float32).flat[0]
-    return float((kept - quantization.zero_point) * quantization.scale)
+    return (reals - quantization.zero_point.astype(np.float32)) * quantization.scale
 
 
 def select(to: Emitter) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from nnhal.operations import OperationContext
 from nnhal.operations.resize import ResizeInput, prepare_resize, spatial_axes
+from nnhal_devices.cpu_acc.elements import QUANTIZED
 from nnhal_devices.cpu_acc.layout import Layout
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
@@ -34,14 +35,32 @@ def resize_bilinear(to: Emitter) -> None:
 
 
 def resize_nearest_neighbor(to: Emitter) -> None:
-    """Pick rows and columns by index, since ONNX's Resize rounds places between two pixels differently."""
+    """Repeat rows and columns, or pick them by index, since ONNX's Resize rounds places between two pixels differently.
+
+    Each is many times faster than the other in its layout: rows with channels last are copied whole. ONNX Runtime
+    convolves bytes with channels last, so these are moved back for it.
+    """
     layout = to.common_layout((ResizeInput.INPUT,))
     given, asked = to.op.ranked(ResizeInput.INPUT), prepare_resize(to.op)[0]
-    tensor = to.kept(ResizeInput.INPUT, layout)
-    for axis in spatial_axes(to.op):
-        indices = to.graph.constant(_nearest(to.op, given[axis], asked[axis]))
-        tensor = to.graph.add("Gather", tensor, indices, axis=layout.axis(axis))
-    to.keep(tensor, layout)
+    axes = spatial_axes(to.op)
+    indices = {axis: _nearest(to.op, given[axis], asked[axis]) for axis in axes}
+    last = sorted(layout.axis(axis) for axis in axes) == [2, 3]
+    moved_bytes = layout is Layout.MOVED and to.op.main_type() in QUANTIZED
+    if last and not moved_bytes and all(_repeats(each, given[axis]) for axis, each in indices.items()):
+        sizes = to.graph.integers([asked[axis] for axis in sorted(range(len(asked)), key=layout.axis)])
+        places = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        tensor = to.graph.add("Resize", to.kept(ResizeInput.INPUT, layout), "", "", sizes, mode="nearest", **places)
+        to.keep(tensor, layout)
+        return
+    tensor = to.kept(ResizeInput.INPUT)
+    for axis, each in indices.items():
+        tensor = to.graph.add("Gather", tensor, to.graph.constant(each), axis=axis)
+    to.keep(tensor)
+
+
+def _repeats(indices: np.ndarray, length: int) -> bool:
+    """Whether each element is repeated equally often."""
+    return np.array_equal(indices, np.repeat(np.arange(length), len(indices) // length))
 
 
 def _layout(to: Emitter) -> Layout:

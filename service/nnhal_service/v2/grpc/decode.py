@@ -20,6 +20,7 @@ from nnhal_service.serving.requests.client_memory import TensorData
 from nnhal_service.serving.requests.request import InferenceRequest
 from nnhal_service.v2.grpc.message_fields import array_from_contents, parameters_from_wire, request_parameters_from_wire
 from nnhal_service.v2.requested import (
+    SHM_REGION,
     Caller,
     RegionPart,
     RequestedOutput,
@@ -55,6 +56,7 @@ _RAW_INPUT_TAG = ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER << 3 | _LENGT
 _MODEL_NAME_TAG = ModelInferRequest.MODEL_NAME_FIELD_NUMBER << 3 | _LENGTH
 _ID_TAG = ModelInferRequest.ID_FIELD_NUMBER << 3 | _LENGTH
 _INPUT_TAG = ModelInferRequest.INPUTS_FIELD_NUMBER << 3 | _LENGTH
+_REGION = SHM_REGION.encode()
 _CONTENTS_TAG = ModelInferRequest.InferInputTensor.CONTENTS_FIELD_NUMBER << 3 | _LENGTH
 
 
@@ -169,12 +171,20 @@ def cut_in_loop(data: bytes) -> CutRequest | None:
         view = memoryview(data)
         return CutRequest(like.head, "", [view[start:end] for _, start, end in like.raw])
     cut = _cut(data, _MOST_FIELDS_IN_LOOP, _MOST_IN_LOOP)
-    # Identifiers mostly differ.
-    if cut is not None and not cut.id and 0 < len(cut.raw) <= _MOST_KEPT_RAW and len(cut.head) <= _KEPT_BYTES:
+    if cut is not None and _comes_again(cut):
         if len(_kept_layouts) == _KEPT_HEADS:
             _kept_layouts.clear()
         _kept_layouts[key] = _layout_of(data, cut.head)
     return cut
+
+
+def _comes_again(cut: CutRequest) -> bool:
+    """Whether requests may follow with the same layout: not if they differ in identifiers, or in elements in the head.
+
+    The tensors of other requests are in ``raw``, or in regions.
+    """
+    has_tensors_apart = bool(cut.raw) or _REGION in cut.head
+    return has_tensors_apart and not cut.id and len(cut.raw) <= _MOST_KEPT_RAW and len(cut.head) <= _KEPT_BYTES
 
 
 class _Layout(NamedTuple):

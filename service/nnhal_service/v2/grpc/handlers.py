@@ -27,6 +27,7 @@ from nnhal_service.v2.grpc.access import changes_settings, guarded
 from nnhal_service.v2.grpc.calls import Call, Context, OpenLimit, ended
 from nnhal_service.v2.grpc.compression import plain
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
+from nnhal_service.v2.grpc.infer import InferCalls
 from nnhal_service.v2.grpc.receptions import Receptions
 from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
 from nnhal_service.v2.grpc.statuses import answer_for, answered
@@ -40,22 +41,20 @@ REFLECTION = reflection.SERVICE_NAME
 _REFLECTED = (model_config_pb2, grpc_service_pb2, health_pb2, reflection_pb2)
 
 
-def inference_handlers(
+def inference_calls(
     servicer: InferenceServicer,
+    infer: InferCalls,
     loop: ServingLoop,
     threads: Executor,
     calls: OpenLimit,
-    streams: OpenLimit,
     guard: Guard,
     receptions: Receptions,
-    untaken: UntakenAnswers,
-) -> Handlers:
-    """All calls of inference.GRPCInferenceService, made from its descriptor.
+) -> dict[str, Call[None, bytes]]:
+    """All unary calls of inference.GRPCInferenceService, made from its descriptor.
 
     ``threads`` run the calls that may wait; no inference does so. Messages are received by ``receptions``, once the
-    guard has admitted their calls. ``untaken`` bounds the answers that clients do not take.
+    guard has admitted their calls.
     """
-    infer = servicer.infer_calls(loop)
     unary: dict[str, Call[bytes, bytes]] = {"ModelInfer": infer.infer}
     for method in SERVICE.methods:
         behaviour = getattr(servicer, method.name, None)
@@ -66,17 +65,17 @@ def inference_handlers(
                 if inspect.iscoroutinefunction(behaviour)
                 else _in_thread(method.name, kind, behaviour, servicer, loop, threads)
             )
-    handlers = {
-        name: grpc.stream_unary_rpc_method_handler(
-            answered(_received(name, calls.limited(call), guard, receptions), untaken)
+    return {name: _received(name, calls.limited(call), guard, receptions) for name, call in unary.items()}
+
+
+def inference_streams(infer: InferCalls, streams: OpenLimit, guard: Guard, untaken: UntakenAnswers) -> Handlers:
+    """Its stream. ``untaken`` bounds the answers that clients do not take."""
+    name = "ModelStreamInfer"
+    return {
+        name: grpc.stream_stream_rpc_method_handler(
+            answered(_guarded(name, streams.limited(infer.stream_infer), guard), untaken)
         )
-        for name, call in unary.items()
     }
-    stream = "ModelStreamInfer"
-    handlers[stream] = grpc.stream_stream_rpc_method_handler(
-        answered(_guarded(stream, streams.limited(infer.stream_infer), guard), untaken)
-    )
-    return handlers
 
 
 def health_handlers(health: ModelHealth, watches: OpenLimit, untaken: UntakenAnswers) -> Handlers:
@@ -114,7 +113,7 @@ def reflection_handlers(streams: OpenLimit, guard: Guard, untaken: UntakenAnswer
     return {name: handler}
 
 
-def _received(name: str, call: Call[bytes, bytes], guard: Guard, receptions: Receptions) -> Call[Any, bytes]:
+def _received(name: str, call: Call[bytes, bytes], guard: Guard, receptions: Receptions) -> Call[None, bytes]:
     """The call, admitted before its message is received, unless the guard has to see the message."""
     if changes_settings(f"/{SERVICE.full_name}/{name}"):
         return receptions.received(_guarded(name, call, guard))

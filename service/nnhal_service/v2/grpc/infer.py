@@ -6,9 +6,10 @@ copies, is done in threads if it is much. Raw contents of numbers cost nothing: 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
 from nnhal.types import NO_DEADLINE
@@ -95,7 +96,7 @@ class InferCalls:
                     head = await self._head(cut, charge)
                     scope.name(head.model_name, cut.id)
                     response = await self._run(head, cut, context, _ALONE, arrived_ns, charge)
-                self._hold_until_sent(response, context)
+                self._hold_until_sent(response)
                 return response
             except Exception as error:
                 raise answer_for(error, "ModelInfer") from None
@@ -151,11 +152,12 @@ class InferCalls:
         """Charge a large response until the client has taken it. It was within the limit while it was made."""
         return self._budget.hold(max(0, len(response) - FREE_COPIES))
 
-    def _hold_until_sent(self, response: bytes, context: Context) -> None:
-        if len(response) > FREE_COPIES:
+    def _hold_until_sent(self, response: bytes) -> None:
+        """Charge a large response until the call's task ends, which is when the client has it."""
+        task = asyncio.current_task()
+        if len(response) > FREE_COPIES and task is not None:
             held = self._held(response)
-            # grpc's stubs have no protocol for callbacks, but a class of them.
-            context.add_done_callback(cast(Any, lambda _: held.release()))
+            task.add_done_callback(lambda _: held.release())
 
     async def _head(self, cut: CutRequest, charge: Charge) -> Head:
         charge.grow(cut.parsed_bytes)

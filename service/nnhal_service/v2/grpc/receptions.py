@@ -52,10 +52,10 @@ class Receptions:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._look: asyncio.TimerHandle | None = None
 
-    def received(self, call: Call[bytes, O]) -> Call[object, O]:
+    def received(self, call: Call[bytes, O]) -> Call[None, O]:
         """The same call, which receives its message first."""
 
-        async def with_message(_: object, context: Context) -> O:
+        async def with_message(_: None, context: Context) -> O:
             data = await self._receive(context)
             if not isinstance(data, bytes):
                 raise ServingError(ErrorKind.INVALID_ARGUMENT, "a call without a request, expected one message")

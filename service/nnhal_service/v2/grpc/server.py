@@ -27,10 +27,16 @@ from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.backend import ModelRepository
-from nnhal_service.v2.grpc.accepting import add_services, new_server
+from nnhal_service.v2.grpc.accepting import add_services, add_unary_calls, new_server
 from nnhal_service.v2.grpc.calls import OpenLimit
 from nnhal_service.v2.grpc.compression import AS_RECEIVED
-from nnhal_service.v2.grpc.handlers import REFLECTION, health_handlers, inference_handlers, reflection_handlers
+from nnhal_service.v2.grpc.handlers import (
+    REFLECTION,
+    health_handlers,
+    inference_calls,
+    inference_streams,
+    reflection_handlers,
+)
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
 from nnhal_service.v2.grpc.receptions import Receptions
 from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
@@ -142,11 +148,13 @@ class GrpcServer:
             guard = guard.of_users(self._users(listener))
         calls, streams = OpenLimit(limits.calls, "calls"), OpenLimit(limits.streams, "streams")
         receptions = Receptions(limits.receptions, limits.message_bytes)
-        inference = inference_handlers(servicer, self._loop, self._threads, calls, streams, guard, receptions, untaken)
+        infer = servicer.infer_calls(self._loop)
+        unary = inference_calls(servicer, infer, self._loop, self._threads, calls, guard, receptions)
+        add_unary_calls(server, SERVICE.full_name, unary, untaken)
         add_services(
             server,
             {
-                SERVICE.full_name: inference,
+                SERVICE.full_name: inference_streams(infer, streams, guard, untaken),
                 HEALTH.full_name: health_handlers(self.health, OpenLimit(limits.watches, "watches of health"), untaken),
                 REFLECTION: reflection_handlers(streams, guard, untaken),
             },

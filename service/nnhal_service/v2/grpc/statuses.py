@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -66,20 +67,20 @@ def answered(call: Call[I, O], untaken: UntakenAnswers) -> Call[I, O]:
         except ServingError as error:
             status, message = STATUS[error.kind], error.message
         else:
-            note_answer(untaken, context)
+            note_answer(untaken, context, asyncio.current_task())
             return response
-        note_answer(untaken, context)
+        note_answer(untaken, context, asyncio.current_task())
         await context.abort(status, message)
 
     return answer
 
 
-def note_answer(untaken: UntakenAnswers, context: Context) -> None:
-    """Count a call's answer until the call's task ends, which is when the client has it.
+def note_answer(untaken: UntakenAnswers, context: Context, task: asyncio.Task[Any] | None) -> None:
+    """Count a call's answer until the call's ``task`` ends, which is when the client has it.
 
     The server has no other way to end a call of gRPC's than to end its connection.
     """
-    task, client = asyncio.current_task(), context.peer()
+    client = context.peer()
     assert task is not None
     task.add_done_callback(untaken.add(0, partial(end_connection, client), client))
 

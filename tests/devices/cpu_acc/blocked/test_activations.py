@@ -64,6 +64,15 @@ def test_results_are_the_same(name: str, channels: int) -> None:
     assert_same_results(network.recipe.build(max(network.channels)), 16, _IMAGE)
 
 
+def test_the_sum_of_an_image_and_what_is_none_may_become_one() -> None:
+    network = Network()
+    given = network.image(_SIZE, 16)
+    branch = network.dense(given, 16)
+    model = network.recipe.build(network.dense(network.slopes(network.combine(OperationType.ADD, given, branch)), 16))
+    graph = assert_same_results(model, 16, random(F32, (1, _SIZE, _SIZE, 16)))
+    assert "PRelu" not in [node.type for node in graph.nodes]
+
+
 def test_slopes_of_any_sign_and_size() -> None:
     network = Network()
     image = network.dense(network.image(_SIZE, 3), 16)

@@ -10,9 +10,11 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # grpcio has no types for it
 
 from nnhal.arrays import Array
 from nnhal_service.v2.grpc import accepting
+from nnhal_service.v2.grpc.receptions import Receptions
 from tests.support.raw_http2 import answer, connected, headers_of, opened
 from tests.support.v2 import FakeModel, infer, raw_request
 from tests.support.v2_front import Served, serving
@@ -79,3 +81,46 @@ def test_calls_are_served_whether_methods_accept_their_own_or_the_loop_of_grpcio
     with serving(short_path, FakeModel()) as served:
         for _ in range(3):
             infer(served.channel, raw_request(x=np.zeros(3, np.float32)))
+
+
+@pytest.mark.parametrize("soon", [0.0, 60.0])
+def test_calls_are_served_whether_they_are_answered_soon_or_not(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, soon: float
+) -> None:
+    monkeypatch.setattr(accepting, "_SOON_SECONDS", soon)
+    with serving(short_path, FakeModel()) as served:
+        for _ in range(3):
+            infer(served.channel, raw_request(x=np.zeros(3, np.float32)))
+            with pytest.raises(grpc.RpcError) as refused:
+                infer(served.channel, raw_request(y=np.zeros(3, np.float32), model="missing"))
+            assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_a_call_that_is_answered_soon_takes_two_exchanges_beside_the_one_that_begins_it(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accepting, "_SOON_SECONDS", 60.0)
+    execute, exchanges = cygrpc.execute_batch, list[list[str]]()
+
+    async def noted(state: Any, operations: tuple[object, ...], loop: Any) -> None:
+        exchanges.append([type(operation).__name__.removesuffix("Operation") for operation in operations])
+        await execute(state, operations, loop)
+
+    with serving(short_path, FakeModel()) as served:
+        monkeypatch.setattr(cygrpc, "execute_batch", noted)
+        infer(served.channel, raw_request(x=np.zeros(3, np.float32)))
+    assert exchanges == [
+        ["ReceiveMessage"],
+        ["SendInitialMetadata", "SendMessage", "SendStatusFromServer", "ReceiveCloseOnServer"],
+    ]
+
+
+def test_a_defect_ends_its_call_alone(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = raw_request(x=np.zeros(3, np.float32))
+    with serving(short_path, FakeModel()) as served:
+        with monkeypatch.context() as defective:
+            defective.setattr(Receptions, "_receive", lambda *_: 1 // 0)
+            with pytest.raises(grpc.RpcError) as failed:
+                infer(served.channel, request)
+        assert failed.value.code() is grpc.StatusCode.INTERNAL
+        infer(served.channel, request)

@@ -45,6 +45,17 @@ def test_a_request_is_the_same_in_the_loop(sizes: list[int]) -> None:
     assert cut_in_loop(data) == cut_request(data)
 
 
+@pytest.mark.parametrize("key", ["shared_memory_region", "another parameter"])
+def test_a_request_without_raw_contents_is_the_same_each_time(key: str) -> None:
+    requests = [ModelInferRequest(model_name="m") for _ in range(2)]
+    for number, request in enumerate(requests):
+        tensor = request.inputs.add(name="x", datatype="FP32", shape=[1, 2])
+        tensor.parameters[key].string_param = "abcdefgh" * 20
+        tensor.contents.fp32_contents.extend([1, number])
+    for data in [request.SerializeToString() for request in requests] * 2:
+        assert cut_in_loop(data) == cut_request(data)
+
+
 @pytest.mark.parametrize(
     "request_",
     [

@@ -89,6 +89,13 @@ struct InputDimensions {
   std::vector<std::uint32_t> dimensions;
 };
 
+// Dimensions of a tensor of a TFLite file, by its index, which count instead of those in the file; -1 for one that only
+// a run knows.
+struct TensorDimensions {
+  std::int32_t tensor = 0;
+  std::vector<std::int32_t> dimensions;
+};
+
 // A file besides the model's own in which values of its tensors lie: ONNX's external data.
 struct WeightsFile {
   std::string location;  // that the model's file has for it
@@ -107,6 +114,7 @@ struct LoadOptions {
   Hints hints{};
   bool is_relaxed = false;  // float32 may be computed as float16
   std::vector<InputDimensions> input_dimensions;
+  std::vector<TensorDimensions> tensor_dimensions;
   std::vector<WeightsFile> weights;
 };
 
@@ -151,9 +159,11 @@ class Framework {
                            const Patience& patience = {});
   // Loads one group of a plan, by its position. INVALID_ARGUMENT if the plan is no longer kept.
   Result<LoadedModel> load(const std::string& name, const Plan& plan, std::size_t group, const Patience& patience = {});
-  // Says what would run where if the client runs those nodes of an ONNX file that no device takes. Nothing is prepared.
-  // The framework keeps the plan for a while, to be loaded from.
-  Result<Plan> plan(const Fd& file, const LoadOptions& options = {}, const Patience& patience = {});
+  // Says what would run where if the client runs those nodes of a file that no device takes, the nodes `keeps`, and
+  // those of other types than `operators`; empty for all. Nothing is prepared. The framework keeps the plan for a
+  // while, to be loaded from.
+  Result<Plan> plan(const Fd& file, const LoadOptions& options = {}, const std::vector<std::int32_t>& keeps = {},
+                    const std::vector<std::string>& operators = {}, const Patience& patience = {});
   Status release(const Plan& plan);
   Status unload(const std::string& name, const Patience& patience = {});
   // Says what is wrong with a model: INVALID_ARGUMENT, or nothing.
