@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -81,10 +81,12 @@ def prepare_part(
     cache: CacheDirectory | None,
     of_several: bool,
     config: PrepareConfig = PrepareConfig(),
+    optimised: Callable[[Step], Step] = lambda step: step,
 ) -> RemotePreparedModel:
     """Prepare a step on a device: from the cache if possible, else from the model, which fills the cache.
 
-    ``of_several`` says whether the plan has other steps. A problem with the cache never fails the preparation. If the
+    ``of_several`` says whether the plan has other steps. ``optimised`` returns the step as its device optimises it, and
+    is called only if the step is not in the cache. A problem with the cache never fails the preparation. If the
     device cannot prepare the step in the words of the file, it is given the HAL's operations, as is another device that
     replaces the step's own. Raises as ``RemoteDevice.prepare_model`` does.
     """
@@ -96,7 +98,7 @@ def prepare_part(
             if error.status in _FINAL:
                 raise
             _log.info("a step cannot be prepared as the file has it", device=member.name, reason=error.message)
-    return _prepare(member, step, step.model, cache, of_several, config)
+    return _prepare(member, step, step.model, cache, of_several, config, lambda: optimised(step).model)
 
 
 def _prepare(
@@ -106,6 +108,7 @@ def _prepare(
     cache: CacheDirectory | None,
     of_several: bool,
     config: PrepareConfig,
+    optimised: Callable[[], Model] | None = None,
 ) -> RemotePreparedModel:
     remote, needed = member.remote, member.identity.cache_files
     entry, is_complete = CompilationCache(), False
@@ -121,7 +124,7 @@ def _prepare(
         except NnhalError as error:
             _log.info("a cached compilation cannot be used", device=member.name, reason=str(error))
     return remote.prepare_model(
-        model,
+        model if optimised is None else optimised(),
         config.preference,
         config.priority,
         config.deadline_ns,

@@ -10,15 +10,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 
-from nnhal.errors import NnhalError
+from nnhal.errors import HalError, MissingMethodError, NnhalError
 from nnhal.remote import DeviceDescription
 from nnhal.types import FailedSubgraph, OptimizationViews
 from nnhal_service.partition import Step
+from nnhal_service.partition.substitution import substituted
 from nnhal_service.runtime.devices.fleet import FleetMember
 
 _MOST_KEPT = 1024
-"""How many answers are remembered; each is some hundred bytes."""
+"""How many answers are remembered; each is some hundred bytes, apart from subgraphs that a device may give."""
 _Question = tuple[str, tuple[int, ...], tuple[int, ...]]
 
 
@@ -64,11 +66,22 @@ class Optimisations:
 
     def substitutions(self, step: Step) -> tuple[str, ...]:
         """What a step's device makes of its operations, in the device's words."""
-        return tuple(replacement for _, replacement in self.views(step).substitutions)
+        return tuple(each.replacement for each in self.views(step).substitutions)
+
+    def prepared(self, step: Step) -> Step:
+        """The step as its device prepares it: with the subgraphs that the device has made of its operations.
+
+        Branches and bodies of loops are as they are: the device would have to be asked about them once more. Raises
+        GENERAL_FAILURE if a subgraph does not fit.
+        """
+        substitutions = () if step.scope else self.views(step).substitutions
+        return replace(step, model=substituted(step.model, substitutions, step.device)) if substitutions else step
 
     def _ask(self, step: Step) -> OptimizationViews | None:
         try:
             return self._members[step.device].remote.optimize_subgraph(step.model)
+        except (HalError, MissingMethodError):  # it will not say more the next time
+            return _untouched(step)
         except NnhalError:
             return None
 

@@ -245,7 +245,9 @@ class ModelPlanner:
             given = replace(config, unasked=self._is_unasked(member.name))
             with announcements.loading([member]):
                 of_several = number is not None and len(plan.steps) > 1
-                return Part(member, prepare_part(member, step, cache, of_several, given))
+                is_own = number is not None and step.device == member.name
+                optimised = sketch.survey.optimisations.prepared if is_own else _as_it_is
+                return Part(member, prepare_part(member, step, cache, of_several, given, optimised))
 
         def prepare_step(device: str, number: int | None) -> Part:
             if device != options.cpu or not self.may_replan or not awaits:
@@ -263,7 +265,7 @@ class ModelPlanner:
         return prepare_step
 
     def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
-        """What a device is to prepare of a plan: a step by its number, or the whole model."""
+        """What a device is to prepare: the model, or a step by its number."""
         return whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
 
     def _is_unasked(self, device: str) -> bool:
@@ -289,6 +291,10 @@ class ModelPlanner:
                     part.prepared.release()
             raise PreparationError(device, error) from error
         return parts
+
+
+def _as_it_is(step: Step) -> Step:
+    return step
 
 
 def _relaxed(imported: ImportedModel) -> ImportedModel:
