@@ -16,6 +16,9 @@ namespace nnhal::ort_ep {
 // The functions of ONNX Runtime. They are there from registration on.
 const Api& ort();
 
+// Whether a node that is made of others gets values of theirs that only graphs inside them read: from 1.27 on.
+bool gives_outer_values();
+
 // Fills them in. Returns an error in words if this ONNX Runtime is too old, else nothing.
 std::string use(const OrtApiBase* base);
 

@@ -24,6 +24,12 @@ std::size_t count_of(const Dimensions& dimensions) {
                          [](std::size_t product, std::int64_t extent) { return product * extent; });
 }
 
+// The least that memory has room for: in a binding an axis of length 0 is one of unknown length.
+Dimensions not_empty(Dimensions dimensions) {
+  for (std::int64_t& extent : dimensions) extent = std::max<std::int64_t>(extent, 1);
+  return dimensions;
+}
+
 std::vector<Tensor> tensors_of(const std::vector<client::TensorInfo>& infos, const std::vector<std::string>& names) {
   std::vector<Tensor> tensors;
   for (const client::TensorInfo& info : infos) {
@@ -157,8 +163,7 @@ std::shared_ptr<Variant> Kernel::variant_of(const std::vector<Dimensions>& open)
   auto given = open.begin();
   for (const Tensor& input : inputs_) {
     const Dimensions& dimensions = variant->inputs.emplace_back(input.is_open ? *given++ : input.dimensions);
-    if (!count_of(dimensions)) throw Failure("input '" + input.name + "' has no elements, which devices do not take");
-    variant->rooms.push_back(count_of(dimensions) * client::bytes_of(input.stored));
+    variant->rooms.push_back(count_of(not_empty(dimensions)) * client::bytes_of(input.stored));
   }
   for (const Tensor& output : outputs_) {
     variant->outputs.emplace_back();
@@ -170,8 +175,8 @@ std::shared_ptr<Variant> Kernel::variant_of(const std::vector<Dimensions>& open)
 
 void Kernel::place(Run& run) {
   const auto place_of = [&](const Tensor& tensor, const void* data, const Dimensions& dimensions) {
-    if (!data || tensor.element != tensor.stored) return std::int64_t{-1};
-    return arena_.offset_of(data, count_of(dimensions) * client::bytes_of(tensor.stored));
+    const std::size_t size = count_of(dimensions) * client::bytes_of(tensor.stored);
+    return size && data && tensor.element == tensor.stored ? arena_.offset_of(data, size) : std::int64_t{-1};
   };
   for (std::size_t index = 0; index < inputs_.size(); ++index)
     run.key.push_back(place_of(inputs_[index], run.from[index], run.variant->inputs[index]));
@@ -264,18 +269,24 @@ std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<client::Owned
           name, {is_placed ? arena_pool : 0, offset, room}, {dimensions.begin(), dimensions.end()}};
     };
     std::vector<client::BoundTensor> inputs, outputs;
-    for (std::size_t index = 0; index < inputs_.size(); ++index)
-      inputs.push_back(
-          bound(index, inputs_[index].name, inputs_[index].is_open ? run.variant->inputs[index] : Dimensions()));
+    std::vector<client::InputDimensions> lengths;  // of empty inputs, which runs tell
+    for (std::size_t index = 0; index < inputs_.size(); ++index) {
+      const Dimensions dimensions = inputs_[index].is_open ? run.variant->inputs[index] : Dimensions();
+      if (!count_of(dimensions)) lengths.push_back({inputs_[index].name, {dimensions.begin(), dimensions.end()}});
+      inputs.push_back(bound(index, inputs_[index].name, not_empty(dimensions)));
+    }
     for (std::size_t index = 0; index < outputs_.size(); ++index)
       outputs.push_back(bound(inputs_.size() + index, outputs_[index].name, {}));
     const std::vector<std::uint64_t> ids = take(framework.link().put(files));
     std::vector<Message> pools;
     for (std::size_t at = 0; at < ids.size(); ++at) pools.push_back(client::ashmem(ids[at], sizes[at]));
+    client::BindOptions options;
+    options.varies_inputs = !lengths.empty();
     Result<std::unique_ptr<client::Binding>> binding =
-        framework.bind(model->description().name, inputs, outputs, pools);
+        framework.bind(model->description().name, inputs, outputs, pools, options);
     (void)framework.link().drop(ids);  // the binding keeps what it maps
     slot->binding = take(std::move(binding));
+    slot->binding->resize(std::move(lengths));
     slot->bound_ns = now_ns();
     if (learn(*run.variant, slot->binding->known_outputs(), /*follow_from_inputs=*/true, *slot)) return slot;
   }

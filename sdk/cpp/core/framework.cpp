@@ -120,7 +120,7 @@ Result<std::unique_ptr<Binding>> Framework::bind(const std::string& model, const
   constexpr const char* kMethod = "FrameworkService/Bind";
   Message request = Message().bytes(1, model).number(9, options.wants_run_channel);
   request.number(10, options.prepares_dimensions);
-  request.number(5, options.measures);
+  request.number(5, options.measures).number(11, options.varies_inputs);
   if (options.loop_timeout_ns != kNoTime) request.integer(6, options.loop_timeout_ns);
   options.hints.add_to(request, 7, 8);
   for (const BoundTensor& tensor : inputs) request.message(2, encode(tensor));
@@ -146,6 +146,7 @@ Result<std::unique_ptr<Binding>> Framework::bind(const std::string& model, const
   Result<std::vector<OutputReport>> known = decode_known_outputs(*answer, kMethod);
   if (!known.ok()) return known.status();
   binding->known_ = std::move(*known);
+  for (const BoundTensor& input : inputs) binding->inputs_.push_back(input.name);
   if (Status status = open_run_channel(run_channel, *binding); !status.ok()) return status;
   return binding;
 }
@@ -160,6 +161,7 @@ Status Framework::open_run_channel(std::string_view encoded, Binding& binding) {
     if (reader.field() == 3) binding.may_fall_back_ = reader.number();
     if (reader.field() == 4) binding.outputs_.push_back(reader.text());
     if (reader.field() == 5) is_numbered = reader.number();
+    if (reader.field() == 6) binding.run_inputs_.push_back(reader.text());
   }
   if (!reader.well_formed()) return {Code::kGeneralFailure, "a malformed run channel"};
   if (!id) return {};
