@@ -45,8 +45,8 @@ class DomainMemory(Closing):
         roles: Sequence[MemoryRole],
         dimensions: ReservedDimensions,
     ) -> None:
-        """Raises HalError: INVALID_ARGUMENT if roles do not agree, GENERAL_FAILURE if no device has such memory; ValueError
-        if a range is none.
+        """Raises HalError: INVALID_ARGUMENT if roles do not agree, GENERAL_FAILURE if no device has such memory. Raises
+        ValueError if a range is none.
         """
         room_for(dimensions)  # which checks the ranges
         self._calls = calls
