@@ -9,7 +9,10 @@ from types import ModuleType
 
 HERE = Path(__file__).parent
 PACKAGE = HERE / "nnhal_native"
-LIBRARIES = {"libneuralnetworks.so": ("ndk", ["ANeuralNetworks*"])}
+LIBRARIES = {
+    "libneuralnetworks.so": ("ndk", ["ANeuralNetworks*"]),
+    "libnnhal_tflite.so": ("delegate", ["tflite_plugin_*"]),
+}
 """The folder of each library's sources, and what it exports."""
 
 

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 from nnhal.arrays import Array
 from nnhal.contexts import Closing
-from nnhal.errors import NnhalError
 from nnhal.extensions.values import Value
-from nnhal.remote import RemoteRunChannel
 from nnhal.remote.calls import Calls
 from nnhal.tensors import GUESS
 from nnhal.types import NO_DEADLINE
@@ -16,7 +14,7 @@ from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.core.binding_memory import BindingMemory, DomainMemoryHandle, is_within
-from nnhal_client.core.binding_runs import BindingRuns
+from nnhal_client.core.binding_runs import BindingRuns, run_channels_of
 from nnhal_client.core.native_model import NativeModel
 from nnhal_client.reports import RunReport, output_dimensions
 from nnhal_client.tensors import ReservedDimensions, first_of, most_of, opened, room_for
@@ -76,20 +74,10 @@ class NativeBinding:
             self._memory, answer = bind({**dimensions, **output_dimensions(answer.insufficient_outputs)})
         self._handle = answer.binding
         channel = calls.take_channel(answer.channel_descriptor_id)
-        settled = output_dimensions(answer.outputs)
-        run_channels = [
-            RemoteRunChannel(
-                calls.take_channel(offered.channel_descriptor_id, offered.numbers_answers),
-                offered.execution,
-                offered.may_fall_back,
-                offered.outputs,
-                settled,
-                offered.inputs,
-            )
-            for offered in (answer.run_channel, answer.odd_run_channel)
-            if offered.channel_descriptor_id
-        ]
-        self._memory.resize(settled)
+        run_channels = run_channels_of(
+            answer, calls.take_channel, {tensor.name: tensor.dimensions for tensor in model.outputs}
+        )
+        self._memory.resize(output_dimensions(answer.outputs))
         names = [tensor.name for tensor in model.inputs]
         self._runs = BindingRuns(calls.place, channel, run_channels, measure_timing, self._memory, names)
         self.dimensions = self._memory.dimensions
@@ -193,20 +181,7 @@ class Binding(NativeBinding, Closing):
         Raises OutputTooSmallError if an output does not fit its memory, HalError if a device refuses or misses the
         deadline, DeadObjectError if the framework is gone.
         """
-        exchanges = self._runs.exchanges(deadline_ns)
-        try:
-            channel, message = next(exchanges)
-            while True:
-                try:
-                    channel.send(message)
-                    answer = channel.receive()
-                except NnhalError as error:
-                    channel, message = exchanges.throw(error)
-                else:
-                    channel, message = exchanges.send(answer)
-        except StopIteration as end:
-            report: RunReport = end.value
-            return report
+        return self._runs.run(deadline_ns)
 
     def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
         """Have the next runs be for these dimensions of inputs, 0 an empty axis: ``inputs`` has views of them, of which

@@ -76,6 +76,10 @@ class Framework(Closing):
         self._stub = framework_pb2_grpc.FrameworkServiceStub(self._calls.rpc)
         self._concurrency = concurrency
         self._loaded = 0
+        self.successor: Framework | None = None
+        """The session that has taken the place of this one, whose framework has gone; it ends with this."""
+        self.is_closed = False
+        """Whether the session was ended here."""
 
     def devices(self) -> list[DeviceInfo]:
         """The devices that the framework knows, in order of preference."""
@@ -262,7 +266,10 @@ class Framework(Closing):
 
     def close(self) -> None:
         """End the session."""
+        self.is_closed = True
         self._calls.close()
+        if self.successor is not None:
+            self.successor.close()
 
     def _asked(
         self,

@@ -42,6 +42,11 @@ def dimensions_from_wire(message: wire.RunReport) -> dict[str, Dimensions]:
     return output_dimensions(message.outputs)
 
 
+def insufficient_outputs(message: wire.RunReport) -> frozenset[str]:
+    """The names of outputs that did not fit their memory."""
+    return frozenset(output.name for output in message.outputs if not output.sufficient)
+
+
 def output_dimensions(outputs: Iterable[wire.OutputReport]) -> dict[str, Dimensions]:
     """The dimensions that reports of outputs have, by name."""
     return {output.name: tuple(output.dimensions) for output in outputs}

@@ -36,7 +36,7 @@ from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules, OptimizationViews
 from nnhal_devices.figures import OperationTimes, WorkloadFigures
 
-BACKEND_API_VERSION = (1, 10)
+BACKEND_API_VERSION = (1, 11)
 """Major and minor version of this interface, which dynamic backends are checked against.
 
 The minor version grows with a change that existing backends need not know: a new member with a default. The major

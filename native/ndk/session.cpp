@@ -1,14 +1,14 @@
 #include "session.h"
 
 #include <algorithm>
-#include <cstdlib>
+
+#include "nnhal/client/session.h"
 
 namespace nnhal::ndk {
 namespace {
 
 constexpr const char* kCpu = "cpu_ref";                // the framework's name of it
 constexpr const char* kReference = "nnapi-reference";  // the NDK's
-constexpr const char* kDirectory = "/run/nnhal/framework";
 constexpr std::size_t kMaxChecked = 4096;
 constexpr std::size_t kMaxPrefix = 0x7fff;
 
@@ -46,11 +46,9 @@ std::shared_ptr<Session> Session::current() {
   Current& current = *shared;
   const std::lock_guard<std::mutex> lock(current.mutex);
   if (current.session && !current.session->has_ended()) return current.session;
-  const char* given = std::getenv("NNHAL_FRAMEWORK");
-  const std::string directory = given && *given ? given : kDirectory;
   client::Link::Options options;
   options.client_name = "libneuralnetworks";
-  current.session.reset(new Session(required(client::Framework::open(directory, options))));
+  current.session.reset(new Session(required(client::Framework::open(client::default_directory(), options))));
   return current.session;
 }
 

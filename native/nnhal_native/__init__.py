@@ -1,4 +1,4 @@
-"""nnhal_native: programs for Android's NNAPI run unchanged over the devices of nnhal (docs/applications.md)."""
+"""nnhal_native: programs of NNAPI and TensorFlow Lite run unchanged over nnhal's devices (docs/applications.md)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 __all__ = ["NAMES", "library_path"]
 
-NAMES = {"ndk": "libneuralnetworks.so"}
+NAMES = {"ndk": "libneuralnetworks.so", "tflite": "libnnhal_tflite.so"}
 """The libraries, by the names that ``nnhal native path`` takes."""
 
 

@@ -21,13 +21,14 @@ from nnhal_native import library_path
 _SOURCES = Path(__file__).parents[1] / "build_libraries.py"
 _FRAMEWORK = "NNHAL_FRAMEWORK"
 
-app = typer.Typer(help="Run programs for Android's NNAPI, unchanged.", no_args_is_help=True)
+app = typer.Typer(help="Run programs of NNAPI and TensorFlow Lite, unchanged.", no_args_is_help=True)
 
 
 class Library(StrEnum):
     """A library, by the interface that it serves."""
 
     NDK = "ndk"
+    TFLITE = "tflite"
 
 
 @app.command()

@@ -317,6 +317,33 @@ def test_a_buffer_with_unknown_dimensions_takes_the_shape_and_memory_of_each_res
     assert any_device.usage().buffer_bytes == before + 3 * FLOAT32.size
 
 
+@pytest.mark.contract("RE-06")
+def test_runs_that_were_alike_so_far_notice_what_has_changed(
+    any_device: RemoteDevice, doubler: RemotePreparedModel
+) -> None:
+    """Runs check their buffers only after one has changed."""
+    source, target = allocate(any_device, doubler, [0]), allocate(any_device, doubler, (), [0])
+    fill(source, 1)
+    execution = doubler.create_reusable_execution(request_of([inside(source)], [inside(target)]))
+
+    def run_alike() -> None:
+        for seed in (2, 3, 4):
+            fill(source, seed)
+            execution.execute()
+            assert contents(target).reshape(-1).tolist() == twice(seed)
+
+    run_alike()
+    for buffer in (source, target):
+        refusal(partial(buffer.copy_from, create_ashmem(1)), INVALID, "a source of 1 bytes")
+    require_nothing_in(target)
+    refusal(execution.execute, FAILURE, "an uninitialised buffer")
+    run_alike()
+    refusal(lambda: target.copy_from(create_ashmem(1)), INVALID, "a source of 1 bytes")
+    run_alike()
+    target.release()
+    refusal(execution.execute, INVALID, "output 0 is a buffer that was released")
+
+
 @pytest.mark.contract("MD-56")
 def test_a_reusable_execution_follows_the_shape_of_its_buffers(any_device: RemoteDevice) -> None:
     prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))

@@ -22,6 +22,7 @@ from nnhal.types import (
     OperationType,
     Request,
     RequestArgument,
+    Substitution,
 )
 from tests.support.additions import POOL_KINDS
 from tests.support.agreement import single
@@ -116,6 +117,6 @@ def test_a_refusal_has_a_hint(npu: RemoteDevice) -> None:
 
 def test_a_supported_subgraph_is_compiled_as_one(npu: RemoteDevice) -> None:
     views = npu.optimize_subgraph(CLAMPED)
-    assert views.substitutions == (((0,), f"compiled: 1 operations, {2 * BYTES} bytes of SRAM, 1 stripes"),)
+    assert views.substitutions == (Substitution((0,), f"compiled: 1 operations, {2 * BYTES} bytes of SRAM, 1 stripes"),)
     assert not views.failed
     assert not views.untouched

@@ -16,7 +16,17 @@ from nnhal.fence import Fence, FenceError, create_fence
 from nnhal.memory import MappedPool, create_ashmem, open_pool
 from nnhal.operations._types import F32
 from nnhal.remote import RemoteDevice, RemoteExecution, RemoteLauncher
-from nnhal.types import DeviceType, ErrorStatus, ExecutionConfig, Memory, Model, NetworkEvent, OperationType, Request
+from nnhal.types import (
+    DeviceType,
+    ErrorStatus,
+    ExecutionConfig,
+    Memory,
+    Model,
+    NetworkEvent,
+    OperationType,
+    Request,
+    Substitution,
+)
 from tests.support.additions import POOL_KINDS, Addition, addition_in_ashmem, addition_model, argument
 from tests.support.agreement import like
 from tests.support.device_memory import accounts
@@ -250,7 +260,7 @@ def positive_sum() -> Model:
 def test_fused_operations_are_one_kernel_in_views_costs_and_time(gpu: RemoteDevice) -> None:
     model = positive_sum()
     views = gpu.optimize_subgraph(model)
-    assert views.substitutions == (((0, 1), "ADD + RELU fused"),)
+    assert views.substitutions == (Substitution((0, 1), "ADD + RELU fused"),)
     assert not views.untouched
     assert not views.failed
     costs = gpu.assess_model(model).operation_ns

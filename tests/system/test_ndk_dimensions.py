@@ -17,9 +17,18 @@ from nnhal.operations._types import F16, F32, I32, Q8A
 from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_client import Framework
-from nnhal_client.ndk import REFERENCE, Compilation, Execution, OutputInsufficientSizeError, ResultCode, wait
+from nnhal_client.ndk import (
+    REFERENCE,
+    Compilation,
+    Execution,
+    MemoryDesc,
+    NeuralNetworksError,
+    OutputInsufficientSizeError,
+    ResultCode,
+    wait,
+)
 from tests.support.models import Recipe
-from tests.support.ndk import framework_over, named, refused
+from tests.support.ndk import WAYS, framework_over, named, refused
 
 SCALES = {F32: 0.0, F16: 0.0, Q8A: 0.5}
 FULL, UNKNOWN_AXIS, UNKNOWN_RANK = (2, 3), (0, 3), ()
@@ -125,6 +134,26 @@ def test_all_dimensions_of_a_constant_must_be_known(framework: Framework, dimens
     with Compilation(framework, with_constant(dimensions, length)) as bad:
         refused(ResultCode.BAD_DATA, bad.finish)
         refused(ResultCode.BAD_STATE, lambda: Execution(bad))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_model_that_contradicts_itself_compiles_and_fails_when_it_is_computed(framework: Framework, way: str) -> None:
+    with Compilation(framework, addition(FULL, FULL, (2, 4))) as compilation:
+        compilation.finish()
+        refused(ResultCode.BAD_STATE, compilation.finish)
+        with Execution(compilation) as execution:
+            for number in range(2):
+                execution.set_input(number, ones(FULL))
+            execution.set_output(0, ones((2, 4)))
+            refused(ResultCode.OP_FAILED, lambda: WAYS[way](execution, compilation), "dimensions")
+            refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0), "OP_FAILED")
+        with pytest.raises(NeuralNetworksError) as caught:
+            _ = compilation.loaded
+        assert caught.value.code == ResultCode.OP_FAILED
+        description = MemoryDesc()
+        description.add_input_role(compilation, 0, 1.0)
+        description.finish()
+        refused(ResultCode.OP_FAILED, description.create, "no compilation can use the memory")
 
 
 @pytest.mark.contract("UD-03", "UD-13")

@@ -100,6 +100,31 @@ def test_every_way_computes_the_result(bench: Bench, way: str, reusable: bool) -
             assert execution.output_operand_rank(0) == 1
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_executions_in_turn_share_what_the_first_has_bound(bench: Bench, way: str) -> None:
+    with bench.execution() as (execution, _):
+        WAYS[way](execution, bench.compilation)
+    bound = len(bench.floors.configs)
+    for given in (1.5, 2.5):
+        with bench.execution(reusable=True) as (execution, result):
+            WAYS[way](execution, bench.compilation)
+            assert result == 3
+            execution.set_input(0, np.array([given], np.float32))
+            WAYS[way](execution, bench.compilation)
+            assert result == np.floor(given)
+    assert len(bench.floors.configs) == bound
+
+
+def test_executions_at_a_time_have_bindings_of_their_own(bench: Bench) -> None:
+    with bench.execution() as (first, one), bench.execution() as (second, other):
+        bench.floors.gate.clear()
+        events = first.start_compute(), second.start_compute()
+        bench.floors.gate.set()
+        for event in events:
+            event.wait()
+        assert one == other == 3
+
+
 @pytest.mark.contract("TE-02", "TE-03", "TE-05", "FB-10", "FB-13", "FB-17")
 @pytest.mark.parametrize("status", FORCED, ids=lambda status: status.name)
 @pytest.mark.parametrize("reusable", [False, True], ids=["once", "reusable"])
@@ -329,6 +354,7 @@ def test_an_execution_that_was_not_launched_has_no_times(bench: Bench) -> None:
 def test_without_measuring_no_times_are_reported(bench: Bench, way: str) -> None:
     bench.floors.timings = (Timing(3, 7), Timing(3, 7), Timing(3, 7))
     with bench.execution() as (execution, _):
+        execution.set_loop_timeout(5_000_000_000 + list(WAYS).index(way))
         WAYS[way](execution, bench.compilation)
         with pytest.raises(NoDurationError) as caught:
             execution.duration(DurationCode.IN_DRIVER)
@@ -367,6 +393,7 @@ class TestFailuresOfTheProcess:
         self, bench: Bench, way: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with bench.execution(reusable=True) as (execution, result):
+            execution.set_loop_timeout(3_000_000_000 + list(WAYS).index(way))  # no execution has left such a binding
             with monkeypatch.context() as patch:
                 patch.setattr("nnhal_client.ndk.binding.create_ashmem", raising(self.EXHAUSTED))
                 refused(
@@ -380,6 +407,7 @@ class TestFailuresOfTheProcess:
     @pytest.mark.parametrize("way", WAYS)
     def test_any_other_error_is_raised_as_it_is(self, bench: Bench, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with bench.execution() as (execution, _):
+            execution.set_loop_timeout(4_000_000_000 + list(WAYS).index(way))
             monkeypatch.setattr("nnhal_client.ndk.binding.create_ashmem", raising(RuntimeError("a mistake")))
             with pytest.raises(RuntimeError, match="a mistake"):
                 WAYS[way](execution, bench.compilation)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Protocol
 
 from nnhal.codec.lengths import lengths_to_wire
-from nnhal.errors import DeadObjectError, HalError, TransportError
+from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.remote import RemoteRunChannel
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_client.reports import RunReport, dimensions_from_wire, report_from_wire
+from nnhal_client.reports import (
+    RunReport,
+    dimensions_from_wire,
+    insufficient_outputs,
+    output_dimensions,
+    report_from_wire,
+)
 
 _log = logging.getLogger(__name__)
 Exchanges = Generator[tuple[Channel, bytes], bytes, RunReport]
@@ -28,9 +34,13 @@ _EXPLAINED_BY_FRAMEWORK = (ErrorStatus.DEVICE_UNAVAILABLE, ErrorStatus.OUTPUT_IN
 class OutputTooSmallError(HalError):
     """An output did not fit its memory. ``dimensions`` has the dimensions of outputs that devices reported, by name."""
 
-    def __init__(self, message: str, dimensions: Mapping[str, Dimensions]) -> None:
+    def __init__(
+        self, message: str, dimensions: Mapping[str, Dimensions], outputs: frozenset[str] = frozenset()
+    ) -> None:
         super().__init__(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, message)
         self.dimensions = dimensions
+        self.outputs = outputs
+        """Those that did not fit, as far as the framework says."""
 
 
 class ResizableOutputs(Protocol):
@@ -92,6 +102,23 @@ class BindingRuns:
         for run_channel in self._run_channels:
             run_channel.resize(lengths)
 
+    def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
+        """One run, for which the calling thread waits. Raises as ``exchanges``."""
+        exchanges = self.exchanges(deadline_ns)
+        try:
+            channel, message = next(exchanges)
+            while True:
+                try:
+                    channel.send(message)
+                    answer = channel.receive()
+                except NnhalError as error:
+                    channel, message = exchanges.throw(error)
+                else:
+                    channel, message = exchanges.send(answer)
+        except StopIteration as end:
+            report: RunReport = end.value
+            return report
+
     def exchanges(self, deadline_ns: int = NO_DEADLINE) -> Exchanges:
         """One run: direct if the binding has a run channel and the run no deadline, else through the framework.
 
@@ -146,7 +173,7 @@ class BindingRuns:
         if answer.status:
             status = ErrorStatus(answer.status)
             if status == ErrorStatus.OUTPUT_INSUFFICIENT_SIZE:
-                raise self._too_small(answer.message, dimensions_from_wire(answer.report))
+                raise self._too_small(answer.message, answer.report)
             raise HalError(status, answer.message)
         answered_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
         self._turn = (self._turn + 1) % self._turns
@@ -160,5 +187,29 @@ class BindingRuns:
         if self._resizes:
             self._outputs.resize(dimensions)
 
-    def _too_small(self, message: str, dimensions: Mapping[str, Dimensions]) -> OutputTooSmallError:
-        return OutputTooSmallError(message + self._outputs.shortage(dimensions), dimensions)
+    def _too_small(self, message: str, report: wire.RunReport) -> OutputTooSmallError:
+        dimensions = dimensions_from_wire(report)
+        message += self._outputs.shortage(dimensions)
+        return OutputTooSmallError(message, dimensions, insufficient_outputs(report))
+
+
+def run_channels_of(
+    answer: wire.BindResponse, take: Callable[[int, bool], Channel], declared: Mapping[str, Dimensions]
+) -> list[RemoteRunChannel]:
+    """The run channels that a framework has offered for a binding, whose ends ``take`` fetches. ``declared`` are the
+    dimensions of the model's outputs.
+    """
+    settled = output_dimensions(answer.outputs)
+    return [
+        RemoteRunChannel(
+            take(offered.channel_descriptor_id, offered.numbers_answers),
+            offered.execution,
+            offered.may_fall_back,
+            offered.outputs,
+            settled,
+            offered.inputs,
+            declared,
+        )
+        for offered in (answer.run_channel, answer.odd_run_channel)
+        if offered.channel_descriptor_id
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
@@ -32,6 +32,11 @@ class UsableMemory(Protocol):
         """The framework's number of its memory; 0 for memory of the host."""
         ...
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the application has released it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExecutionArgument:
@@ -52,6 +57,11 @@ class ExecutionArgument:
     def is_omitted(self) -> bool:
         """Whether an optional input has no value."""
         return self.buffer is None and self.memory is None
+
+    @property
+    def kind(self) -> Hashable:
+        """All but the buffer itself."""
+        return self.dimensions, self.size, self.buffer is None, id(self.memory), self.offset, self.length
 
 
 def from_buffer(

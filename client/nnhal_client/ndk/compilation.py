@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 
+from nnhal.codec import model_to_wire
 from nnhal.contexts import Closing
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.memory import read_pools
@@ -14,6 +16,7 @@ from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
 from nnhal.types import (
     CACHE_TOKEN_BYTES,
     NO_DEADLINE,
+    ErrorStatus,
     ExecutionPreference,
     ExtensionNameAndPrefix,
     Hints,
@@ -22,13 +25,18 @@ from nnhal.types import (
     TokenValuePair,
 )
 from nnhal.types.layout import Dimensions
+from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.framework import Framework
 from nnhal_client.model import Model as LoadedModel
+from nnhal_client.ndk.binding import Arguments, BindingSettings, ExecutionBinding
 from nnhal_client.ndk.devices import Device, framework_names
 from nnhal_client.ndk.result import NeuralNetworksError, ResultCode
+from nnhal_client.ndk.session import living
 
 _CODES = 1 << 16
 """How many attributes an extension may have."""
+_MOST_IDLE = 8
+"""Bindings that are kept for executions to come."""
 
 
 class Compilation(Closing):
@@ -51,13 +59,58 @@ class Compilation(Closing):
         self._hints = HintList()
         self._finished = False
         self._loaded: LoadedModel | None = None
+        self._contradiction = ""
+        self._lock = threading.Lock()
+        self._idle: list[ExecutionBinding] = []
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can be executed: NNAPI finds out in an execution only that dimensions contradict one another."""
+        return not self._contradiction
 
     @property
     def loaded(self) -> LoadedModel:
-        """The model in the framework. Raises BAD_STATE before ``finish``, or if that failed."""
+        """The model in the framework. Raises BAD_STATE before ``finish``, or if that failed; OP_FAILED if it is not
+        sound.
+        """
+        self.require_ready()
         if self._loaded is None:
-            raise NeuralNetworksError(ResultCode.BAD_STATE, "the compilation is not finished, or failed")
+            raise NeuralNetworksError(ResultCode.OP_FAILED, self._contradiction)
         return self._loaded
+
+    def require_ready(self) -> None:
+        """Raise BAD_STATE before ``finish``, or if that failed."""
+        if self._loaded is None and self.is_sound:
+            raise NeuralNetworksError(ResultCode.BAD_STATE, "the compilation is not finished, or failed")
+
+    def bound(self, arguments: Arguments, settings: BindingSettings) -> ExecutionBinding:
+        """A binding for an execution: one that another execution of the same kind has left, or a new one.
+
+        Raises as ``loaded``, HalError, TransportError, OSError.
+        """
+        loaded = self.loaded
+        with self._lock:
+            lost = [binding for binding in self._idle if not binding.is_usable]
+            self._idle = [binding for binding in self._idle if binding not in lost]
+            key = arguments.key(settings)
+            found = next((binding for binding in self._idle if binding.key == key), None)
+            if found is not None:
+                self._idle.remove(found)
+        for binding in lost:
+            binding.close()
+        if found is None:
+            self.consistency.require(*([a.dimensions for a in side] for side in (arguments.inputs, arguments.outputs)))
+            found = ExecutionBinding(self.framework, loaded, arguments, settings)
+        return found
+
+    def give_back(self, binding: ExecutionBinding) -> None:
+        """Keep a binding that does not run for the next execution of its kind."""
+        with self._lock:
+            self._idle.append(binding)
+            most = 0 if self._loaded is None else _MOST_IDLE
+            gone = [self._idle.pop(0) for _ in range(len(self._idle) - most)]
+        for binding in gone:
+            binding.close()
 
     @cached_property
     def consistency(self) -> Consistency:
@@ -115,12 +168,14 @@ class Compilation(Closing):
     def finish(self) -> None:
         """Check the model, place its operations and prepare them.
 
-        Raises BAD_STATE the second time, BAD_DATA if the model is invalid or no device takes an operation, and what the
-        device's error maps to if a device cannot prepare its part.
+        If the framework has gone, its successor is connected with. Raises BAD_STATE the second time, BAD_DATA if the
+        model is invalid or no device takes an operation, and what the device's error maps to if a device cannot prepare
+        its part. If constants and dimensions of the model contradict one another, executions fail, and not this.
         """
         self._require_unfinished()
         self._finished = True
         try:
+            self.framework = living(self.framework)
             self._loaded = self.framework.load_model(
                 self.model,
                 devices=self._names,
@@ -133,7 +188,23 @@ class Compilation(Closing):
                 hints=self._hints.hints,
             )
         except NnhalError as error:
-            raise NeuralNetworksError.from_error(error) from error
+            self._contradiction = self._contradicts() if _is_invalid(error) else ""
+            if self.is_sound:
+                raise NeuralNetworksError.from_error(error) from error
+
+    def _contradicts(self) -> str:
+        """What is wrong with the values and dimensions of a model that is valid otherwise."""
+        request = wire.CheckModelRequest(model=model_to_wire(self.model, self.framework.calls.issue))
+        try:
+            self.framework.calls.call(self.framework.stub.CheckModel, request)
+        except NnhalError:
+            return ""
+        try:
+            request.reads_constants = True
+            self.framework.calls.call(self.framework.stub.CheckModel, request)
+        except NnhalError as error:
+            return str(error) if _is_invalid(error) else ""
+        return ""
 
     def require_one_device(self, what: str) -> None:
         """Raise BAD_DATA unless exactly one device is named."""
@@ -143,7 +214,11 @@ class Compilation(Closing):
 
     def close(self) -> None:
         """Release it, after its executions have ended. Harmless when repeated."""
-        loaded, self._loaded = self._loaded, None
+        with self._lock:
+            loaded, self._loaded = self._loaded, None
+            idle, self._idle = self._idle, []
+        for binding in idle:
+            binding.close()
         if loaded is not None:
             loaded.unload()
 
@@ -207,6 +282,10 @@ class HintList:
             tuple(TokenValuePair(token, value) for token, value in self._values.items()),
             tuple(ExtensionNameAndPrefix(name, prefix) for name, prefix in self._prefixes.items()),
         )
+
+
+def _is_invalid(error: NnhalError) -> bool:
+    return isinstance(error, HalError) and error.status == ErrorStatus.INVALID_ARGUMENT
 
 
 def require_duration(duration_ns: int) -> int:

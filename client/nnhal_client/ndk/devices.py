@@ -11,6 +11,7 @@ from nnhal.types import DeviceType, Extension, Model
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.framework import Framework
 from nnhal_client.ndk.result import NeuralNetworksError, ResultCode
+from nnhal_client.ndk.session import living
 
 REFERENCE = "nnapi-reference"
 """This API's name of the CPU, which takes the operations that no other device takes. It is the last of the list."""
@@ -33,6 +34,7 @@ class Device:
 def devices(framework: Framework) -> list[Device]:
     """The devices that answer, in order of preference, the CPU last. Raises NeuralNetworksError."""
     try:
+        framework = living(framework)
         answer = framework.calls.call(framework.stub.ListDevices, wire.ListDevicesRequest())
     except NnhalError as error:
         raise NeuralNetworksError.from_error(error) from error
@@ -56,6 +58,7 @@ def supported_operations(framework: Framework, model: Model, devices: Sequence[D
     Raises NeuralNetworksError: BAD_DATA if the model is invalid, or if devices are missing, unknown or named twice.
     """
     try:
+        framework = living(framework)
         request = wire.FrameworkServiceGetSupportedOperationsRequest(
             model=model_to_wire(model, framework.calls.issue), devices=framework_names(devices)
         )

@@ -14,7 +14,13 @@ from nnhal.fence import FenceState
 from nnhal.types import MAX_LOOP_TIMEOUT_NS, NO_DEADLINE, Operand, Timing
 from nnhal.types.layout import Dimensions, combine, is_scalar
 from nnhal_client.ndk.arguments import ArgumentList, Buffer, UsableMemory
-from nnhal_client.ndk.binding import ExecutionBinding, ExecutionOutcome, LaunchedExecution
+from nnhal_client.ndk.binding import (
+    Arguments,
+    BindingSettings,
+    ExecutionBinding,
+    ExecutionOutcome,
+    LaunchedExecution,
+)
 from nnhal_client.ndk.compilation import Compilation, HintList, deadline_after, require_duration
 from nnhal_client.ndk.event import Event
 from nnhal_client.ndk.lifecycle import ExecutionState, Lifecycle
@@ -41,7 +47,8 @@ class Burst:
 
     def __init__(self, compilation: Compilation) -> None:
         """Raises BAD_STATE if the compilation is not finished."""
-        self.model = compilation.loaded
+        compilation.require_ready()
+        self.compilation = compilation
         self.busy = threading.Lock()
 
 
@@ -55,7 +62,7 @@ class Execution(Closing):
 
     def __init__(self, compilation: Compilation) -> None:
         """Raises BAD_STATE if the compilation is not finished."""
-        self._model = compilation.loaded
+        compilation.require_ready()
         self._compilation = compilation
         self._inputs = ArgumentList(compilation.model.main, is_output=False)
         self._outputs = ArgumentList(compilation.model.main, is_output=True)
@@ -64,6 +71,8 @@ class Execution(Closing):
         self._timeout_ns = 0
         self._loop_timeout_ns: int | None = None
         self._binding: ExecutionBinding | None = None
+        self._arguments = Arguments((), ())
+        """Those of the binding."""
         self._hints = HintList()
         self._running: Future[None] | None = None
 
@@ -144,7 +153,7 @@ class Execution(Closing):
 
     def burst_compute(self, burst: Burst) -> None:
         """As ``compute``, in a burst. Raises BAD_DATA if it is of another compilation, BAD_STATE if it is busy."""
-        if burst.model is not self._model:
+        if burst.compilation is not self._compilation:
             raise NeuralNetworksError(ResultCode.BAD_DATA, "the burst is of another compilation")
         if not burst.busy.acquire(blocking=False):
             raise NeuralNetworksError(ResultCode.BAD_STATE, "the burst runs another execution")
@@ -183,7 +192,8 @@ class Execution(Closing):
             raise NeuralNetworksError(ResultCode.UNEXPECTED_NULL, "a dependency is no event")
         self._begin()
         with self._failing():
-            launch = self._bound().launch(fences, deadline_after(self._timeout_ns), duration_ns or NO_DEADLINE)
+            binding, deadline_ns = self._bound(), deadline_after(self._timeout_ns)
+            launch = binding.launch(self._arguments, fences, deadline_ns, duration_ns or NO_DEADLINE)
         future: Future[None] = Future()
 
         def conclude() -> None:
@@ -232,20 +242,15 @@ class Execution(Closing):
         """Release it, after it has ended. Harmless when repeated."""
         if self._running is not None:
             self._running.exception()
-        binding, self._binding = self._binding, None
-        if binding is not None:
-            binding.close()
-            with self._life.looking():  # ends a launch that the application has not waited for
-                pass
+        with self._life.looking() as state:  # ends a launch that the application has not waited for
+            self._unbind(is_free=state is not ExecutionState.RUNNING)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Change the arguments, which ends the binding."""
+        """Change the arguments, for which it may need another binding."""
         with self._life.between_computes():
             yield
-            binding, self._binding = self._binding, None
-            if binding is not None:
-                binding.close()
+            self._unbind(is_free=True)
 
     def _begin(self) -> None:
         with self._life.between_computes():
@@ -256,24 +261,22 @@ class Execution(Closing):
 
     def _bound(self) -> ExecutionBinding:
         if self._binding is None:
-            inputs, outputs = self._inputs.all, self._outputs.all
-            self._compilation.consistency.require(
-                [argument.dimensions for argument in inputs], [argument.dimensions for argument in outputs]
-            )
-            self._binding = ExecutionBinding(
-                self._compilation.framework,
-                self._model,
-                inputs,
-                outputs,
-                self._measures,
-                self._loop_timeout_ns,
-                self._hints.hints,
-            )
+            self._arguments = Arguments(self._inputs.all, self._outputs.all)
+            settings = BindingSettings(self._measures, self._loop_timeout_ns, self._hints.hints)
+            self._binding = self._compilation.bound(self._arguments, settings)
         return self._binding
+
+    def _unbind(self, is_free: bool) -> None:
+        """Leave the binding to the next execution if it ``is_free``: nothing runs on it."""
+        binding, self._binding = self._binding, None
+        if binding is not None and is_free:
+            self._compilation.give_back(binding)
+        elif binding is not None:
+            binding.close()
 
     def _run(self, deadline_ns: int) -> None:
         with self._failing():
-            outcome = self._bound().run(deadline_ns)
+            outcome = self._bound().run(self._arguments, deadline_ns)
         self._ended(outcome)
 
     def _conclude(self, launch: LaunchedExecution, future: Future[None]) -> None:
@@ -317,7 +320,7 @@ class Execution(Closing):
                 )
             name = f"output{index}"
             stated = combine(operand.dimensions, self._outputs.all[index].dimensions) or ()
-            dimensions = outcome.report.dimensions.get(name, stated)
+            dimensions = outcome.dimensions.get(name, stated)
             if name in outcome.insufficient:
                 raise OutputInsufficientSizeError(f"output {index} did not fit its buffer", dimensions)
             return dimensions

@@ -25,6 +25,8 @@ class Memory(Closing):
     def __init__(self, memory: SharedMemory | DomainMemory) -> None:
         """``memory`` of the application is shared memory, a part of a file or a hardware buffer."""
         self._memory = memory
+        self.is_closed = False
+        """Whether it is released."""
 
     @property
     def host(self) -> SharedMemory | None:
@@ -58,6 +60,7 @@ class Memory(Closing):
 
     def close(self) -> None:
         """Release it; executions that use it keep it. Harmless when repeated."""
+        self.is_closed = True
         if isinstance(self._memory, DomainMemory):
             self._memory.close()
 
@@ -69,7 +72,8 @@ class MemoryDesc:
     """
 
     def __init__(self) -> None:
-        self._roles: dict[tuple[Compilation, bool, int], MemoryRole] = {}
+        self._roles: dict[tuple[Compilation, bool, int], float] = {}
+        """The likelihood of each role."""
         self._operand: Operand | None = None
         self._dimensions: Dimensions = ()
         self._finished = False
@@ -111,17 +115,25 @@ class MemoryDesc:
         if not self._finished:
             raise NeuralNetworksError(ResultCode.BAD_STATE, "the description of the memory is not finished")
         framework, *others = {compilation.framework for compilation, _, _ in self._roles}
+        roles = [
+            MemoryRole(compilation.loaded.name, is_output, index, frequency)
+            for (compilation, is_output, index), frequency in self._roles.items()
+            if compilation.is_sound  # another is not loaded, and never runs
+        ]
         if others:
             _bad_data(f"roles of compilations of {1 + len(others)} sessions, expected one")
+        if not roles:
+            raise NeuralNetworksError(ResultCode.OP_FAILED, "no compilation can use the memory")
         try:
-            return Memory(framework.allocate(list(self._roles.values()), self._dimensions))
+            return Memory(framework.allocate(roles, self._dimensions))
         except NnhalError as error:
             raise NeuralNetworksError.from_error(error) from error
 
     def _add(self, compilation: Compilation, is_output: bool, index: int, frequency: float) -> None:
         self._require_unfinished()
         name = f"{'output' if is_output else 'input'} {index}"
-        loaded, graph = compilation.loaded, compilation.model.main
+        compilation.require_ready()
+        graph = compilation.model.main
         if (compilation, is_output, index) in self._roles:
             _bad_data(f"{name} of the same compilation is given twice")
         indexes = graph.output_indexes if is_output else graph.input_indexes
@@ -134,7 +146,7 @@ class MemoryDesc:
         _require_tensor(operand, self._dimensions)
         self._dimensions = self._combined(operand.dimensions, f"{name} has")
         self._operand = self._operand or operand
-        self._roles[compilation, is_output, index] = MemoryRole(loaded.name, is_output, index, frequency)
+        self._roles[compilation, is_output, index] = frequency
 
     def _combined(self, dimensions: Dimensions, what: str) -> Dimensions:
         combined = combine(self._dimensions, dimensions)

@@ -139,11 +139,11 @@ def _elements(some: bool) -> Support:
 
 
 def _gather(op: OperationContext) -> Support:
-    given, indices = op.ranked(GatherInput.INPUT), op.value(GatherInput.INDICES)
+    given, indices = op.ranked(GatherInput.INPUT), op.ranked(GatherInput.INDICES)
     length = given[axis_of(op, op.integer(GatherInput.AXIS), len(given))]
-    if indices.size == 0 or not length:
-        got = f"{indices.size} indices into an axis of length {length or '?'}"
-        return Unsupported("SHAPE", got, "at least one index, and a known length")
+    if 0 in indices or not length:
+        got = f"indices of {describe(indices)} into an axis of length {length or '?'}"
+        return Unsupported("SHAPE", got, "at least one index, and known lengths")
     return SUPPORTED
 
 
@@ -220,7 +220,7 @@ RULES: dict[OperationType, LoweringRule] = {
     OperationType.EXPAND_DIMS: LoweringRule(_MOVABLE),
     OperationType.FLOOR: LoweringRule(frozenset({F32})),
     OperationType.FULLY_CONNECTED: LoweringRule(check=_weights),
-    OperationType.GATHER: LoweringRule(_MOVABLE, (GatherInput.INDICES,), _gather),
+    OperationType.GATHER: LoweringRule(_MOVABLE, check=_gather),
     OperationType.GREATER: _COMPARED,
     OperationType.GREATER_EQUAL: _COMPARED,
     OperationType.GROUPED_CONV_2D: LoweringRule(check=_window(window_of_grouped_conv_2d)),

@@ -41,11 +41,50 @@ def register(name: str = "nnhal") -> None:
     """
     import onnxruntime
 
-    if any(device.ep_name == get_ep_name() for device in onnxruntime.get_ep_devices()):
+    if _has_devices():
         return
     with contextlib.suppress(Exception):  # of a type that ONNX Runtime does not name, if it was not registered
         onnxruntime.unregister_execution_provider_library(name)
     onnxruntime.register_execution_provider_library(name, get_library_path())
+    if _has_devices() and get_ep_name() not in onnxruntime.get_available_providers():
+        _take_names()
+
+
+def _has_devices() -> bool:
+    import onnxruntime
+
+    return any(device.ep_name == get_ep_name() for device in onnxruntime.get_ep_devices())
+
+
+def _take_names() -> None:
+    """Have sessions find the provider by its name, which in ONNX Runtime 1.24 finds only its own providers.
+
+    A provider that it does not find is no error there: it would run the model on the CPU.
+    """
+    import onnxruntime
+    from onnxruntime.capi.onnxruntime_inference_collection import check_and_normalize_provider_args
+
+    sessions: Any = onnxruntime.InferenceSession
+    create = sessions._create_inference_session
+    if getattr(create, "takes_names", False):
+        return
+
+    def create_by_devices(self: Any, providers: Any, provider_options: Any, *others: Any) -> None:
+        known = [*onnxruntime.get_available_providers(), get_ep_name()]
+        names, options = check_and_normalize_provider_args(providers, provider_options, known)
+        if get_ep_name() not in names:
+            create(self, providers, provider_options, *others)
+            return
+        self._sess_options = self._sess_options or onnxruntime.SessionOptions()
+        if not self._sess_options.has_providers():
+            first = {device.ep_name: device for device in reversed(onnxruntime.get_ep_devices())}
+            for name, chosen in zip(names, options, strict=True):
+                if name in first:
+                    self._sess_options.add_provider_for_devices([first[name]], chosen)
+        create(self, None, None, *others)
+
+    create_by_devices.takes_names = True  # type: ignore[attr-defined] # of this function alone
+    sessions._create_inference_session = create_by_devices
 
 
 def put_first() -> None:
@@ -68,7 +107,7 @@ def put_first() -> None:
             return
         named = list(providers or [p for p in onnxruntime.get_available_providers() if p != get_ep_name()])
         if get_ep_name() not in [provider[0] if isinstance(provider, tuple) else provider for provider in named]:
-            if get_ep_name() not in onnxruntime.get_available_providers():
+            if not _has_devices():
                 directory = os.environ.get("NNHAL_FRAMEWORK", _DEFAULT_DIRECTORY)
                 # Of a RuntimeError ONNX Runtime would say so, and run the model on the CPU.
                 raise ConnectionError(f"no framework of nnhal has answered in {directory}")

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "calls.h"
-#include "session.h"
+#include "nnhal/client/session.h"
 
 namespace nnhal::ort_ep {
 namespace {
@@ -21,7 +21,7 @@ Arena::Arena(const OrtMemoryInfo* info)
     : OrtAllocator{},
       info_(info),
       memory_(ort_ep::take(SharedMemory::make(kBytes, "nnhal-ort-arena"))),
-      forks_(forks()),
+      forks_(client::forks()),
       free_{{0, kBytes}} {
   version = kApiVersion;
   Alloc = [](OrtAllocator* self, std::size_t size) { return static_cast<Arena*>(self)->take(size); };
@@ -32,7 +32,7 @@ Arena::Arena(const OrtMemoryInfo* info)
 
 std::int64_t Arena::offset_of(const void* data, std::size_t size) const {
   const auto* const begin = static_cast<const std::uint8_t*>(data);
-  if (!holds(begin) || begin + size > memory_.data() + kBytes || forks() != forks_) return -1;
+  if (!holds(begin) || begin + size > memory_.data() + kBytes || client::forks() != forks_) return -1;
   return begin - memory_.data();
 }
 
@@ -46,7 +46,7 @@ void* Arena::take(std::size_t size) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = std::find_if(free_.begin(), free_.end(), [&](const auto& range) { return range.second >= size; });
   // What does not lie in the memfd is copied at each run.
-  if (found == free_.end() || forks() != forks_) return std::aligned_alloc(kAlignment, size);
+  if (found == free_.end() || client::forks() != forks_) return std::aligned_alloc(kAlignment, size);
   const auto [offset, room] = *found;
   free_.erase(found);
   if (room > size) free_.emplace(offset + size, room - size);
@@ -59,7 +59,7 @@ void Arena::give(void* data) {
     std::free(data);
     return;
   }
-  if (forks() != forks_) return;
+  if (client::forks() != forks_) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto used = used_.find(static_cast<std::size_t>(static_cast<std::uint8_t*>(data) - memory_.data()));
   if (used == used_.end()) return;

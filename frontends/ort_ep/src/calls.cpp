@@ -5,6 +5,8 @@
 namespace nnhal::ort_ep {
 namespace {
 
+bool has_outer_values = false;
+
 Api& table() {
   static Api functions;
   return functions;
@@ -17,11 +19,14 @@ const Api& ort() {
   return functions;
 }
 
+bool gives_outer_values() { return has_outer_values; }
+
 std::string use(const OrtApiBase* base) {
   const std::string version = base->GetVersionString();
   // To ask an older one for this version would have it write to stderr, too.
   int major = 0, minor = 0;
   const bool is_known = std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2;
+  has_outer_values = !is_known || major > 1 || minor >= 27;
   const bool is_old = is_known && major == 1 && minor < static_cast<int>(kApiVersion);
   const void* const* const functions = base->GetApi(is_old ? 1 : kApiVersion);
   Api& api = table();
@@ -52,10 +57,6 @@ void check(OrtStatus* status) {
   const std::string text = ort().GetErrorMessage(status);
   ort().ReleaseStatus(status);
   throw Failure(text);
-}
-
-void check(const Status& status) {
-  if (!status.ok()) throw Failure(status.words());
 }
 
 OrtStatus* failed(const char* text) { return ort().CreateStatus(kFail, ("nnhal: " + std::string(text)).c_str()); }

@@ -5,11 +5,10 @@
 #ifndef NNHAL_ORT_EP_CALLS_H_
 #define NNHAL_ORT_EP_CALLS_H_
 
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "nnhal/status.h"
+#include "nnhal/failure.h"
 #include "onnxruntime.h"
 
 namespace nnhal::ort_ep {
@@ -17,24 +16,18 @@ namespace nnhal::ort_ep {
 // The functions of ONNX Runtime. They are there from registration on.
 const Api& ort();
 
+// Whether a node that is made of others gets values of theirs that only graphs inside them read: from 1.27 on.
+bool gives_outer_values();
+
 // Fills them in. Returns an error in words if this ONNX Runtime is too old, else nothing.
 std::string use(const OrtApiBase* base);
 
-struct Failure : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+using nnhal::check;
+using nnhal::Failure;
+using nnhal::take;
 
 // Throws if a call of ONNX Runtime has failed.
 void check(OrtStatus* status);
-
-// Throws if a call of the framework has failed.
-void check(const Status& status);
-
-template <typename T>
-T take(Result<T> result) {
-  check(result.status());
-  return std::move(*result);
-}
 
 // What a function of ONNX Runtime writes to its last argument.
 template <typename T, typename Function, typename... Arguments>

@@ -33,7 +33,7 @@ class Factory : public OrtEpFactory {
   const OrtLogger* const logger_;
   const bool has_virtual_devices_;
   OrtMemoryInfo* memory_info_ = nullptr;
-  std::shared_ptr<Session> session_;  // that devices were found in; other sessions of the process share it
+  std::shared_ptr<client::Session> session_;  // that devices were found in; other sessions of the process share it
   std::mutex mutex_;
   std::shared_ptr<Arena> arena_;
   std::atomic<int> users_{1};
@@ -83,10 +83,11 @@ std::size_t Factory::find_devices(const OrtHardwareDevice* const* hardware, std:
     if (ort().HardwareDevice_Type(hardware[index]) == kCpu) host = hardware[index];
   std::vector<client::DeviceInfo> devices;
   try {
-    session_ = Session::of(default_directory());
-    devices = take(session_->framework()->devices());
+    session_ = client::Session::of(client::default_directory(), kClientName);
+    devices = take(take(session_->framework())->devices());
   } catch (const Failure& failure) {
-    log(logger_, kWarning, "no devices, since no framework answers in " + default_directory() + ": " + failure.what());
+    log(logger_, kWarning,
+        "no devices, since no framework answers in " + client::default_directory() + ": " + failure.what());
     return 0;
   }
   // A provider that is asked for by its name gets the first device only: that one stands for all of them.

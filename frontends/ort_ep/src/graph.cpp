@@ -17,7 +17,8 @@ namespace nnhal::ort_ep {
 namespace {
 
 constexpr int kStringElements = 8;
-constexpr const char* kUnreadable = "nnhal.unreadable";
+constexpr const char* kUnreadable = "nnhal.unreadable";  // domains that nobody knows, and so reasons not to take a node
+constexpr const char* kOuterValues = "nnhal.needs_onnxruntime_1_27_for_outer_values";
 constexpr const char* kWeights = "weights";    // where constants lie that have more than kLeastBytes
 constexpr std::size_t kLeastBytes = 16 << 10;  // less is not worth a place of its own
 constexpr std::size_t kAlignment = 64;
@@ -162,9 +163,18 @@ std::optional<Message> encode_attribute(const OrtOpAttr* attribute, bool& is_rea
   }
 }
 
+// Whether a graph inside it reads a value of the graph that the node is in.
+bool reads_outer_values(const OrtNode* node) {
+  const auto read_ones =
+      values(list<const OrtValueInfo*>(ort().Node_GetNumImplicitInputs, ort().Node_GetImplicitInputs, node));
+  return std::any_of(read_ones.begin(), read_ones.end(), [](const OrtValueInfo* value) {
+    return !read<bool>(ort().ValueInfo_IsConstantInitializer, value);
+  });
+}
+
 Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weights* weights = nullptr);
 
-Message encode_node(const OrtNode* node, std::set<std::string>& domains) {
+Message encode_node(const OrtNode* node, bool is_nested, std::set<std::string>& domains) {
   Message message;
   std::vector<std::string> inputs = inputs_of(node);
   while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
@@ -181,7 +191,8 @@ Message encode_node(const OrtNode* node, std::set<std::string>& domains) {
     Message attribute = Message().bytes(1, names[index]).message(6, encode_graph(graphs[index], domains));
     message.message(5, attribute.number(20, 5));
   }
-  const std::string domain = is_readable ? read<const char*>(ort().Node_GetDomain, node) : kUnreadable;
+  std::string domain = is_readable ? read<const char*>(ort().Node_GetDomain, node) : kUnreadable;
+  if (!is_nested && !gives_outer_values() && reads_outer_values(node)) domain = kOuterValues;
   domains.insert(domain);
   return message.bytes(7, domain);
 }
@@ -189,6 +200,7 @@ Message encode_node(const OrtNode* node, std::set<std::string>& domains) {
 Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weights* weights) {
   Message message = Message().bytes(2, "graph");
   std::set<std::string> told;  // what needs no value_info
+  const bool is_nested = read<const OrtNode*>(ort().Graph_GetParentNode, graph);
   for (const auto* value :
        list<const OrtValueInfo*>(ort().Graph_GetNumInitializers, ort().Graph_GetInitializers, graph)) {
     if (!read<bool>(ort().ValueInfo_IsConstantInitializer, value)) continue;
@@ -206,7 +218,7 @@ Message encode_graph(const OrtGraph* graph, std::set<std::string>& domains, Weig
     told.insert(name_of(value));
   }
   for (const OrtNode* const node : nodes_of(graph)) {
-    message.message(1, encode_node(node, domains));
+    message.message(1, encode_node(node, is_nested, domains));
     for (const auto* value : values(list<const OrtValueInfo*>(ort().Node_GetNumOutputs, ort().Node_GetOutputs, node)))
       if (told.insert(name_of(value)).second) message.message(13, encode_value(value));
   }
@@ -249,24 +261,20 @@ std::vector<std::string> outputs_of(const OrtNode* node) {
   return names_of(list<const OrtValueInfo*>(ort().Node_GetNumOutputs, ort().Node_GetOutputs, node));
 }
 
-client::LoadOptions OnnxModel::with_weights(client::LoadOptions options) const {
-  if (weights) options.weights.push_back({kWeights, &weights});
-  return options;
+client::ModelFile file_of(const std::string& bytes) {
+  client::ModelFile model{"onnxruntime", make_file(), {}};
+  write_all(model.file, bytes.data(), bytes.size(), 0);
+  return model;
 }
 
-Fd file_of(const std::string& bytes) {
-  Fd file = make_file();
-  write_all(file, bytes.data(), bytes.size(), 0);
-  return file;
-}
-
-OnnxModel make_model(const OrtGraph* graph) {
+client::ModelFile make_model(const OrtGraph* graph) {
   Weights weights;
-  Fd file = file_of(encode_model(graph, &weights));
+  client::ModelFile model = file_of(encode_model(graph, &weights));
   // What can no longer change is used in place.
   if (weights.file && ::fcntl(weights.file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
     check(Status::of_errno("weights cannot be sealed", errno));
-  return {std::move(file), std::move(weights.file)};
+  if (weights.file) model.weights.emplace(kWeights, std::move(weights.file));
+  return model;
 }
 
 std::string encode_model(const OrtGraph* graph) { return encode_model(graph, nullptr); }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nnhal/client/framework.h"
+#include "nnhal/client/session.h"
 #include "onnxruntime.h"
 
 namespace nnhal::ort_ep {
@@ -25,22 +25,14 @@ std::vector<const OrtNode*> nodes_of(const OrtGraph* graph);
 std::vector<std::string> inputs_of(const OrtNode* node);
 std::vector<std::string> outputs_of(const OrtNode* node);
 
-// An ONNX model, in memory that the framework reads.
-struct OnnxModel {
-  Fd file;
-  Fd weights;  // the values of large constants, which the framework and devices use in place; none if there are none
-
-  // The options with these files in them, which refer to this model.
-  client::LoadOptions with_weights(client::LoadOptions options) const;
-};
-
-// Bytes in a file without a name. Throws Failure.
-Fd file_of(const std::string& bytes);
+// A model of these bytes, in memory that the framework reads. Throws Failure.
+client::ModelFile file_of(const std::string& bytes);
 
 // The graph as an ONNX model. Node i of it is node i of `nodes_of(graph)`. Constant initializers are written as such;
 // those that a caller may override are inputs. What ONNX cannot say of a node through this API, such as a sparse
-// constant, gives the node a domain that nobody knows, so that no device takes it.
-OnnxModel make_model(const OrtGraph* graph);
+// constant, gives the node a domain that nobody knows, so that no device takes it. Values of large constants are in a
+// file of weights, which the framework and devices use in place.
+client::ModelFile make_model(const OrtGraph* graph);
 
 // The same in one piece.
 std::string encode_model(const OrtGraph* graph);

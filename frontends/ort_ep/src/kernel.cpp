@@ -24,6 +24,12 @@ std::size_t count_of(const Dimensions& dimensions) {
                          [](std::size_t product, std::int64_t extent) { return product * extent; });
 }
 
+// The least that memory has room for: in a binding an axis of length 0 is one of unknown length.
+Dimensions not_empty(Dimensions dimensions) {
+  for (std::int64_t& extent : dimensions) extent = std::max<std::int64_t>(extent, 1);
+  return dimensions;
+}
+
 std::vector<Tensor> tensors_of(const std::vector<client::TensorInfo>& infos, const std::vector<std::string>& names) {
   std::vector<Tensor> tensors;
   for (const client::TensorInfo& info : infos) {
@@ -31,9 +37,9 @@ std::vector<Tensor> tensors_of(const std::vector<client::TensorInfo>& infos, con
     tensor.name = info.name;
     const auto found = std::find(names.begin(), names.end(), info.name);
     if (found != names.end()) tensor.place = static_cast<int>(found - names.begin());
-    tensor.element = element_named(info.element_type);
-    tensor.stored = stored_element(info.type, tensor.element);
-    if (!bytes_of(tensor.element) || !bytes_of(tensor.stored))
+    tensor.element = client::element_named(info.element_type);
+    tensor.stored = client::stored_element(info.type, tensor.element);
+    if (!client::bytes_of(tensor.element) || !client::bytes_of(tensor.stored))
       throw Failure("'" + info.name + "' has elements of type '" + info.element_type + "', which runs cannot pass on");
     tensor.is_scalar = info.is_scalar;
     tensor.dimensions.assign(info.dimensions.begin(), info.dimensions.end());
@@ -62,7 +68,7 @@ struct Kernel::Run {
   }
 };
 
-Kernel::Kernel(std::shared_ptr<Session> session, std::shared_ptr<Source> source, const Arena& arena,
+Kernel::Kernel(std::shared_ptr<client::Session> session, std::shared_ptr<client::Source> source, const Arena& arena,
                const std::vector<std::string>& inputs, const std::vector<std::string>& outputs)
     : OrtNodeComputeInfo{}, session_(std::move(session)), source_(std::move(source)), arena_(arena) {
   const client::LoadedModel description = model()->description();
@@ -92,8 +98,8 @@ void Kernel::compute(OrtKernelContext* context) {
     std::unique_ptr<Slot> slot = take_slot(run);
     for (std::size_t index = 0; index < inputs_.size(); ++index)
       if (run.key[index] < 0)
-        convert(run.from[index], inputs_[index].element, slot->memory.data() + slot->places[index],
-                inputs_[index].stored, count_of(run.variant->inputs[index]));
+        check(client::convert(run.from[index], inputs_[index].element, slot->memory.data() + slot->places[index],
+                              inputs_[index].stored, count_of(run.variant->inputs[index])));
     client::RunReport report;
     const Status status = slot->binding->run(&report);
     if (status.ok()) {
@@ -109,7 +115,7 @@ void Kernel::compute(OrtKernelContext* context) {
   }
 }
 
-std::shared_ptr<LoadedModel> Kernel::model() {
+std::shared_ptr<client::OwnedModel> Kernel::model() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (model_ && model_->is_own()) return model_;
@@ -119,14 +125,14 @@ std::shared_ptr<LoadedModel> Kernel::model() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (model_ && model_->is_own()) return model_;
   }
-  const std::shared_ptr<client::Framework> framework = session_->framework();
-  auto loaded = std::make_shared<LoadedModel>(framework, source_->load(framework));
+  const std::shared_ptr<client::Framework> framework = take(session_->framework());
+  auto loaded = std::make_shared<client::OwnedModel>(framework, take(source_->load(framework)));
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [dimensions, variant] : variants_) variant->idle.clear();
   return model_ = std::move(loaded);
 }
 
-bool Kernel::has_gone(const std::shared_ptr<LoadedModel>& model) {
+bool Kernel::has_gone(const std::shared_ptr<client::OwnedModel>& model) {
   if (session_->is_current(model->framework())) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (model_ == model) model_.reset();
@@ -157,12 +163,11 @@ std::shared_ptr<Variant> Kernel::variant_of(const std::vector<Dimensions>& open)
   auto given = open.begin();
   for (const Tensor& input : inputs_) {
     const Dimensions& dimensions = variant->inputs.emplace_back(input.is_open ? *given++ : input.dimensions);
-    if (!count_of(dimensions)) throw Failure("input '" + input.name + "' has no elements, which devices do not take");
-    variant->rooms.push_back(count_of(dimensions) * bytes_of(input.stored));
+    variant->rooms.push_back(count_of(not_empty(dimensions)) * client::bytes_of(input.stored));
   }
   for (const Tensor& output : outputs_) {
     variant->outputs.emplace_back();
-    variant->rooms.push_back(output.is_open ? kGuess : count_of(output.dimensions) * bytes_of(output.stored));
+    variant->rooms.push_back(output.is_open ? kGuess : count_of(output.dimensions) * client::bytes_of(output.stored));
   }
   if (variants_.size() >= kMaxVariants) variants_.erase(variants_.begin());
   return variants_[open] = variant;
@@ -170,8 +175,8 @@ std::shared_ptr<Variant> Kernel::variant_of(const std::vector<Dimensions>& open)
 
 void Kernel::place(Run& run) {
   const auto place_of = [&](const Tensor& tensor, const void* data, const Dimensions& dimensions) {
-    if (!data || tensor.element != tensor.stored) return std::int64_t{-1};
-    return arena_.offset_of(data, count_of(dimensions) * bytes_of(tensor.stored));
+    const std::size_t size = count_of(dimensions) * client::bytes_of(tensor.stored);
+    return size && data && tensor.element == tensor.stored ? arena_.offset_of(data, size) : std::int64_t{-1};
   };
   for (std::size_t index = 0; index < inputs_.size(); ++index)
     run.key.push_back(place_of(inputs_[index], run.from[index], run.variant->inputs[index]));
@@ -193,7 +198,7 @@ void Kernel::place(Run& run) {
 }
 
 std::unique_ptr<Slot> Kernel::take_slot(const Run& run) {
-  std::shared_ptr<LoadedModel> loaded = model();
+  std::shared_ptr<client::OwnedModel> loaded = model();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<std::unique_ptr<Slot>>& idle = run.variant->idle;
@@ -204,7 +209,8 @@ std::unique_ptr<Slot> Kernel::take_slot(const Run& run) {
       return slot;
     }
   }
-  // The run that was cut off may have ended before the link to the framework, and so may not have seen that it has gone.
+  // The run that was cut off may have ended before the link to the framework, and so may not have seen that it has
+  // gone.
   if (has_gone(loaded)) loaded = model();
   return bind(run, std::move(loaded));
 }
@@ -226,7 +232,7 @@ void Kernel::give_slot(const Run& run, std::unique_ptr<Slot> slot, bool is_direc
   idle.erase(idle.begin());
 }
 
-std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<LoadedModel> model) {
+std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<client::OwnedModel> model) {
   client::Framework& framework = model->framework();
   for (;;) {
     auto slot = std::make_unique<Slot>();
@@ -263,18 +269,24 @@ std::unique_ptr<Slot> Kernel::bind(const Run& run, std::shared_ptr<LoadedModel> 
           name, {is_placed ? arena_pool : 0, offset, room}, {dimensions.begin(), dimensions.end()}};
     };
     std::vector<client::BoundTensor> inputs, outputs;
-    for (std::size_t index = 0; index < inputs_.size(); ++index)
-      inputs.push_back(
-          bound(index, inputs_[index].name, inputs_[index].is_open ? run.variant->inputs[index] : Dimensions()));
+    std::vector<client::InputDimensions> lengths;  // of empty inputs, which runs tell
+    for (std::size_t index = 0; index < inputs_.size(); ++index) {
+      const Dimensions dimensions = inputs_[index].is_open ? run.variant->inputs[index] : Dimensions();
+      if (!count_of(dimensions)) lengths.push_back({inputs_[index].name, {dimensions.begin(), dimensions.end()}});
+      inputs.push_back(bound(index, inputs_[index].name, not_empty(dimensions)));
+    }
     for (std::size_t index = 0; index < outputs_.size(); ++index)
       outputs.push_back(bound(inputs_.size() + index, outputs_[index].name, {}));
     const std::vector<std::uint64_t> ids = take(framework.link().put(files));
     std::vector<Message> pools;
     for (std::size_t at = 0; at < ids.size(); ++at) pools.push_back(client::ashmem(ids[at], sizes[at]));
+    client::BindOptions options;
+    options.varies_inputs = !lengths.empty();
     Result<std::unique_ptr<client::Binding>> binding =
-        framework.bind(model->description().name, inputs, outputs, pools);
+        framework.bind(model->description().name, inputs, outputs, pools, options);
     (void)framework.link().drop(ids);  // the binding keeps what it maps
     slot->binding = take(std::move(binding));
+    slot->binding->resize(std::move(lengths));
     slot->bound_ns = now_ns();
     if (learn(*run.variant, slot->binding->known_outputs(), /*follow_from_inputs=*/true, *slot)) return slot;
   }
@@ -287,7 +299,7 @@ bool Kernel::learn(Variant& variant, const std::vector<client::OutputReport>& re
     for (std::size_t index = 0; index < outputs_.size(); ++index) {
       if (outputs_[index].name != report.name) continue;
       std::size_t& room = variant.rooms[inputs_.size() + index];
-      room = std::max(room, count_of(report.dimensions) * bytes_of(outputs_[index].stored));
+      room = std::max(room, count_of(report.dimensions) * client::bytes_of(outputs_[index].stored));
       if (follow_from_inputs) variant.outputs[index] = report.dimensions;
     }
   }
@@ -307,8 +319,8 @@ void Kernel::write_outputs(Run& run, const Slot& slot, const std::vector<client:
         throw Failure("the run has not said which dimensions output '" + output.name + "' has");
       dimensions = &found->dimensions;
     }
-    convert(slot.memory.data() + slot.places[at], output.stored, run.allocate(index, output, *dimensions),
-            output.element, count_of(*dimensions));
+    check(client::convert(slot.memory.data() + slot.places[at], output.stored, run.allocate(index, output, *dimensions),
+                          output.element, count_of(*dimensions)));
   }
 }
 

@@ -116,6 +116,8 @@ constexpr int kDeviceAllocator = 0;  // OrtAllocatorType
   F(354, OrtStatus*, Node_GetInputs, (const OrtNode*, const OrtValueInfo**, std::size_t))                         \
   F(355, OrtStatus*, Node_GetNumOutputs, (const OrtNode*, std::size_t*))                                          \
   F(356, OrtStatus*, Node_GetOutputs, (const OrtNode*, const OrtValueInfo**, std::size_t))                        \
+  F(357, OrtStatus*, Node_GetNumImplicitInputs, (const OrtNode*, std::size_t*))                                   \
+  F(358, OrtStatus*, Node_GetImplicitInputs, (const OrtNode*, const OrtValueInfo**, std::size_t))                 \
   F(359, OrtStatus*, Node_GetNumAttributes, (const OrtNode*, std::size_t*))                                       \
   F(360, OrtStatus*, Node_GetAttributes, (const OrtNode*, const OrtOpAttr**, std::size_t))                        \
   F(362, OrtStatus*, OpAttr_GetTensorAttributeAsOrtValue, (const OrtOpAttr*, OrtValue**))                         \

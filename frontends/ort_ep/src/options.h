@@ -10,15 +10,13 @@
 namespace nnhal::ort_ep {
 
 constexpr const char* kProviderName = "NnhalExecutionProvider";
+constexpr const char* kClientName = "ONNX Runtime";  // of its sessions with the framework
 
 struct Options {
   std::string directory;  // of the framework
   client::LoadOptions load;
   bool makes_contexts = false;  // whether ONNX Runtime asks for EPContext nodes
 };
-
-// The framework's directory for sessions that name none: that of NNHAL_FRAMEWORK, else /run/nnhal/framework.
-std::string default_directory();
 
 // Reads those of a session. Throws Failure if one is unknown, or has a value that it cannot have.
 Options read_options(const OrtSessionOptions* session);

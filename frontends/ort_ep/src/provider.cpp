@@ -28,7 +28,7 @@ Provider::Provider(Options options, std::shared_ptr<Arena> arena, const OrtLogge
       options_(std::move(options)),
       arena_(std::move(arena)),
       logger_(logger),
-      session_(Session::of(options_.directory)),
+      session_(client::Session::of(options_.directory, kClientName)),
       failure_(std::move(failure)) {
   ort_version_supported = kApiVersion;
   GetName = [](const OrtEp*) { return kProviderName; };
@@ -64,9 +64,9 @@ void Provider::get_capability(const OrtGraph* graph, OrtEpGraphSupportInfo* info
 
 void Provider::plan(const OrtGraph* graph, const std::vector<const OrtNode*>& nodes, OrtEpGraphSupportInfo* info) {
   sources_.clear();
-  planned_ = std::make_shared<PlannedModel>(session_->framework(), make_model(graph), options_.load);
+  planned_ = take(client::PlannedModel::make(take(session_->framework()), make_model(graph), options_.load));
   for (const client::PlannedGroup& group : planned_->plan().groups) {
-    const auto source = std::make_shared<PlannedSource>(planned_, group.nodes);
+    const auto source = std::make_shared<client::PlannedSource>(planned_, group.nodes);
     std::vector<const OrtNode*> members;
     for (const std::int32_t node : group.nodes) {
       members.push_back(nodes.at(static_cast<std::size_t>(node)));
@@ -95,10 +95,10 @@ void Provider::compile(const OrtGraph** graphs, const OrtNode** fused, std::size
   for (std::size_t index = 0; index < count; ++index) kernels[index] = made[index].release();
 }
 
-std::shared_ptr<Source> Provider::source_of(const OrtGraph* graph) {
+std::shared_ptr<client::Source> Provider::source_of(const OrtGraph* graph) {
   const std::vector<const OrtNode*> nodes = nodes_of(graph);
   if (nodes.size() == 1 && is_context(nodes[0]))
-    return std::make_shared<FileSource>(file_of(model_of_context(nodes[0])), options_.load);
+    return std::make_shared<client::FileSource>(file_of(model_of_context(nodes[0])), options_.load);
   for (const OrtNode* const node : nodes)
     for (const std::string& name : outputs_of(node))
       if (const auto found = sources_.find(name); !name.empty() && found != sources_.end()) return found->second;

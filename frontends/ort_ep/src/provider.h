@@ -9,9 +9,9 @@
 
 #include "arena.h"
 #include "kernel.h"
+#include "nnhal/client/session.h"
 #include "onnxruntime.h"
 #include "options.h"
-#include "session.h"
 
 namespace nnhal::ort_ep {
 
@@ -26,15 +26,15 @@ class Provider : public OrtEp {
   void plan(const OrtGraph* graph, const std::vector<const OrtNode*>& nodes, OrtEpGraphSupportInfo* info);
   void compile(const OrtGraph** graphs, const OrtNode** fused, std::size_t count, OrtNodeComputeInfo** kernels,
                OrtNode** contexts);
-  std::shared_ptr<Source> source_of(const OrtGraph* graph);
+  std::shared_ptr<client::Source> source_of(const OrtGraph* graph);
 
   const Options options_;
   const std::shared_ptr<Arena> arena_;
   const OrtLogger* const logger_;
-  const std::shared_ptr<Session> session_;
+  const std::shared_ptr<client::Session> session_;
   std::string failure_;
-  std::map<std::string, std::shared_ptr<Source>> sources_;  // of the group that writes a value
-  std::shared_ptr<PlannedModel> planned_;
+  std::map<std::string, std::shared_ptr<client::Source>> sources_;  // of the group that writes a value
+  std::shared_ptr<client::PlannedModel> planned_;
 };
 
 }  // namespace nnhal::ort_ep

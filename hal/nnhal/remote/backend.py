@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nnhal.errors import general_failure
+from nnhal.codec import model_from_wire
+from nnhal.descriptor import Descriptor
+from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions import is_extension_name
-from nnhal.types import FailedSubgraph, OptimizationViews, Substitution, TensorHandleFactory, TransferCosts
+from nnhal.types import FailedSubgraph, Model, OptimizationViews, Substitution, TensorHandleFactory, TransferCosts
 from nnhal.v1 import backend_pb2 as wire
+from nnhal.validation import validate_model
 
 MAX_ALIGNMENT = 65_536
 """The largest alignment, in bytes: the largest page of a processor that Linux runs on. Memory is mapped at pages."""
@@ -145,16 +148,33 @@ def views_from_wire(message: wire.OptimizeSubgraphResponse, operations: int, pla
     """Check and decode the optimisation of a subgraph. Raises GENERAL_FAILURE unless it lists each operation once."""
     place = f"{place}: BackendService/OptimizeSubgraph"
     views = OptimizationViews(
-        tuple(Substitution(tuple(s.operations), s.replacement) for s in message.substitutions),
+        tuple(
+            Substitution(tuple(s.operations), s.replacement, _replacement(s, place) if s.HasField("subgraph") else None)
+            for s in message.substitutions
+        ),
         tuple(FailedSubgraph(tuple(f.operations), f.reason) for f in message.failed),
         tuple(message.untouched),
     )
-    seen = [*views.untouched, *(index for group, _ in (*views.substitutions, *views.failed) for index in group)]
+    groups = [*(each.operations for each in views.substitutions), *(each.operations for each in views.failed)]
+    seen = [*views.untouched, *(index for group in groups for index in group)]
     if sorted(seen) != list(range(operations)):
         general_failure(
             f"{place} answered with optimised operations {sorted(seen)}, expected each of {operations} operations once"
         )
     return views
+
+
+def _replacement(message: wire.Substitution, place: str) -> Model:
+    try:
+        model = model_from_wire(message.subgraph, _no_descriptor)
+        validate_model(model)
+    except HalError as error:
+        general_failure(f"{place} answered with {message.replacement!r}, which is no model: {error.message}")
+    return model
+
+
+def _no_descriptor(number: int) -> Descriptor:
+    invalid_argument(f"it refers to descriptor {number}, expected constants that are copied")
 
 
 def require_alignment(alignment: int, place: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from nnhal.types.model import Model
+
 
 @dataclass(frozen=True, slots=True)
 class TensorHandleFactory:
@@ -51,6 +53,14 @@ class Substitution(NamedTuple):
 
     operations: tuple[int, ...]
     replacement: str
+
+    subgraph: Model | None = None
+    """What the device is given to prepare in place of the operations; None for themselves.
+
+    Its inputs are the values that the operations read and do not write, without constants; its outputs are the values
+    that they write and that others read, or that are outputs of main; both in the order of main's operands. Its
+    constants are copied, and it refers to no other subgraph. Other devices are given the operations.
+    """
 
 
 class FailedSubgraph(NamedTuple):

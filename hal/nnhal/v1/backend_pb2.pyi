@@ -451,21 +451,30 @@ class Substitution(_message.Message):
 
     OPERATIONS_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
+    SUBGRAPH_FIELD_NUMBER: _builtins.int
     replacement: _builtins.str
-    """What they become."""
+    """What they become, in words."""
     @_builtins.property
     def operations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Indexes into the main subgraph."""
+
+    @_builtins.property
+    def subgraph(self) -> _model_pb2.Model:
+        """What the device is given to prepare in their place; without it, themselves. Its inputs are the values that the operations read and
+        do not write, without constants; its outputs are the values that they write and that others read, or that are outputs of the main
+        subgraph; both in the order of the main subgraph's operands. Its constants are copied, and it refers to no other subgraph.
+        """
 
     def __init__(
         self,
         *,
         operations: _abc.Iterable[_builtins.int] | None = ...,
         replacement: _builtins.str = ...,
+        subgraph: _model_pb2.Model | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["subgraph", b"subgraph"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["operations", b"operations", "replacement", b"replacement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operations", b"operations", "replacement", b"replacement", "subgraph", b"subgraph"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

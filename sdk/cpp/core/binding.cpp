@@ -26,9 +26,23 @@ Status Binding::run(RunReport* report, std::int64_t deadline_ns, const Patience&
   return run_through_framework(report, deadline_ns, status, patience);
 }
 
+void Binding::resize(std::vector<InputDimensions> inputs) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  lengths_ = std::move(inputs);
+}
+
+void Binding::add_lengths(Message& call, int field, const std::vector<std::string>& names) const {
+  for (const InputDimensions& input : lengths_) {
+    const auto found = std::find(names.begin(), names.end(), input.name);
+    if (found == names.end()) continue;  // no input of this step
+    call.message(field, Message().integer(1, found - names.begin()).numbers(2, input.dimensions));
+  }
+}
+
 Status Binding::run_directly(RunReport* report, const Patience& patience) {
   const std::int64_t called_ns = now_ns();
-  const Message run = Message().integer(1, execution_).integer(2, kNoTime);
+  Message run = Message().integer(1, execution_).integer(2, kNoTime);
+  add_lengths(run, 3, run_inputs_);
   Result<Channel::Answer> answer = run_channel_->exchange(Message().message(1, run), {}, patience);
   if (!answer.ok()) return answer.status();
   Result<ExecutionResult> result = decode_burst_answer(answer->bytes, run_channel_->place());
@@ -55,6 +69,7 @@ Status Binding::run_through_framework(RunReport* report, std::int64_t deadline_n
   if (!lost_because.ok()) call.number(2, true);
   // A channel that has closed needs no explanation. What else has happened on it the framework puts into its log.
   if (!lost_because.ok() && lost_because.code() != Code::kDeviceUnavailable) call.bytes(3, lost_because.text());
+  add_lengths(call, 4, inputs_);
   Result<Channel::Answer> answer = channel_->exchange(std::move(call), {}, patience);
   if (!answer.ok()) return answer.status();
   return decode_run_answer(answer->bytes, channel_->place(), report);

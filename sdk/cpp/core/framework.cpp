@@ -12,6 +12,8 @@ Message encode(const LoadOptions& options) {
   for (const Pin& pin : options.pins) request.message(5, Message().bytes(1, pin.match).bytes(2, pin.device));
   for (const InputDimensions& input : options.input_dimensions)
     request.message(17, Message().bytes(1, input.name).numbers(2, input.dimensions));
+  for (const TensorDimensions& tensor : options.tensor_dimensions)
+    request.message(22, Message().integer(1, tensor.tensor).numbers(2, tensor.dimensions));
   if (options.deadline_ns != kNoTime) request.integer(13, options.deadline_ns);
   options.hints.add_to(request, 14, 15);
   return request;
@@ -54,10 +56,12 @@ Result<LoadedModel> Framework::load(const std::string& name, const Plan& plan, s
   return load(Message().integer(20, plan.handle).integer(21, static_cast<std::int64_t>(group)), name, patience);
 }
 
-Result<Plan> Framework::plan(const Fd& file, const LoadOptions& options, const Patience& patience) {
+Result<Plan> Framework::plan(const Fd& file, const LoadOptions& options, const std::vector<std::int32_t>& keeps,
+                             const std::vector<std::string>& operators, const Patience& patience) {
   constexpr const char* kMethod = "FrameworkService/PlanModel";
   return with_file(file, options, [&](const Message& model) -> Result<Plan> {
-    const Message request = Message().message(1, model).number(2, /*leaves_nodes=*/true);
+    Message request = Message().message(1, model).number(2, /*leaves_nodes=*/true).numbers(4, keeps);
+    for (const std::string& type : operators) request.bytes(5, type);
     Result<std::string> answer = rpc_.call(kMethod, request, patience);
     if (!answer.ok()) return answer.status();
     return decode_plan(*answer, kMethod);
@@ -116,7 +120,7 @@ Result<std::unique_ptr<Binding>> Framework::bind(const std::string& model, const
   constexpr const char* kMethod = "FrameworkService/Bind";
   Message request = Message().bytes(1, model).number(9, options.wants_run_channel);
   request.number(10, options.prepares_dimensions);
-  request.number(5, options.measures);
+  request.number(5, options.measures).number(11, options.varies_inputs);
   if (options.loop_timeout_ns != kNoTime) request.integer(6, options.loop_timeout_ns);
   options.hints.add_to(request, 7, 8);
   for (const BoundTensor& tensor : inputs) request.message(2, encode(tensor));
@@ -142,6 +146,7 @@ Result<std::unique_ptr<Binding>> Framework::bind(const std::string& model, const
   Result<std::vector<OutputReport>> known = decode_known_outputs(*answer, kMethod);
   if (!known.ok()) return known.status();
   binding->known_ = std::move(*known);
+  for (const BoundTensor& input : inputs) binding->inputs_.push_back(input.name);
   if (Status status = open_run_channel(run_channel, *binding); !status.ok()) return status;
   return binding;
 }
@@ -156,6 +161,7 @@ Status Framework::open_run_channel(std::string_view encoded, Binding& binding) {
     if (reader.field() == 3) binding.may_fall_back_ = reader.number();
     if (reader.field() == 4) binding.outputs_.push_back(reader.text());
     if (reader.field() == 5) is_numbered = reader.number();
+    if (reader.field() == 6) binding.run_inputs_.push_back(reader.text());
   }
   if (!reader.well_formed()) return {Code::kGeneralFailure, "a malformed run channel"};
   if (!id) return {};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kProtocolVersion = 1;
 // LinkCapability: a process that does not know it passes over the field, and does not say that it has it.
-constexpr int kNumberedAnswers = 1;
+constexpr int kNumberedAnswers = 1, kLengthsByRun = 2;
 enum Field { kHello = 1, kPut = 2, kTake = 3, kDrop = 4, kRefusal = 5 };  // of LinkRequest and LinkReply alike
 
 // A refusal has a status if it is the process's own answer; otherwise the protocol itself was broken.
@@ -34,7 +34,9 @@ Result<std::unique_ptr<Link>> Link::open(const std::string& path, const Options&
   if (!connection.ok()) return connection.status();
   std::unique_ptr<Link> link(new Link(std::move(*connection), path, options.answer_ns));
   Message hello;
-  hello.number(1, kProtocolVersion).bytes(2, options.client_name).numbers(4, std::vector<int>{kNumberedAnswers});
+  hello.number(1, kProtocolVersion)
+      .bytes(2, options.client_name)
+      .numbers(4, std::vector<int>{kNumberedAnswers, kLengthsByRun});
   Result<std::string> welcome = link->exchange(Message().message(kHello, hello), kHello);
   if (!welcome.ok()) return welcome.status();
   std::vector<int> capabilities;

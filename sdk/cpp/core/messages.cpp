@@ -72,6 +72,7 @@ bool read(std::string_view encoded, TensorInfo& tensor) {
     if (reader.field() == 4) tensor.byte_size = reader.integer();
     if (reader.field() == 7) tensor.element_type = reader.text();
     if (reader.field() == 8) tensor.is_scalar = reader.number();
+    if (reader.field() == 9) tensor.tensor = reader.integer32();
   }
   return reader.well_formed();
 }
@@ -84,6 +85,7 @@ bool read(std::string_view encoded, LoadedModel& model) {
     if (reader.field() == 2) is_well_formed &= read(reader.bytes(), model.inputs.emplace_back());
     if (reader.field() == 3) is_well_formed &= read(reader.bytes(), model.outputs.emplace_back());
     if (reader.field() == 5) model.step_devices.push_back(reader.text());
+    if (reader.field() == 7) is_well_formed &= read(reader.bytes(), model.states.emplace_back());
   }
   return is_well_formed && reader.well_formed();
 }

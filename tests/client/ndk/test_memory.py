@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -281,3 +282,23 @@ def test_memory_is_an_input_with_the_values_and_the_dimensions_that_it_has(compi
         with refused(ResultCode.BAD_DATA, r"\[1, 32, 32, 8\], the values in its memory have \[2, 32, 32, 8\]"):
             add(once)
         np.testing.assert_array_equal(add(twice), 3 * twice)
+
+
+def test_what_executions_leave_bound_keeps_no_memory(compiled: Compile) -> None:
+    compilation = compiled(adding(FLOAT32))
+
+    def compute(memory: Memory) -> None:
+        with Execution(compilation) as execution:
+            for number in range(2):
+                execution.set_input_from_memory(number, memory)
+            execution.set_output(0, np.zeros(SHAPE, np.float32))
+            execution.compute()
+
+    memory = Memory(create_ashmem(math.prod(SHAPE) * 4, "given"))
+    compute(memory)
+    compute(memory)
+    gone = weakref.ref(memory)
+    del memory
+    assert gone() is None
+    with Memory(create_ashmem(math.prod(SHAPE) * 4, "other")) as other:
+        compute(other)

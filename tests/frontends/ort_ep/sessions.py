@@ -18,6 +18,8 @@ from nnhal_ort import get_ep_name
 DEMO = Path(__file__).parents[3] / "tools/nnhal_tools/demo/data"
 DIGITS, DIGITS_INT8 = DEMO / "digits.onnx", DEMO / "digits_int8.onnx"
 CPU = "CPUExecutionProvider"
+GIVES_OUTER_VALUES = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 27)
+"""Whether ONNX Runtime gives a group those of its inputs that only graphs inside of its nodes read."""
 Value = tuple[str, int, Sequence[int | str]]
 
 
@@ -52,6 +54,12 @@ def session(model: Path | bytes, strict: bool = True, **options: str) -> onnxrun
     settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1" if strict else "0")
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     return onnxruntime.InferenceSession(model, settings, providers=[(get_ep_name(), options)])
+
+
+def provider_memory() -> Any:
+    """Where tensors lie that devices use in place."""
+    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == get_ep_name())
+    return device.memory_info(onnxruntime.OrtDeviceMemoryType.HOST_ACCESSIBLE)
 
 
 def answers(made: onnxruntime.InferenceSession, given: Mapping[str, Any]) -> list[Array]:

@@ -9,12 +9,22 @@ from typing import Any
 
 import pytest
 
+from nnhal.codec import model_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import MissingMethodError
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice
 from nnhal.types import BufferRole, Request
-from nnhal.v1 import backend_pb2, burst_pb2, device_pb2, execution_pb2, fenced_execution_callback_pb2, request_pb2
+from nnhal.v1 import (
+    backend_pb2,
+    burst_pb2,
+    device_pb2,
+    execution_pb2,
+    fenced_execution_callback_pb2,
+    memory_pb2,
+    model_pb2,
+    request_pb2,
+)
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from tests.support.additions import ELEMENTS, addition_in_ashmem, addition_model, addition_of_any_size
 from tests.support.refusals import FAILURE, refusal
@@ -414,3 +424,26 @@ def test_times_of_a_fenced_execution_that_contradict_the_rules_are_a_general_fai
     refusal(prepared.execute_fenced(request).info, FAILURE, words)
     execution = prepared.create_reusable_execution(request)
     refusal(lambda: device.open_launcher().info(execution), FAILURE, words)
+
+
+def _with_a_pool(model: model_pb2.Model) -> None:
+    model.pools.add(ashmem=memory_pb2.Ashmem(descriptor_id=3, size=64))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda given: given.main.operations[0].inputs.append(99), "operation 0: input 3 is operand 99"),
+        (_with_a_pool, "it refers to descriptor 3"),
+    ],
+)
+def test_a_replacement_that_is_no_model_is_refused(
+    scripted: Serve, spoil: Callable[[model_pb2.Model], object], words: str
+) -> None:
+    model = addition_model()
+    given = backend_pb2.Substitution(operations=[0], replacement="one", subgraph=model_to_wire(model, lambda _: 0))
+    answer = backend_pb2.OptimizeSubgraphResponse(substitutions=[given])
+    device, _ = scripted({"Backend.OptimizeSubgraph": lambda *_: answer})
+    assert device.optimize_subgraph(model).substitutions[0].subgraph == model
+    spoil(answer.substitutions[0].subgraph)
+    refusal(lambda: device.optimize_subgraph(model), FAILURE, f"answered with 'one', which is no model: .*{words}")

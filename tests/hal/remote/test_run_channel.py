@@ -56,3 +56,17 @@ def test_refusals_are_errors_and_forget_nothing() -> None:
     with pytest.raises(TransportError, match="9 bytes that are no BurstAnswer"):
         ours.check(b"\xff" * 9)
     assert ours.check(answer((2,))) is first
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ([(2, 4), ()], r"\[2, 4\] of output 'a', expected \[2, \?\]|\[2, 4\] of output 'a', expected"),
+        ([(1, 3)], "reported 1 outputs, expected 2"),
+    ],
+)
+def test_an_answer_that_contradicts_the_model_is_none(shapes: list[Dimensions], said: str) -> None:
+    ours = RemoteRunChannel(channel_pair()[0], 7, True, ("a", "b"), declared={"a": (0, 3), "b": ()})
+    assert ours.check(answer((5, 3), (9,))) == {"a": (5, 3), "b": (9,)}
+    with pytest.raises(TransportError, match=said):
+        ours.check(answer(*shapes))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from onnx import TensorProto, helper
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
@@ -110,6 +111,23 @@ def test_what_a_plan_holds_is_free_when_it_is_released(served: Served) -> None:
     del kept
     gc.collect()
     assert not [one for one in gc.get_objects() if isinstance(one, KeptPlan)]
+
+
+def test_the_largest_groups_are_planned_if_there_are_too_many(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned_groups, "_MOST_GROUPS", 2)
+    operators = ["Relu", "Relu", "Nobodys", "Relu", "Nobodys", "Relu", "Relu", "Relu"]
+    values = [f"v{number}" for number in range(len(operators) + 1)]
+    nodes = [
+        helper.make_node(operator, [read], [written], domain="nobody" if operator == "Nobodys" else "")
+        for operator, read, written in zip(operators, values, values[1:], strict=False)
+    ]
+    first, *others, last = (helper.make_tensor_value_info(value, TensorProto.FLOAT, [4]) for value in values)
+    graph = helper.make_graph(nodes, "graph", [first], [last], value_info=others)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("nobody", 1)]
+    plan = served.client.plan(helper.make_model(graph, opset_imports=opsets).SerializeToString(), leaves_nodes=True)
+    assert [group.nodes for group in plan.groups] == [(0, 1), (5, 6, 7)]
+    assert [left.node for left in plan.left] == [2, 3, 4]
+    assert plan.left[1].reason == "there are 3 groups, of which the 2 largest are planned"
 
 
 def test_a_plan_is_of_a_model_and_not_of_a_plan(served: Served) -> None:

@@ -1,4 +1,4 @@
-"""What a run of a model costs: nnhal and the runtimes beside it in interleaved rounds, by step and by operation."""
+"""What a run of a model costs: nnhal and the runtimes beside it in blocks by turns, by step and by operation."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ VERSION = 1
 """Of what ``ModelReport.as_dict`` gives; it grows when a member goes or means something else."""
 WARM_UP = 10
 """Runs of each side before the first that counts."""
+BLOCK = 10
+"""Runs of one side after the other, so that it is measured with its own data in the caches."""
+_SETTLING = 2
+"""Runs at the start of a block that do not count: they have what the others have left in the caches."""
 _MEASURED_RUNS = 20
 """Runs through the framework that report their steps, and runs under a profile; none of them is in the percentiles."""
 OUTLIER = 10.0
@@ -64,7 +68,7 @@ class BesideReport:
     runtime: str
     times: Times
     ratio: float
-    """nnhal's time to the runtime's: the median over the rounds."""
+    """nnhal's time to the runtime's: the median over the runs."""
     largest_difference: float | None
     """Between an output of nnhal and the runtime's; None if they cannot be compared."""
 
@@ -109,6 +113,7 @@ class ModelReport:
     inputs: Mapping[str, str]
     """Element type and dimensions of each input."""
     rounds: int
+    """Runs of each side that count."""
     nnhal: Times
     """From the client's call to its return, not measured inside."""
     is_direct: bool
@@ -171,12 +176,15 @@ def measure_model(
             for action in actions.values():
                 action()
         before = _usage(operated.devices)
-        for number in range(rounds):
-            # who is first in a round has what the last one has left in the caches: they take turns
-            order = list(actions) if number % 2 == 0 else list(actions)[::-1]
-            for name in order:
-                samples[name].measure(actions[name])
-            advance()
+        for number, first in enumerate(range(0, rounds, BLOCK)):
+            counted = min(BLOCK, rounds - first)
+            for name in list(actions) if number % 2 == 0 else list(actions)[::-1]:
+                for _ in range(_SETTLING):
+                    actions[name]()
+                for _ in range(counted):
+                    samples[name].measure(actions[name])
+            for _ in range(counted):
+                advance()
         after = _usage(operated.devices)
         outputs = {tensor.name: tensor.value(binding.outputs[tensor.name]) for tensor in model.outputs}
     with model.bind(measure_timing=True) as measured:

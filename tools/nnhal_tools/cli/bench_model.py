@@ -24,7 +24,7 @@ from nnhal_pages.document import Figure
 from nnhal_pages.report import Column, FigureCards, Name, PagePart, ReportTable, report_page
 from nnhal_pages.terminal import output_console, show_parts
 from nnhal_pages.units import duration, modelled
-from nnhal_tools.bench.model import VERSION, BenchedModel, BesideReport, ModelReport, StepTime, Times
+from nnhal_tools.bench.model import BLOCK, VERSION, BenchedModel, BesideReport, ModelReport, StepTime, Times
 from nnhal_tools.bench.model import measure_model as measured
 from nnhal_tools.bench.on_devices import Operated, ToldTime
 from nnhal_tools.cli.chosen_devices import DevicesOption, TopologyOption, chosen_topology
@@ -48,14 +48,14 @@ def bench_model(
     beside: Annotated[
         str,
         typer.Option(
-            metavar="ort,litert", help="The runtime to run in this process, in the same rounds; of several, the file's."
+            metavar="ort,litert", help="The runtime to run in this process, by turns; of several, the file's."
         ),
     ] = "",
     pin: Pins = None,
     dim: Lengths = None,
     shape: Shapes = None,
     signature: SignatureName = "",
-    rounds: Annotated[int, typer.Option(help="Interleaved rounds; each runs every side once.", min=10)] = 200,
+    rounds: Annotated[int, typer.Option(help="Runs of each side that count, in blocks by turns.", min=10)] = 200,
     seed: Annotated[int, typer.Option(help="Of the random inputs.", min=0)] = 0,
     busy: Annotated[int, typer.Option(help="Processes that compute for themselves meanwhile.", min=0, max=64)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -138,7 +138,7 @@ def _tables(report: ModelReport, longest_name: int) -> Iterator[ReportTable[Any]
         Column("nnhal / it", lambda row: f"{row[2].ratio:.2f}" if row[2] else "", number=True),
         Column("largest difference", lambda row: _difference(row[2]), number=True),
     ]
-    yield ReportTable(f"A run, {report.rounds} interleaved rounds", sides, _sides(report))
+    yield ReportTable(f"A run, {report.rounds} of each side in blocks of {BLOCK} by turns", sides, _sides(report))
     steps: list[Column[StepTime]] = [
         Column("step", lambda step: str(step.step)),
         Column("device", lambda step: step.device),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import TensorProto
 
 from nnhal.operations._shape import axis_of, reduced
 from nnhal.operations.joining import (
@@ -90,9 +91,13 @@ def split(to: Emitter) -> None:
 
 
 def gather(to: Emitter) -> None:
-    """Indices are constants within the axis."""
+    """Constant indices are within the axis. ONNX counts negative ones from the back; those of variables, which the HAL
+    has a run fail for, become too large.
+    """
     axis = axis_of(to.op, to.op.integer(GatherInput.AXIS), len(to.op.ranked(GatherInput.INPUT)))
-    indices = to.graph.constant(to.op.value(GatherInput.INDICES))
+    indices = to.kept(GatherInput.INDICES)
+    if not to.graph.is_constant(to.inputs[GatherInput.INDICES]):
+        indices = to.graph.add("Cast", to.graph.add("Cast", indices, to=TensorProto.UINT32), to=TensorProto.INT64)
     to.keep(to.graph.add("Gather", to.kept(GatherInput.INPUT), indices, axis=axis))
 
 

@@ -52,6 +52,11 @@ class BufferUses:
         return [use.role.index for use in self._inputs if 0 in use.buffer.contents.dimensions]
 
     @property
+    def changes(self) -> int:
+        """Differs from what it was if a buffer has changed since, in more than its bytes."""
+        return self.buffers[0].changes
+
+    @property
     def growing(self) -> list[int]:
         """The outputs whose buffers grow."""
         return [use.role.index for use in self._outputs if use.buffer.largest_dimensions]

@@ -42,6 +42,8 @@ class DeviceMemoryBudget:
         """``limit`` in bytes."""
         self.limit = limit
         self.memory = memory
+        self.changes = 0
+        """Differs from what it was if a buffer has changed since, in more than its bytes; counted after the change."""
         self._lock = threading.Lock()
         self._used = 0
         # Memory is returned by finalizers, which run at any moment, even in a thread that holds the lock.

@@ -93,6 +93,7 @@ class DeviceBuffer:
     def release(self) -> None:
         """Release it for the client: no execution may begin to use it, and those that run keep its memory."""
         self.is_released = True
+        self._budget.changes += 1
 
     @property
     def contents(self) -> BufferContents:
@@ -204,6 +205,11 @@ class DeviceBuffer:
             return Argument(self._storage[: self._filled], self.dimensions)
 
     @property
+    def changes(self) -> int:
+        """Differs from what it was if a buffer of the device has changed since, in more than its bytes."""
+        return self._budget.changes
+
+    @property
     def storage(self) -> Bytes:
         """Its memory now."""
         return self._storage
@@ -260,17 +266,21 @@ class DeviceBuffer:
     def spoil(self) -> None:
         """Make it uninitialised: an execution or a copy that was to fill it has failed."""
         self.is_initialised = False
+        self._budget.changes += 1
 
     def _may_have(self, dimensions: Dimensions) -> bool:
         return within(self._initial, dimensions) and all(map(le, dimensions, self._most))
 
     def _become(self, dimensions: Dimensions) -> None:
         with self._lock:
+            if self.is_initialised and self.dimensions == dimensions:
+                return
             if self.dimensions != dimensions:
                 self.dimensions = dimensions
                 self.version += 1
             self._filled = self._element_bytes * prod(dimensions)
             self.is_initialised = True
+        self._budget.changes += 1
 
     def _storage_for(self, size: int) -> Bytes:
         """The memory, replaced by a larger one if it is too small. Views keep the smaller one alive."""
@@ -284,6 +294,7 @@ class DeviceBuffer:
                 with self._lock:
                     self._storage = storage
                     self.version += 1
+                self._budget.changes += 1
             return self._storage
 
     def _carry_over(self, old: Bytes, new: Bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from nnhal.arrays import Bytes
 from nnhal.clock import now_ns
@@ -71,6 +71,17 @@ class RunnableModel(Protocol):
         ...
 
 
+class _Settled(NamedTuple):
+    """A run that has succeeded. The next one needs no check of its buffers if none has changed."""
+
+    changes: int
+    """``BufferUses.changes`` before the run."""
+    ended: ExecutionResult
+    """How the workload ended."""
+    result: ExecutionResult
+    """What the client was told."""
+
+
 class BoundRun:
     """What an execution does once it is admitted. One run at a time."""
 
@@ -88,6 +99,7 @@ class BoundRun:
         self._element_sizes = prepared.element_sizes
         self._results = RunResults(prepared.model, prepared.element_sizes)
         self._bound_versions: tuple[int, ...] | None = None
+        self._settled: _Settled | None = None
         self._lengths: Lengths | None = ()
         main = prepared.model.model.main
         self._inputs = [main.operands[index] for index in main.input_indexes]
@@ -103,6 +115,11 @@ class BoundRun:
             self._bind_workload(arguments.inputs, arguments.outputs)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether its buffers are as they were before the last run that succeeded."""
+        return self._settled is not None and self._uses is not None and self._settled.changes == self._uses.changes
+
+    @property
     def lengths(self) -> Lengths:
         """The dimensions of inputs that the next run is for."""
         return self._lengths or ()
@@ -111,7 +128,7 @@ class BoundRun:
         """Have the next run be for these dimensions of inputs. Raises HalError; the next run binds again then."""
         if lengths is self._lengths:
             return
-        self._lengths, self._bound_versions = None, None
+        self._lengths, self._bound_versions, self._settled = None, None, None
         if self._uses is None:
             inputs = self._sized(self._arguments.inputs, lengths)
             self._results.forget()
@@ -189,14 +206,21 @@ class BoundRun:
         uses = self._uses
         if uses is None:
             return self._run_guarded(control, started)
-        self._bind(uses)  # if this fails, nothing has been written
+        changes, settled = uses.changes, self._settled
+        if settled is None or settled.changes != changes:
+            settled = None
+            self._bind(uses)  # if this fails, nothing has been written
         try:
-            result, staging = self._run_guarded(control, started)
+            ended, staging = self._run_guarded(control, started)
+            if settled is not None and ended is settled.ended and uses.changes == changes:
+                return settled.result, staging
+            result = ended
             if result.output_sufficient_size:
                 if self._known_from_buffers and not result.output_shapes:
                     result = replace(result, output_shapes=self._known_from_buffers)
                 shapes = result.output_shapes or self._bound_outputs
                 uses.wrote([shape.dimensions for shape in shapes])
+                self._settled = _Settled(changes, ended, result)
             else:
                 _require_room(uses, result)
                 uses.spoil()

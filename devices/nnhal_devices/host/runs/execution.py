@@ -127,7 +127,7 @@ class Execution:
             general_failure("the execution runs already; one at a time is allowed")
         self.is_wanted = is_wanted
         try:
-            if self.uses is not None:
+            if self.uses is not None and not self._bound.is_settled:
                 self.uses.require_alive()
                 self.uses.require_written()
             self._bound.resize(lengths)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import grpc
 
-from nnhal.errors import invalid_argument
+from nnhal.codec import model_to_wire
+from nnhal.descriptor import Descriptor
+from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import mapped_regions
 from nnhal.support import Support, Supported
-from nnhal.types import TensorHandleFactory
+from nnhal.types import Substitution, TensorHandleFactory
 from nnhal.v1 import backend_pb2 as wire
 from nnhal.v1 import backend_pb2_grpc, chain_pb2
 from nnhal_devices.backend import MemoryKind, tensor_handles_of, untouched
@@ -82,9 +84,7 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
     ) -> wire.OptimizeSubgraphResponse:
         views = self._device.optimize(self._clients.of(context).models.receive(request.model))
         return wire.OptimizeSubgraphResponse(
-            substitutions=[
-                wire.Substitution(operations=s.operations, replacement=s.replacement) for s in views.substitutions
-            ],
+            substitutions=[_substitution_to_wire(each) for each in views.substitutions],
             failed=[wire.FailedSubgraph(operations=f.operations, reason=f.reason) for f in views.failed],
             untouched=views.untouched,
         )
@@ -163,6 +163,17 @@ def _factory_to_wire(factory: TensorHandleFactory) -> wire.TensorHandleFactory:
         relaxed_as_float16=factory.relaxed_as_float16,
         keeps=factory.keeps,
     )
+
+
+def _substitution_to_wire(substitution: Substitution) -> wire.Substitution:
+    message = wire.Substitution(operations=substitution.operations, replacement=substitution.replacement)
+    if substitution.subgraph is not None:
+        message.subgraph.CopyFrom(model_to_wire(substitution.subgraph, _no_pool))
+    return message
+
+
+def _no_pool(descriptor: Descriptor) -> int:
+    general_failure(f"a substitution refers to {descriptor}, expected constants that are copied")
 
 
 def _support_to_wire(answer: Support) -> wire.OperationSupport:

@@ -30,6 +30,12 @@ struct BoundTensor {
   std::int64_t memory = 0;  // the handle of memory from allocate(), which is used whole; 0 for none
 };
 
+// The dimensions of an input. As options of a load, those that the file leaves open, and 0 for one that stays so.
+struct InputDimensions {
+  std::string name;
+  std::vector<std::uint32_t> dimensions;
+};
+
 // What is checked of a model that is not loaded yet.
 enum class Check {
   kDraft,   // its operands and operations alone: it is still being built
@@ -47,6 +53,10 @@ class Binding {
   // need.
   Status run(RunReport* report = nullptr, std::int64_t deadline_ns = kNoTime, const Patience& patience = {});
 
+  // Has the next runs be for these dimensions of inputs, of which a 0 is an empty axis. The binding was made with
+  // varies_inputs, and the dimensions that it has are the most that an input may have.
+  void resize(std::vector<InputDimensions> inputs);
+
   std::int64_t handle() const { return handle_; }
   // Outputs whose dimensions the model leaves open and those of the inputs determine. If the memory that one was given
   // is too small for them, runs fail.
@@ -57,6 +67,8 @@ class Binding {
  private:
   friend class Framework;
   Binding(std::int64_t handle, std::unique_ptr<Channel> channel) : handle_(handle), channel_(std::move(channel)) {}
+  // Adds the dimensions that resize() was given to a call which names inputs by their places in `names`.
+  void add_lengths(Message& call, int field, const std::vector<std::string>& names) const;
   Status run_directly(RunReport* report, const Patience& patience);
   Status run_through_framework(RunReport* report, std::int64_t deadline_ns, const Status& lost_because,
                                const Patience& patience);
@@ -67,8 +79,10 @@ class Binding {
   std::unique_ptr<Channel> run_channel_;  // none if the plan or a limit does not allow one
   std::int64_t execution_ = 0;
   bool may_fall_back_ = false;
-  std::vector<std::string> outputs_;  // whose dimensions answers report, in their order
-  std::vector<OutputReport> known_;   // outputs whose dimensions follow from the inputs'
+  std::vector<std::string> outputs_;              // whose dimensions answers report, in their order
+  std::vector<std::string> inputs_, run_inputs_;  // of the binding; of the run channel, if its calls give dimensions
+  std::vector<InputDimensions> lengths_;
+  std::vector<OutputReport> known_;  // outputs whose dimensions follow from the inputs'
   std::atomic<bool> has_lost_run_channel_{false};
 };
 
@@ -83,10 +97,11 @@ struct Pin {
   std::string match, device;
 };
 
-// Dimensions that an input gets which the file leaves open; 0 for one that stays so.
-struct InputDimensions {
-  std::string name;
-  std::vector<std::uint32_t> dimensions;
+// Dimensions of a tensor of a TFLite file, by its index, which count instead of those in the file; -1 for one that only
+// a run knows.
+struct TensorDimensions {
+  std::int32_t tensor = 0;
+  std::vector<std::int32_t> dimensions;
 };
 
 // A file besides the model's own in which values of its tensors lie: ONNX's external data.
@@ -107,6 +122,7 @@ struct LoadOptions {
   Hints hints{};
   bool is_relaxed = false;  // float32 may be computed as float16
   std::vector<InputDimensions> input_dimensions;
+  std::vector<TensorDimensions> tensor_dimensions;
   std::vector<WeightsFile> weights;
 };
 
@@ -127,8 +143,9 @@ struct AllocatedMemory {
 struct BindOptions {
   bool wants_run_channel = true;
   bool prepares_dimensions =
-      false;              // has a plan prepared for the inputs' dimensions first, if the model leaves some open
-  bool measures = false;  // runs report the times of their steps
+      false;                   // has a plan prepared for the inputs' dimensions first, if the model leaves some open
+  bool measures = false;       // runs report the times of their steps
+  bool varies_inputs = false;  // Binding::resize() says which dimensions open inputs have
   std::int64_t loop_timeout_ns = kNoTime;  // that one activation of WHILE may take; without it the HAL's default
   Hints hints{};
 };
@@ -151,9 +168,11 @@ class Framework {
                            const Patience& patience = {});
   // Loads one group of a plan, by its position. INVALID_ARGUMENT if the plan is no longer kept.
   Result<LoadedModel> load(const std::string& name, const Plan& plan, std::size_t group, const Patience& patience = {});
-  // Says what would run where if the client runs those nodes of an ONNX file that no device takes. Nothing is prepared.
-  // The framework keeps the plan for a while, to be loaded from.
-  Result<Plan> plan(const Fd& file, const LoadOptions& options = {}, const Patience& patience = {});
+  // Says what would run where if the client runs those nodes of a file that no device takes, the nodes `keeps`, and
+  // those of other types than `operators`; empty for all. Nothing is prepared. The framework keeps the plan for a
+  // while, to be loaded from.
+  Result<Plan> plan(const Fd& file, const LoadOptions& options = {}, const std::vector<std::int32_t>& keeps = {},
+                    const std::vector<std::string>& operators = {}, const Patience& patience = {});
   Status release(const Plan& plan);
   Status unload(const std::string& name, const Patience& patience = {});
   // Says what is wrong with a model: INVALID_ARGUMENT, or nothing.

@@ -62,12 +62,14 @@ struct TensorInfo {
   std::int64_t byte_size = 0;             // 0 if a dimension is unknown
   std::string element_type;               // the model's own, by numpy's name; `type` says what is in memory
   bool is_scalar = false;                 // whether the model's has rank 0; its dimensions are [1] then
+  std::int32_t tensor = -1;               // its index in a TFLite file
 };
 
 struct LoadedModel {
   std::string name;
   std::vector<TensorInfo> inputs, outputs;
   std::vector<std::string> step_devices;  // in the order of execution
+  std::vector<TensorInfo> states;         // that each binding carries from run to run; they are not bound
 };
 
 // A part of a model that the framework would run as one model.

@@ -1,28 +1,27 @@
-#include "elements.h"
+#include "nnhal/client/elements.h"
 
 #include <cstring>
 #include <limits>
 #include <map>
 
-#include "calls.h"
-
-namespace nnhal::ort_ep {
+namespace nnhal::client {
 namespace {
 
 template <typename From, typename To>
-void convert_all(const void* from, void* to, std::size_t count) {
+Status convert_all(const void* from, void* to, std::size_t count) {
   const auto* const source = static_cast<const From*>(from);
   auto* const target = static_cast<To*>(to);
   for (std::size_t at = 0; at < count; ++at) {
     target[at] = static_cast<To>(source[at]);
     if constexpr (std::numeric_limits<From>::is_integer)
       if (static_cast<From>(target[at]) != source[at] || (target[at] < To{}) != (source[at] < From{}))
-        throw Failure("an input has the value " + std::to_string(source[at]) + ", which does not fit " +
-                      std::to_string(8 * sizeof(To)) + " bits");
+        return {Code::kInvalidArgument, "an input has the value " + std::to_string(source[at]) +
+                                            ", which does not fit " + std::to_string(8 * sizeof(To)) + " bits"};
   }
+  return {};
 }
 
-using Converter = void (*)(const void*, void*, std::size_t);
+using Converter = Status (*)(const void*, void*, std::size_t);
 
 Converter converter(Element from, Element to) {
   if (from == Element::kInt64 && to == Element::kInt32) return convert_all<std::int64_t, std::int32_t>;
@@ -94,16 +93,16 @@ std::size_t bytes_of(Element element) {
   }
 }
 
-void convert(const void* from, Element from_type, void* to, Element to_type, std::size_t count) {
+Status convert(const void* from, Element from_type, void* to, Element to_type, std::size_t count) {
   if (from_type == to_type) {
     if (count) std::memcpy(to, from, count * bytes_of(from_type));
-    return;
+    return {};
   }
   const Converter all = converter(from_type, to_type);
   if (!all)
-    throw Failure("elements of type " + std::to_string(static_cast<int>(from_type)) + " of ONNX cannot become type " +
-                  std::to_string(static_cast<int>(to_type)));
-  all(from, to, count);
+    return {Code::kInvalidArgument, "elements of type " + std::to_string(static_cast<int>(from_type)) +
+                                        " of ONNX cannot become type " + std::to_string(static_cast<int>(to_type))};
+  return all(from, to, count);
 }
 
-}  // namespace nnhal::ort_ep
+}  // namespace nnhal::client

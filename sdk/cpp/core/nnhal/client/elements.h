@@ -1,12 +1,14 @@
-// Elements of tensors: those of ONNX Runtime, and those that nnhal has in memory for them.
-#ifndef NNHAL_ORT_EP_ELEMENTS_H_
-#define NNHAL_ORT_EP_ELEMENTS_H_
+// Elements of tensors: those of a model, and those that nnhal has in memory for them.
+#ifndef NNHAL_CLIENT_ELEMENTS_H_
+#define NNHAL_CLIENT_ELEMENTS_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-namespace nnhal::ort_ep {
+#include "../status.h"
+
+namespace nnhal::client {
 
 // With the numbers of ONNX.
 enum class Element : int {
@@ -28,7 +30,7 @@ enum class Element : int {
   kBfloat16 = 16,
 };
 
-// By numpy's name. kNone for one that the provider does not have.
+// By numpy's name. kNone for one that is not in the list.
 Element element_named(const std::string& name);
 
 // The element in memory for a type of the HAL, or the model's own for a type of an extension.
@@ -36,10 +38,10 @@ Element stored_element(std::int32_t operand_type, Element own);
 
 std::size_t bytes_of(Element element);
 
-// Copies elements, and converts them if the types differ. Throws Failure if a whole number does not fit, or if there is
-// no such conversion: the HAL has 32 bits where ONNX has 64.
-void convert(const void* from, Element from_type, void* to, Element to_type, std::size_t count);
+// Copies elements, and converts them if the types differ: the HAL has 32 bits where models have 64. INVALID_ARGUMENT if
+// a whole number does not fit, or if there is no such conversion.
+Status convert(const void* from, Element from_type, void* to, Element to_type, std::size_t count);
 
-}  // namespace nnhal::ort_ep
+}  // namespace nnhal::client
 
-#endif  // NNHAL_ORT_EP_ELEMENTS_H_
+#endif  // NNHAL_CLIENT_ELEMENTS_H_

@@ -1,0 +1,122 @@
+#include "nnhal/client/session.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+
+namespace nnhal::client {
+namespace {
+
+constexpr std::int64_t kGoodbyeNs = 5'000'000'000;  // how long a framework that has stopped may keep a session's end
+
+std::atomic<unsigned> fork_count{0};
+const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++fork_count; });
+
+}  // namespace
+
+std::string default_directory() {
+  const char* const named = std::getenv("NNHAL_FRAMEWORK");
+  return named && *named ? named : "/run/nnhal/framework";
+}
+
+unsigned forks() { return fork_count.load(std::memory_order_relaxed); }
+
+std::shared_ptr<Session> Session::of(const std::string& directory, const std::string& client_name) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<Session>> sessions;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::weak_ptr<Session>& known = sessions[directory];
+  if (std::shared_ptr<Session> session = known.lock()) return session;
+  std::shared_ptr<Session> session(new Session(directory, client_name));
+  known = session;
+  return session;
+}
+
+Result<std::shared_ptr<Framework>> Session::framework() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (has_ended()) {
+    Link::Options options;
+    options.client_name = client_name_;
+    framework_.reset();
+    forks_ = forks();
+    Result<std::unique_ptr<Framework>> opened = Framework::open(directory_, options);
+    if (!opened.ok()) return opened.status();
+    framework_ = std::move(*opened);
+  }
+  return framework_;
+}
+
+bool Session::is_current(const Framework& framework) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return framework_.get() == &framework && !has_ended();
+}
+
+OwnedModel::~OwnedModel() {
+  // The connection of a fork's parent is not this process's to speak on.
+  if (is_own() && !framework_->link().has_ended()) (void)framework_->unload(model_.name, {now_ns() + kGoodbyeNs});
+}
+
+std::string ModelFile::next_name() const {
+  static std::atomic<unsigned long> count{0};
+  return name + "-" + std::to_string(++count);
+}
+
+LoadOptions ModelFile::with_weights(LoadOptions options) const {
+  for (const auto& [location, weights_file] : weights) options.weights.push_back({location, &weights_file});
+  return options;
+}
+
+Result<std::shared_ptr<PlannedModel>> PlannedModel::make(const std::shared_ptr<Framework>& framework, ModelFile model,
+                                                         LoadOptions options, std::vector<std::int32_t> keeps,
+                                                         std::vector<std::string> operators) {
+  std::shared_ptr<PlannedModel> made(
+      new PlannedModel(std::move(model), std::move(options), std::move(keeps), std::move(operators)));
+  if (Status status = made->plan_in(framework); !status.ok()) return status;
+  return made;
+}
+
+PlannedModel::~PlannedModel() {
+  if (framework_ && forks_ == forks() && !framework_->link().has_ended()) (void)framework_->release(plan_);
+}
+
+Status PlannedModel::plan_in(const std::shared_ptr<Framework>& framework) {
+  Result<Plan> plan = framework->plan(model_.file, options_, keeps_, operators_);
+  if (!plan.ok()) return plan.status();
+  plan_ = std::move(*plan);
+  framework_ = framework;
+  forks_ = forks();
+  return {};
+}
+
+Result<LoadedModel> PlannedModel::load(const std::shared_ptr<Framework>& framework,
+                                       const std::vector<std::int32_t>& nodes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (bool is_fresh = false;; is_fresh = true) {
+    if (is_fresh || framework_ != framework) {
+      if (Status status = plan_in(framework); !status.ok()) return status;
+      is_fresh = true;
+    }
+    std::size_t group = 0;
+    while (group < plan_.groups.size() && plan_.groups[group].nodes != nodes) ++group;
+    if (group < plan_.groups.size()) {
+      Result<LoadedModel> model = framework->load(model_.next_name(), plan_, group);
+      // A plan that was not used for a while is no longer kept.
+      const bool is_gone = model.status().code() == Code::kInvalidArgument && model.status().is_answer();
+      if (model.ok() || is_fresh || !is_gone) return model;
+    } else if (is_fresh) {
+      return Status(Code::kGeneralFailure,
+                    "the devices that are there now run other nodes than at the session's begin: make it anew");
+    }
+  }
+}
+
+Result<LoadedModel> PlannedSource::load(const std::shared_ptr<Framework>& framework) {
+  return model_->load(framework, nodes_);
+}
+
+Result<LoadedModel> FileSource::load(const std::shared_ptr<Framework>& framework) {
+  return framework->load(model_.next_name(), model_.file, options_);
+}
+
+}  // namespace nnhal::client
