@@ -175,6 +175,10 @@ Status Framework::open_run_channel(std::string_view encoded, Binding& binding) {
   return {};
 }
 
+Status Framework::reset_state(const Binding& binding) {
+  return rpc_.call("FrameworkService/ResetState", Message().integer(1, binding.handle())).status();
+}
+
 Result<LaunchedRun> Framework::launch(const Binding& binding, const std::vector<const Fence*>& wait_for,
                                       std::int64_t deadline_ns, std::int64_t duration_ns) {
   std::vector<const Fd*> ends;

@@ -185,6 +185,8 @@ class Framework {
   Result<std::unique_ptr<Binding>> bind(const std::string& model, const std::vector<BoundTensor>& inputs,
                                         const std::vector<BoundTensor>& outputs, const std::vector<Message>& pools,
                                         const BindOptions& options = {}, const Patience& patience = {});
+  // Has the next run of a binding begin with the initial values of the model's state.
+  Status reset_state(const Binding& binding);
   // Launches a run that begins when all the fences have signalled, and returns once its steps are launched.
   Result<LaunchedRun> launch(const Binding& binding, const std::vector<const Fence*>& wait_for = {},
                              std::int64_t deadline_ns = kNoTime, std::int64_t duration_ns = kNoTime);
