@@ -248,10 +248,11 @@ def test_interpreters_leave_nothing_behind(made: Made, testbed: Testbed) -> None
     for _ in range(INTERPRETERS):
         use()
 
-    def are_as_before() -> bool:
-        return all(now <= then for now, then in zip(descriptors(), before, strict=True))
+    def have_few_more() -> bool:
+        # What is left of one interpreter would be left of each; a process may open some for itself meanwhile.
+        return all(now < then + INTERPRETERS // 2 for now, then in zip(descriptors(), before, strict=True))
 
-    wait_until(are_as_before, "as many descriptors as before")
+    wait_until(have_few_more, "about as many descriptors as before")
 
 
 @pytest.mark.parametrize(
