@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.console import Console
 from rich.table import Table
 
 from nnhal_pages.terminal import output_console, show_table
+
+
+def say(line: str) -> None:
+    """Tell the person at the terminal something that belongs to no table."""
+    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(line, markup=False)
 
 
 class ShownTables:

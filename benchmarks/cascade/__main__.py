@@ -10,8 +10,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from rich.console import Console
-
 from benchmarks.aims import Aim, aim_table, write_aims
 from benchmarks.cascade.known_good import known_good_aims
 from benchmarks.cascade.loading import NoNetworksError, load, networks_folder
@@ -25,9 +23,9 @@ from benchmarks.cascade.peaks import (
     run_table,
 )
 from benchmarks.cascade.planning import chain_aims, chain_table, process_aims, process_costs, process_table
+from benchmarks.compilers.program import vela_program
 from benchmarks.environments import InstallationError
-from benchmarks.tables import ShownTables
-from benchmarks.vela.program import vela_program
+from benchmarks.tables import ShownTables, say
 from nnhal_cascade.hardware.memory_file import system_for
 
 _SECTIONS = ("peaks", "processes", "chain")
@@ -50,7 +48,7 @@ def main() -> int:
             aims += found
             tables.show(chain_table(points, line))
     except (NoNetworksError, InstallationError, OSError) as error:
-        _say(str(error))
+        say(str(error))
         return 2
     tables.show(aim_table(aims))
     if arguments.markdown:
@@ -68,7 +66,7 @@ def _peaks(arguments: argparse.Namespace, tables: ShownTables) -> Iterable[Aim]:
             continue
         loaded = load(folder / f"{network.name}.tflite")
         for accelerator in arguments.accelerators:
-            _say(f"{network.name} on {accelerator}")
+            say(f"{network.name} on {accelerator}")
             found = planned(network, loaded, system_for(accelerator), arguments.recompute)
             own = list(machine_runs(found, loaded, arguments.every_point))
             networks.append(found)
@@ -92,10 +90,6 @@ def _processes(arguments: argparse.Namespace, tables: ShownTables) -> Iterable[A
     }
     tables.show(process_table(costs))
     return process_aims(costs[BIG], BIG) if BIG in costs else []
-
-
-def _say(line: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(line, markup=False)
 
 
 def _parser() -> argparse.ArgumentParser:

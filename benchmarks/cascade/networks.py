@@ -27,7 +27,7 @@ class MeasuredNetwork:
 
 
 VELA = "Vela 5.2.0"
-"""``ethos-u-vela`` 5.2.0, ``--optimise Size`` on u55-128, either core; ``python -m benchmarks.vela`` runs it."""
+"""``ethos-u-vela`` 5.2.0, ``--optimise Size`` on u55-128, either core; ``python -m benchmarks.compilers`` runs it."""
 TVM = "TVM 0.12.0"
 """The cascader of TVM 0.12.0, which later releases do not have, on u55-128: the smallest point of its Pareto set."""
 _SLOW = "stripes on several axes, {} x cycles"

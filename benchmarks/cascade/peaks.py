@@ -12,7 +12,7 @@ from benchmarks.aims import Aim, statement
 from benchmarks.cascade.loading import LoadedNetwork
 from benchmarks.cascade.networks import BIG, FAST_ACCELERATOR, FAST_BUDGET, FAST_RATIO, MeasuredNetwork
 from benchmarks.cascade.runs import MachineRun, Runner
-from benchmarks.vela.domination import Point, dominating, is_monotone
+from benchmarks.compilers.domination import Point, dominating, is_monotone
 from nnhal_cascade.compiler import CompilerOptions, DoesNotFitError, compile_graph, frontier
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.hardware.memory import System

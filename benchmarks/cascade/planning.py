@@ -17,7 +17,7 @@ from benchmarks.aims import Aim
 from benchmarks.cascade.chains import planning_seconds
 from benchmarks.cascade.networks import CHAIN_PARTS, CHAIN_SECONDS, PLANNING_MIB, STRAIGHTNESS
 from benchmarks.cascade.straight import Line, fitted, plot
-from benchmarks.vela.program import Core, vela_command
+from benchmarks.compilers.program import Core, vela_command
 from nnhal_cascade.hardware.memory import System
 
 OWN = "nnhal cascade"

@@ -59,7 +59,7 @@ class Runner:
         network, names = self._network, (self._network.path.stem, self._system.name)
         started = time.perf_counter()
         try:
-            machine = Machine(emit(schedule), network.graph, network.model, self._system, checked=True)
+            machine = Machine(emit(schedule), schedule.graph, network.model, self._system, checked=True)
             outputs, measured = machine.run(self._inputs)
         except MachineError as error:
             return MachineRun(*names, schedule, failure=str(error))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil, log2
 
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.graph.orders import orders
 from nnhal_cascade.hardware.memory import MemoryRegion, System
 from nnhal_cascade.performance.stripe_pricer import StripePricer
 from nnhal_cascade.plans.candidates import PlanCandidate, PlanSpace
@@ -77,16 +78,17 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     options = options or CompilerOptions()
     budget = _limit(system, options)
     best: Schedule | None = None
-    vain = 0
-    for space in _spaces(graph, system, options):
-        found = space.fastest(budget)
-        if found is not None and (best is None or found.cycles < best.cycles):
-            best, vain = found, 0
-        elif best is not None:
-            # Each space spills more than the one before. Beyond what the budget asks for, that costs cycles.
-            vain += 1
-            if vain == _VAIN_CHOICES:
-                break
+    for order in orders(graph):
+        vain, known = 0, best
+        for space in _spaces(order, system, options):
+            found = space.fastest(budget, known)
+            if found is not None and (best is None or found.cycles < best.cycles):
+                best, vain = found, 0
+            elif best is not None:
+                # Each space spills more than the one before. Beyond what the budget asks for, that costs cycles.
+                vain += 1
+                if vain == _VAIN_CHOICES:
+                    break
     if best is not None:
         return best
     smallest = _smallest(graph, system, options)
@@ -102,7 +104,7 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
     """
     options = options or CompilerOptions()
     limit = _limit(system, options)
-    every = [each for space in _spaces(graph, system, options) for each in space.all(limit)]
+    every = [each for order in orders(graph) for space in _spaces(order, system, options) for each in space.all(limit)]
     found: list[Schedule] = []
     for each in sorted(every, key=lambda each: (each.cycles, each.peak)):
         if not found or each.peak < found[-1].peak:
@@ -120,8 +122,12 @@ def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions 
 
 def _smallest(graph: CascaderGraph, system: System, options: CompilerOptions) -> Schedule:
     """The schedule of least memory. There is one if nothing is spilled."""
-    found = [space.least() for space in _spaces(graph, system, options)]
-    return min(filter(None, found), key=lambda each: each.peak)
+    best: Schedule | None = None
+    for order in orders(graph):
+        found = [space.least(best) for space in _spaces(order, system, options)]
+        best = min(filter(None, (best, *found)), key=lambda each: each.peak)
+    assert best is not None, "a graph has an order"
+    return best
 
 
 def _limit(system: System, options: CompilerOptions) -> int:
@@ -167,9 +173,12 @@ class _Space:
         self._alternatives = _ALTERNATIVES // parts
         self._trials = min(max(_TRIALS // parts, _LEAST_TRIALS), _MOST_TRIALS)
 
-    def fastest(self, limit: int) -> Schedule | None:
-        """Return the fastest schedule within a limit, None if no proposal within it has addresses."""
-        return self._best(self._searches(limit), limit)
+    def fastest(self, limit: int, known: Schedule | None = None) -> Schedule | None:
+        """Return the fastest schedule within a limit: ``known``, if no proposal within it is faster and has addresses.
+
+        ``known`` is one of another space. Of equally fast ones it is taken.
+        """
+        return self._best(self._searches(limit), limit, known)
 
     def _searches(self, limit: int | None) -> list[ProposalSearch]:
         """The proposals of plans that take at most ``limit`` bytes.
@@ -186,14 +195,14 @@ class _Space:
             kinds.append([[each for each in ending if each.stop == each.first + 1] for ending in found])
         return [ProposalSearch(graph, kind, self._homes.spilled) for kind in kinds]
 
-    def _best(self, searches: Sequence[ProposalSearch], limit: int) -> Schedule | None:
-        """The fastest schedule.
+    def _best(self, searches: Sequence[ProposalSearch], limit: int, known: Schedule | None = None) -> Schedule | None:
+        """The fastest schedule, ``known`` among them.
 
         A proposal can be slower than estimated, since addresses decide how long it waits for its constants. So smaller
         limits are tried as long as they could be faster: always the same ones, so that a budget finds what a smaller
         budget finds.
         """
-        best: Schedule | None = None
+        best = known
         left = self._alternatives
         for search in searches:
             within = most = limit
@@ -232,21 +241,24 @@ class _Space:
                     if wider is not None:
                         yield wider
 
-    def least(self) -> Schedule | None:
-        """Return the smallest schedule, None if what it spills does not fit."""
-        return self._smallest(self._searches(None))
+    def least(self, known: Schedule | None = None) -> Schedule | None:
+        """Return the smallest schedule: ``known``, if none is smaller; None if what it spills does not fit."""
+        most = None if known is None else known.peak - 1
+        searches = [each for each in self._searches(most) if most is None or each.fastest(most) is not None]
+        return (self._smallest(searches, most) if searches else None) or known
 
-    def _smallest(self, searches: Sequence[ProposalSearch]) -> Schedule | None:
+    def _smallest(self, searches: Sequence[ProposalSearch], most: int | None = None) -> Schedule | None:
+        """The smallest schedule of at most ``most`` bytes. Each search has a proposal of so many."""
         least = min(search.least() for search in searches)
         found = None
         for room in _ROOM:
-            limit = int(least * room)
+            limit = int(least * room) if most is None else min(int(least * room), most)
             found = self._best(searches, limit)
             if found is not None:
                 break
         if found is None:
             # What the smallest proposals spill may be more than the spill region holds.
-            found = min(self._efficient(searches, None), key=lambda each: each.peak, default=None)
+            found = min(self._efficient(searches, most), key=lambda each: each.peak, default=None)
         if found is None:
             return None
         while (smaller := self._best(searches, found.peak - 1)) is not None:

@@ -139,7 +139,10 @@ def refuse(error: HalError) -> Behaviour:
 
 
 class ScriptedDevice:
-    """A device that serves while its context is entered. ``calls`` has all calls so far, with their requests."""
+    """A device that serves while its context is entered. ``calls`` has all calls so far, with their requests.
+
+    Its ``script`` may be changed between two calls.
+    """
 
     def __init__(
         self,
@@ -155,7 +158,7 @@ class ScriptedDevice:
         self.handles = itertools.count(1)
         self.sessions = Sessions(Ownership)
         self._on_burst = on_burst or (lambda _: burst_pb2.BurstAnswer(result=SUCCESS))
-        self._script = {**HEALTHY, **(script or {})}
+        self.script = {**HEALTHY, **(script or {})}
         self._process = ServerProcess(endpoint, self.sessions.opened, SessionLimits(), CallLimits(threads=8))
         for service in (s for file in _FILES for s in file.DESCRIPTOR.services_by_name.values()):
             short = service.name.removesuffix("Service")
@@ -214,7 +217,7 @@ class ScriptedDevice:
         call = Call(self, context)
         if not name.startswith("Device.Get"):
             self.sessions.of(context)
-        answer = self._script.get(name)
+        answer = self.script.get(name)
         if answer is None:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{name} is not scripted")
         return answer(request, call) if callable(answer) else answer

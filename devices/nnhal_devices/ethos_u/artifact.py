@@ -7,7 +7,9 @@ the latter in bytes, and the command stream, which says itself which graph it is
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
+from dataclasses import asdict
 
 from nnhal_cascade.hardware.memory import System
 from nnhal_cascade.stream.binary import from_bytes, to_bytes
@@ -36,4 +38,6 @@ def read_artifact(data: bytes, system: System, budget: int) -> tuple[CommandStre
 
 
 def _origin(system: System, budget: int, working_bytes: int) -> bytes:
-    return hashlib.sha256(repr((system, budget, working_bytes)).encode()).digest()
+    # Sets are listed in another order by each process.
+    made_for = json.dumps([asdict(system), budget, working_bytes], default=sorted)
+    return hashlib.sha256(made_for.encode()).digest()

@@ -21,10 +21,12 @@ from nnhal_cascade.compiler import (
 )
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.graph.matchers import build_graph
+from nnhal_cascade.graph.orders import orders
 from nnhal_cascade.graph.paddings import fold_paddings
 from nnhal_cascade.machine.errors import MachineError, StreamError
 from nnhal_cascade.machine.machine import Machine
 from nnhal_cascade.schedule.schedule import Schedule
+from nnhal_cascade.stream.commands import graph_digest
 from nnhal_cascade.stream.emit import emit
 from nnhal_cascade.support import operation_limits, supported_operations
 from nnhal_devices.arguments import BoundArrayWorkload, read_argument
@@ -95,14 +97,15 @@ class EthosU:
         kept = read_artifact(options.artifact, system, working_bytes)
         if kept is not None:
             with suppress(StreamError):  # commands for another graph, which only a forged entry has
-                machine = Machine(kept[0], graph, model, system, self._options.checked)
+                order = next((each for each in orders(graph) if graph_digest(each) == kept[0].digest), graph)
+                machine = Machine(kept[0], order, model, system, self._options.checked)
                 return CascadedWorkload(machine, scheduled, working_bytes, kept[1])
         try:
             schedule = scheduled()
         except (ConstantsDoNotFitError, DoesNotFitError) as error:
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, f"{error} of {system.name}") from error
         options.check()
-        machine = Machine(emit(schedule), graph, model, system, self._options.checked)
+        machine = Machine(emit(schedule), schedule.graph, model, system, self._options.checked)
         return CascadedWorkload(machine, scheduled, working_bytes, schedule.peak)
 
     def optimize_within(self, model: ResolvedModel, working_bytes: int) -> OptimizationViews:

@@ -87,7 +87,7 @@ class _GraphBuilder:
         DEFINITIONS[kind].prepare(op)
         if kind in VIEWS:
             self._add_view(op, operation, number)
-        elif not (kind in ACTIVATIONS and self._fuse(operation.inputs[0], operation.outputs[0], (number,), kind)):
+        elif not (self._is_activation(op) and self._fuse(operation.inputs[0], operation.outputs[0], (number,), kind)):
             outputs = [as_shape(self._dimensions[operand], place) for operand in operation.outputs]
             matches = MATCHERS[kind](op, outputs)
             for operand, match in zip(operation.outputs, matches, strict=True):
@@ -181,6 +181,10 @@ class _GraphBuilder:
             self._tensor_of[made] = tensor.index
             return
         self._add_part(op, (number,), made, _copy(shape_of(op, 0), as_shape(self._dimensions[made], op.place)))
+
+    @staticmethod
+    def _is_activation(op: OperationContext) -> bool:
+        return op.type in ACTIVATIONS or elementwise.has_one_slope(op)
 
     def _fuse(self, given: int, made: int, numbers: tuple[int, ...], kind: OperationType) -> bool:
         """Make an activation part of what produces its input ``given``, if nothing else reads that."""

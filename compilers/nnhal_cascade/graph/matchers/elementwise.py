@@ -9,6 +9,7 @@ from nnhal.operations._shape import axis_of
 from nnhal.operations._window import activation_of
 from nnhal.operations.activation import SoftmaxInput
 from nnhal.operations.elementwise import BinaryInput, PairwiseInput
+from nnhal.types import OperationType
 from nnhal_cascade.geometry.accesses import AxisAccess, Everything, OneToOne, Single
 from nnhal_cascade.geometry.box import Axis, Shape
 from nnhal_cascade.graph.cascader_graph import Activation, PartKind
@@ -41,10 +42,15 @@ def match_pair(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, .
 
 def match_prelu(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match PRELU. With one constant for all elements it is a table."""
-    alpha = PairwiseInput.SECOND
-    if op.is_known(alpha) and shape_of(op, alpha).elements == 1:
-        return (_unary(outputs[0], Activation.TABLE),)
+    if has_one_slope(op):
+        return (match_table(outputs[0]),)
     return (_pair(op, outputs[0], passes=_PRELU_PASSES),)
+
+
+def has_one_slope(op: OperationContext) -> bool:
+    """Return whether an operation is PRELU with one constant for all elements."""
+    alpha = PairwiseInput.SECOND
+    return op.type == OperationType.PRELU and op.is_known(alpha) and shape_of(op, alpha).elements == 1
 
 
 def match_activation(activation: Activation) -> Matcher:

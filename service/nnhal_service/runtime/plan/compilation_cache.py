@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -81,10 +81,12 @@ def prepare_part(
     cache: CacheDirectory | None,
     of_several: bool,
     config: PrepareConfig = PrepareConfig(),
+    optimised: Callable[[Step], Step] = lambda step: step,
 ) -> RemotePreparedModel:
     """Prepare a step on a device: from the cache if possible, else from the model, which fills the cache.
 
-    ``of_several`` says whether the plan has other steps. A problem with the cache never fails the preparation. If the
+    ``of_several`` says whether the plan has other steps. ``optimised`` returns the step as its device optimises it, and
+    is called only if the step is not in the cache. A problem with the cache never fails the preparation. If the
     device cannot prepare the step in the words of the file, it is given the HAL's operations, as is another device that
     replaces the step's own. Raises as ``RemoteDevice.prepare_model`` does.
     """
@@ -96,7 +98,7 @@ def prepare_part(
             if error.status in _FINAL:
                 raise
             _log.info("a step cannot be prepared as the file has it", device=member.name, reason=error.message)
-    return _prepare(member, step, step.model, cache, of_several, config)
+    return _prepare(member, step, step.model, cache, of_several, config, lambda: optimised(step).model)
 
 
 def _prepare(
@@ -106,12 +108,12 @@ def _prepare(
     cache: CacheDirectory | None,
     of_several: bool,
     config: PrepareConfig,
+    optimised: Callable[[], Model] | None = None,
 ) -> RemotePreparedModel:
     remote, needed = member.remote, member.identity.cache_files
     entry, is_complete = CompilationCache(), False
     if cache is not None and needed != NumberOfCacheFiles():
-        relaxed = model.relax_computation_float32_to_float16
-        token = token_of(cache.token, member.name, member.version, config, step if of_several else None, relaxed)
+        token = _token(member, step, model, cache, of_several, config)
         try:
             entry, is_complete = open_entry(cache.path, token, needed)
         except OSError as error:
@@ -122,7 +124,7 @@ def _prepare(
         except NnhalError as error:
             _log.info("a cached compilation cannot be used", device=member.name, reason=str(error))
     return remote.prepare_model(
-        model,
+        model if optimised is None else optimised(),
         config.preference,
         config.priority,
         config.deadline_ns,
@@ -131,6 +133,26 @@ def _prepare(
         entry,
         config.unasked,
     )
+
+
+def has_entry(
+    member: FleetMember, step: Step, cache: CacheDirectory, of_several: bool, config: PrepareConfig = PrepareConfig()
+) -> bool:
+    """Whether there is an entry of a step: its device has prepared it before, and may be unable to use it by now."""
+    token = _token(member, step, step.model, cache, of_several, config)
+    files = [cache.path / name for name in _names(token, member.identity.cache_files)]
+    try:
+        sizes = [file.lstat().st_size for file in files]
+    except OSError:
+        return False
+    return any(sizes)
+
+
+def _token(
+    member: FleetMember, step: Step, model: Model, cache: CacheDirectory, of_several: bool, config: PrepareConfig
+) -> bytes:
+    relaxed = model.relax_computation_float32_to_float16
+    return token_of(cache.token, member.name, member.version, config, step if of_several else None, relaxed)
 
 
 def token_of(
@@ -162,6 +184,10 @@ def file_names(token: bytes, kind: str, count: int) -> list[str]:
     letters = string.ascii_uppercase
     name = "".join(letters[byte & 15] + letters[byte >> 4] for byte in token)
     return [f"{name}{kind}{index}" for index in range(count)]
+
+
+def _names(token: bytes, needed: NumberOfCacheFiles) -> list[str]:
+    return [*file_names(token, _MODEL, needed.num_model_cache), *file_names(token, _DATA, needed.num_data_cache)]
 
 
 def open_entry(directory: Path, token: bytes, needed: NumberOfCacheFiles) -> tuple[CompilationCache, bool]:

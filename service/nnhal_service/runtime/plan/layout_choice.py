@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnhal_frontends.imported import ImportedModel
-from nnhal_service.partition import Options, Pin, PlacementError, Strategy, holding_pins, require_pins
+from nnhal_service.partition import Options, Pin, PlacementError, Step, Strategy, holding_pins, require_pins
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
 from nnhal_service.runtime.plan.channels_last import with_channels_last
 from nnhal_service.runtime.plan.sketch import ImageLayout, SketchedPlan, sketched
@@ -40,6 +40,15 @@ class LayoutSurveys:
         wanted = declared.wanting and converted is not None and converted.of(members)
         return LayoutSurveys(declared, wanted or None)
 
+    def trusting(self, has_entry: Callable[[Step, bool, bool], bool]) -> LayoutSurveys:
+        """The same answers, without a question about steps that have entries in a cache.
+
+        ``has_entry`` is given a step, whether it is one of several, and whether channels are last.
+        """
+        return LayoutSurveys(
+            _trusting(self.declared, has_entry, False), self.converted and _trusting(self.converted, has_entry, True)
+        )
+
     def sketched(self, options: Options, left_out: Mapping[str, str]) -> SketchedPlan:
         """Plan without the devices that are ``left_out``, which have reasons, in the layout that takes less time.
 
@@ -61,6 +70,12 @@ class LayoutSurveys:
         better = _is_better(converted, declared, wanting)
         chosen, other = (converted, declared) if better else (declared, converted)
         return _with_images(chosen, ImageLayout(better, tuple(sorted(wanting)), other.modelled_ns, ""))
+
+
+def _trusting(survey: Survey, has_entry: Callable[[Step, bool, bool], bool], is_converted: bool) -> Survey:
+    count = len(survey.task.model.main.operations)
+    kept = survey.optimisations.trusting(lambda step: has_entry(step, len(step.operations) < count, is_converted))
+    return replace(survey, optimisations=kept)
 
 
 def survey_layouts(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) -> LayoutSurveys:

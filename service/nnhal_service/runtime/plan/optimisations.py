@@ -1,18 +1,20 @@
 """What devices make of the steps of one model: each is asked once about a step, and its answer is remembered.
 
-A device that says that it optimises nothing is not asked.
+A device that says that it optimises nothing is not asked, nor is one whether it fails in a step that it has prepared
+before: what it makes of that is asked when somebody wants to see it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 from nnhal.errors import HalError, MissingMethodError, NnhalError
 from nnhal.remote import DeviceDescription
-from nnhal.types import OptimizationViews
+from nnhal.types import FailedSubgraph, OptimizationViews
 from nnhal_service.partition import Step
 from nnhal_service.partition.substitution import substituted
 from nnhal_service.runtime.devices.fleet import FleetMember
@@ -35,6 +37,17 @@ class Optimisations:
         self._members = members
         self._without = {name for name, known in descriptions.items() if known is not None and known.optimizes_nothing}
         self._known: _Answers = _Answers() if earlier is None else earlier._known
+        self._is_kept: Callable[[Step], bool] = lambda _: False
+
+    def trusting(self, is_kept: Callable[[Step], bool]) -> Optimisations:
+        """The same answers, with steps whose devices have prepared them before, and keep that."""
+        found = copy(self)
+        found._is_kept = is_kept
+        return found
+
+    def failed(self, step: Step) -> Sequence[FailedSubgraph]:
+        """What a step's device cannot do in it; nothing if it has prepared the step before."""
+        return () if step.device not in self._without and self._is_kept(step) else self.views(step).failed
 
     def views(self, step: Step) -> OptimizationViews:
         """How a step's device optimises it; not at all if it has no backend, cannot answer, or has died."""

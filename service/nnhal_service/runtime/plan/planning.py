@@ -22,7 +22,7 @@ from nnhal_service.partition import (
     whole,
 )
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
-from nnhal_service.runtime.plan.compilation_cache import CacheDirectory, PrepareConfig, prepare_part
+from nnhal_service.runtime.plan.compilation_cache import CacheDirectory, PrepareConfig, has_entry, prepare_part
 from nnhal_service.runtime.plan.layout_choice import LayoutSurveys, survey_layouts
 from nnhal_service.runtime.plan.parts import Announcements, Part, Parts, PrepareStep
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
@@ -75,6 +75,10 @@ class ModelPlanner:
         self._surveys = surveys or survey_layouts(asked, fleet, devices)
         self._unprepared = unprepared
         self._known = known
+        self._trusts_cache = cache is not None
+        """Whether devices are taken to prepare again what has entries in the cache."""
+        self._trusted: set[str] = set()
+        """Those of which this was assumed."""
         self._chosen: tuple[object, LayoutSurveys, ModelPlanner | None] = (), self._surveys, None
         """The last choice, what was known then, and what came of it: who applies a plan has looked at it before."""
 
@@ -116,6 +120,9 @@ class ModelPlanner:
                     raise next(iter(failed.values())) from None
                 raise
             except PreparationError as error:
+                if self._trusts_cache and error.device in self._trusted:  # it may have other options by now
+                    self._trusts_cache, self._known = False, None
+                    continue
                 if not self.may_replan or error.device in reasons or len(self._surveys.members) == 1:
                     raise error.reason from error
                 log = _log.warning if options.fallback == Fallback.WARN else _log.info
@@ -138,8 +145,27 @@ class ModelPlanner:
 
     def sketch(self) -> SketchedPlan:
         if self._known is None:
-            self._known = self._surveys.sketched(self._options, self._unprepared)
+            self._known = self._sketched(self._options, self._unprepared)
         return self._known
+
+    def _sketched(self, options: Options, left_out: Mapping[str, str]) -> SketchedPlan:
+        surveys = self._surveys.trusting(self._has_entry) if self._trusts_cache else self._surveys
+        return surveys.sketched(options, left_out)
+
+    def _has_entry(self, step: Step, of_several: bool, is_converted: bool) -> bool:
+        """Whether the cache has an entry of a step."""
+        member, cache = self._surveys.members[step.device], self._cache_for(is_converted)
+        if cache is None or step.scope or not has_entry(member, step, cache, of_several, self._config()):
+            return False
+        self._trusted.add(step.device)
+        return True
+
+    def _cache_for(self, is_converted: bool) -> CacheDirectory | None:
+        return self._cache.of_variant("channels last") if self._cache is not None and is_converted else self._cache
+
+    def _config(self, deadline_ns: int = NO_DEADLINE) -> PrepareConfig:
+        options, hints = self._options, self._options.hints
+        return PrepareConfig(options.preference, options.priority, deadline_ns, hints.values, hints.extension_names)
 
     def again(self, deadline_ns: int) -> ModelPlanner:
         """Return a planner of the same model that knows the same, for another plan that a deadline is given for."""
@@ -187,7 +213,7 @@ class ModelPlanner:
         A load ``awaits`` the fallback device if that has died: no run waits for it.
         """
         is_known = awaits and left_out.keys() == self._unprepared.keys()
-        sketch = (is_known and self._known) or self._surveys.sketched(options, left_out)
+        sketch = (is_known and self._known) or self._sketched(options, left_out)
         described = sketch.survey.descriptions.items()
         ignoring = frozenset(name for name, known in described if known is not None and known.ignores_networks)
         announcements = Announcements(next(_networks), ignoring)
@@ -211,18 +237,17 @@ class ModelPlanner:
         self, sketch: SketchedPlan, announcements: Announcements, deadline_ns: int, awaits: bool
     ) -> PrepareStep:
         """A function that prepares the steps of a plan. It ``awaits`` the fallback device if that has died."""
-        plan, options, hints = sketch.plan, self._options, self._options.hints
-        cache = self._cache
-        if cache is not None and sketch.choice.images is not None and sketch.choice.images.is_converted:
-            cache = cache.of_variant("channels last")
-        config = PrepareConfig(options.preference, options.priority, deadline_ns, hints.values, hints.extension_names)
+        plan, options, config = sketch.plan, self._options, self._config(deadline_ns)
+        cache = self._cache_for(sketch.choice.images is not None and sketch.choice.images.is_converted)
 
         def attempt(member: FleetMember, number: int | None) -> Part:
             step = self._step(sketch, member.name, number)
             given = replace(config, unasked=self._is_unasked(member.name))
             with announcements.loading([member]):
                 of_several = number is not None and len(plan.steps) > 1
-                return Part(member, prepare_part(member, step, cache, of_several, given))
+                is_own = number is not None and step.device == member.name
+                optimised = sketch.survey.optimisations.prepared if is_own else _as_it_is
+                return Part(member, prepare_part(member, step, cache, of_several, given, optimised))
 
         def prepare_step(device: str, number: int | None) -> Part:
             if device != options.cpu or not self.may_replan or not awaits:
@@ -240,10 +265,8 @@ class ModelPlanner:
         return prepare_step
 
     def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
-        """What a device is to prepare: the model, or a step by its number, as it has optimised it if it is its own."""
-        step = whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
-        is_own = number is not None and step.device == device
-        return sketch.survey.optimisations.prepared(step) if is_own else step
+        """What a device is to prepare: the model, or a step by its number."""
+        return whole(sketch.imported.model, device) if number is None else sketch.plan.steps[number]
 
     def _is_unasked(self, device: str) -> bool:
         """Whether a device was not asked about what it is to prepare."""
@@ -268,6 +291,10 @@ class ModelPlanner:
                     part.prepared.release()
             raise PreparationError(device, error) from error
         return parts
+
+
+def _as_it_is(step: Step) -> Step:
+    return step
 
 
 def _relaxed(imported: ImportedModel) -> ImportedModel:

@@ -190,7 +190,7 @@ def _failed(survey: Survey, step: Step) -> Failures:
     """What a step's device cannot do in this step. A step in the words of the file has no operations to optimise."""
     if survey.source_steps.of(step).source is not None:
         return ()
-    return (*survey.source_steps.failed(step), *survey.optimisations.views(step).failed)
+    return (*survey.source_steps.failed(step), *survey.optimisations.failed(step))
 
 
 def _without(candidate: Candidate, left_out: Mapping[str, str], model: Model) -> Candidate:

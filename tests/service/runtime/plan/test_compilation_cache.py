@@ -30,7 +30,7 @@ from nnhal.types import (
 from nnhal.v1 import backend_pb2, device_pb2, types_pb2
 from nnhal_frontends.imported import ImportedModel
 from nnhal_service.partition import Options, Pin, Step, interpret
-from nnhal_service.runtime import CacheDirectory, Fleet, prepare
+from nnhal_service.runtime import CacheDirectory, Fleet, PreparedPlan, prepare
 from nnhal_service.runtime.plan.compilation_cache import PrepareConfig, file_names, open_entry, token_of
 from tests.support.models import Recipe
 from tests.support.planning import chain_of, device, split
@@ -41,6 +41,7 @@ from tests.support.subgraphs import B8, I32, Program
 TOKEN = bytes(range(32))
 OTHER_TOKEN = bytes(range(1, 33))
 CONFIG = PrepareConfig(hints=(TokenValuePair(65536, b"a"), TokenValuePair(65537, b"b")))
+OPTIMIZE = "Backend.OptimizeSubgraph"
 PREPARE, RESTORE = "Device.PrepareModelWithConfig", "Device.PrepareModelFromCache"
 
 
@@ -237,8 +238,8 @@ class Testbed:
             for endpoint, script in zip(endpoints.values(), scripts, strict=True)
         ]
 
-    def load(self, token: bytes = TOKEN, split: bool = False) -> None:
-        """Prepare the model, in one step or with each operation on a different device."""
+    def load(self, token: bytes = TOKEN, split: bool = False) -> PreparedPlan:
+        """Prepare the model, in one step or with each operation on a different device, and release it."""
         pins = (Pin("op:ADD", "d0"), Pin("op:MUL", "d1")) if split else ()
         cache = CacheDirectory(self.cache, token) if token else None
         prepared = prepare(two_operations(), self.fleet, (), Options(pins=pins), cache)
@@ -247,6 +248,7 @@ class Testbed:
         if self.writes and self.cache.is_dir():
             for file in self.files:  # scripted devices leave them as they are
                 file.write_bytes(b"compiled")
+        return prepared
 
     @property
     def files(self) -> list[Path]:
@@ -320,6 +322,40 @@ def test_a_cached_model_is_not_prepared_again(testbed: Testbed, split: bool) -> 
         restored = [(len(r.model_cache), len(r.data_cache), r.token) for r in each.requests(RESTORE)]
         assert restored == [kept] * 2
     assert len(testbed.files) == 3 * len(devices)
+
+
+def compiling(request: Any, call: Call) -> backend_pb2.OptimizeSubgraphResponse:
+    """What an optimiser says that compiles all operations together."""
+    together = backend_pb2.Substitution(operations=range(len(request.model.main.operations)), replacement="compiled")
+    return backend_pb2.OptimizeSubgraphResponse(substitutions=[together])
+
+
+def failing(request: Any, call: Call) -> backend_pb2.OptimizeSubgraphResponse:
+    """What an optimiser says that fails in all operations."""
+    lost = backend_pb2.FailedSubgraph(operations=range(len(request.model.main.operations)), reason="too large")
+    return backend_pb2.OptimizeSubgraphResponse(failed=[lost])
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["one step", "several steps"])
+def test_what_a_device_makes_of_a_cached_step_is_asked_when_somebody_looks(testbed: Testbed, split: bool) -> None:
+    devices = testbed.devices(*[{**needing(1, 1), OPTIMIZE: compiling}] * (2 if split else 1))
+    testbed.load(split=split)
+    asked = [each.count(OPTIMIZE) for each in devices]
+    plan = testbed.load(split=split)
+    assert [each.count(OPTIMIZE) for each in devices] == asked
+    assert [plan.optimised(step) for step in plan.plan.steps] == [("compiled",)] * len(devices)
+    assert [each.count(OPTIMIZE) for each in devices] == [count + 1 for count in asked]
+
+
+def test_a_device_that_can_no_longer_prepare_a_cached_step_is_asked_where_it_fails(testbed: Testbed) -> None:
+    refusal_now = refuse(HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, "too large by now"))
+    first, second = testbed.devices({**needing(1, 1), OPTIMIZE: compiling}, {OPTIMIZE: compiling})
+    assert [step.device for step in testbed.load().plan.steps] == ["d0"]
+    first.script.update({OPTIMIZE: failing, RESTORE: refusal_now, PREPARE: refusal_now})
+    plan = testbed.load()
+    assert [step.device for step in plan.plan.steps] == ["d1"]
+    assert not plan.choice.left_out  # it may have other steps: the answer says where it fails
+    assert (first.count(OPTIMIZE), first.count(RESTORE), second.count(PREPARE)) == (2, 1, 1)
 
 
 def test_a_device_that_keeps_nothing_of_a_model_is_not_asked_to_restore_it(testbed: Testbed) -> None:

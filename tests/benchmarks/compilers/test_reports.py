@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.vela.reports import VelaBuffer, parse_schedule, parse_summary
+from benchmarks.compilers.reports import VelaBuffer, cpu_operations, parse_schedule, parse_summary
 from nnhal_cascade.geometry.box import Shape
 
 REGOR = """\
@@ -111,3 +111,14 @@ def test_what_is_no_schedule_is_refused(text: str, words: str) -> None:
 def test_what_is_no_summary_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no usable sram_memory_used and cycles_total"):
         parse_summary(text)
+
+
+def test_what_is_left_to_the_cpu() -> None:
+    lines = (
+        "CPU operators = 2 (66.7%)",
+        "   CPU: Passthrough = states (outputs [1])",
+        "   CPU: NEG = negated (outputs [4])",
+    )
+    assert cpu_operations("\n".join([*lines, "   NPU: Sub = x (outputs [1])"])) == ("NEG",)
+    nothing = "\t9: Operation Passthrough  - OFM  (in Sram)\n\t\tCPU Operation\n"
+    assert parse_schedule(REGOR + nothing) == parse_schedule(REGOR)

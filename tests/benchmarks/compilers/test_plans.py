@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.vela.plans import plans_of
-from benchmarks.vela.reports import VelaBuffer, VelaOperation, VelaSchedule
+from benchmarks.compilers.plans import nearest_plans, plans_of
+from benchmarks.compilers.reports import VelaBuffer, VelaOperation, VelaSchedule
 from nnhal_cascade.geometry.accesses import AffineRow
 from nnhal_cascade.geometry.box import Axis, Interval, Shape
 from nnhal_cascade.graph.cascader_graph import (
@@ -108,3 +108,23 @@ def test_a_schedule_of_another_network_is_refused() -> None:
         plans_of(VelaSchedule((_operation(0, shape, 8),)), graph)
     with pytest.raises(ValueError, match="3 operations for 2 parts"):
         plans_of(VelaSchedule(tuple(_operation(index, shape, 8) for index in range(3))), graph)
+
+
+def test_operations_that_vela_rewrites_have_no_counterpart() -> None:
+    wide, narrow = Shape(8, 8, 16), Shape(8, 8, 8)
+    graph = _chain(wide, wide, wide, narrow, last="SOFTMAX")
+    rewritten = [VelaOperation(index, "Sub", narrow, narrow, 0) for index in (2, 3)]
+    schedule = VelaSchedule((_operation(0, wide, 2, cascade=1), _operation(1, wide, 4, cascade=1), *rewritten))
+    cascade, alone = nearest_plans(schedule, graph)
+    assert (cascade.plan.parts, cascade.plan.stripes) == ((0, 1), (2, 4))
+    assert (alone.plan.parts, alone.plan.stripes) == ((2,), (8,))
+
+
+def test_parts_that_vela_has_at_another_place_run_uncut() -> None:
+    shape, other = Shape(8, 8, 16), Shape(4, 4, 16)
+    graph = _chain(shape, shape, other, shape)
+    schedule = VelaSchedule((_operation(0, shape, 2, cascade=1), _operation(1, shape, 4, cascade=1)))
+    first, second, third = nearest_plans(schedule, graph)
+    assert [each.plan.parts for each in (first, second, third)] == [(0,), (1,), (2,)]
+    assert second.plan.weights == (WeightsIn.RESIDENT,)
+    assert second.plan.stripes == (4,)

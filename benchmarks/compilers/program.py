@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -9,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from benchmarks.compilers.reports import VelaSchedule, VelaSummary, cpu_operations, parse_schedule, parse_summary
 from benchmarks.environments import interpreter
 from benchmarks.peers.environments import environments_directory
-from benchmarks.vela.reports import VelaSchedule, VelaSummary, parse_schedule, parse_summary
 
 REQUIREMENT = "ethos-u-vela==5.2.0"
 
@@ -40,6 +41,10 @@ class VelaRun:
     """Bytes that were asked for; None if Vela optimised for size."""
     schedule: VelaSchedule
     summary: VelaSummary
+    left: tuple[str, ...] = ()
+    """The operations that it leaves to the CPU."""
+    cpu: float = 0.0
+    """Seconds of processor time of the whole process."""
 
 
 def vela_program() -> Path:
@@ -62,12 +67,22 @@ def vela_command(
 def run_vela(vela: Path, network: Path, accelerator: str, core: Core, arena: int | None) -> VelaRun:
     """Compile with Vela's default system and memory mode. Raises VelaError."""
     with tempfile.TemporaryDirectory(prefix="nnhal-vela-") as folder:
-        command = [*vela_command(vela, network, accelerator, core, arena, Path(folder)), "--verbose-schedule"]
+        options = ["--verbose-schedule", "--show-cpu-operations"]
+        command = [*vela_command(vela, network, accelerator, core, arena, Path(folder)), *options]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode:
             lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
             raise VelaError(lines[-1] if lines else f"exit status {done.returncode}")
         (summary,) = Path(folder).glob("*_summary_*.csv")
         return VelaRun(
-            network.stem, accelerator, core, arena, parse_schedule(done.stdout), parse_summary(summary.read_text())
+            network.stem,
+            accelerator,
+            core,
+            arena,
+            parse_schedule(done.stdout),
+            parse_summary(summary.read_text()),
+            cpu_operations(done.stdout),
+            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.vela.domination import Point, dominating, is_monotone
+from benchmarks.compilers.domination import Point, dominating, is_monotone
 
 FRONTIER = [Point(100, 50), Point(200, 40), Point(300, 30)]
 

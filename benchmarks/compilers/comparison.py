@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from benchmarks.vela.domination import Point, dominating
-from benchmarks.vela.program import VelaRun
+from benchmarks.compilers.domination import Point, dominating
+from benchmarks.compilers.program import VelaRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import groupby, pairwise
 
-from benchmarks.vela.reports import VelaBuffer, VelaOperation, VelaSchedule
+from benchmarks.compilers.reports import VelaBuffer, VelaOperation, VelaSchedule
 from nnhal_cascade.geometry.box import Axis, Interval, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part
 from nnhal_cascade.plans.plan import Plan, WeightsIn
@@ -31,6 +32,53 @@ def plans_of(schedule: VelaSchedule, graph: CascaderGraph) -> tuple[VelaPlan, ..
     # An operation of no cascade is a group of its own.
     groups = groupby(pairs, lambda pair: (pair[1].cascade, pair[0].index if not pair[1].cascade else 0))
     return tuple(_plan(list(group), graph) for _, group in groups)
+
+
+_KINDS = {
+    "CONV_2D": "Conv2D",
+    "DEPTHWISE_CONV_2D": "DepthwiseConv2D",
+    "MEAN": "DepthwiseConv2D",
+    "FULLY_CONNECTED": "FullyConnected",
+    "AVERAGE_POOL_2D": "AvgPool",
+    "MAX_POOL_2D": "MaxPool",
+    "BATCH_MATMUL": "MatMul",
+    "TRANSPOSE_CONV_2D": "TransposeConv2D",
+}
+"""The name of an operation of Vela's default core, for those that it does not rewrite; others have those of the HAL."""
+
+
+def nearest_plans(schedule: VelaSchedule, graph: CascaderGraph) -> tuple[VelaPlan, ...]:
+    """Return the plans of a schedule as far as operations and parts correspond, in an order of both.
+
+    Parts that Vela computes by other operations run uncut, with their constants copied beforehand, which costs the
+    fewest cycles; what Vela does in addition costs nothing. So the price is too low, if anything.
+    """
+    groups: list[list[tuple[Part, VelaOperation]]] = []
+    found = _corresponding(schedule.operations, graph)
+    for part in graph.parts:
+        operation = found.get(part.index)
+        if operation is None:
+            shape = graph.tensors[part.output].shape
+            operation = VelaOperation(-1, part.name, shape, shape, 0, VelaBuffer.SINGLE)
+        cascade = groups and operation.cascade and groups[-1][-1][1].cascade == operation.cascade
+        if cascade:
+            groups[-1].append((part, operation))
+        else:
+            groups.append([(part, operation)])
+    return tuple(_plan(group, graph) for group in groups)
+
+
+def _corresponding(operations: Sequence[VelaOperation], graph: CascaderGraph) -> dict[int, VelaOperation]:
+    """The operation that computes a part, by the part's index: the longest common subsequence of kinds and sizes."""
+    ours = [(_kind(part.operation), graph.tensors[part.output].shape.elements) for part in graph.parts]
+    theirs = [(_kind(each.name), each.output.elements) for each in operations]
+    matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
+    blocks = matcher.get_matching_blocks()
+    return {a + n: operations[b + n] for a, b, size in blocks for n in range(size)}
+
+
+def _kind(name: str) -> str:
+    return _KINDS.get(name, name).replace("_", "").lower()
 
 
 def _paired(operations: Sequence[VelaOperation], graph: CascaderGraph) -> Iterator[tuple[Part, VelaOperation]]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks.vela.comparison import Comparison, compared, comparison_table, summary_table
-from benchmarks.vela.domination import Point
-from benchmarks.vela.program import Core, VelaRun, vela_command
-from benchmarks.vela.reports import VelaOperation, VelaSchedule, VelaSummary
+from benchmarks.compilers.comparison import Comparison, compared, comparison_table, summary_table
+from benchmarks.compilers.domination import Point
+from benchmarks.compilers.program import Core, VelaRun, vela_command
+from benchmarks.compilers.reports import VelaOperation, VelaSchedule, VelaSummary
 from nnhal_cascade.geometry.box import Shape
 
 FRONTIER = [Point(100_000, 5_000), Point(200_000, 4_000)]

@@ -17,6 +17,9 @@ from nnhal_cascade.geometry.box import Shape
 
 _OPERATION = re.compile(r"^\t(\d+): Operation (.*?)\s+- OFM (.*)$")
 _FIELD = re.compile(r"^\t\t([A-Za-z][A-Za-z0-9 ]*?)\s*[=:] (.*)$")
+_LEFT = re.compile(r"^\s*CPU: (\S+) = ", re.MULTILINE)
+_NOTHING = "Passthrough"
+"""Vela's name for an output that nothing computes."""
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -75,7 +78,7 @@ class VelaSummary:
 
 def parse_schedule(text: str) -> VelaSchedule:
     """Return the schedule in what Vela printed. Raises ValueError if there is none."""
-    operations = tuple(_operation(*block) for block in _blocks(text))
+    operations = tuple(_operation(*block) for block in _blocks(text) if block[0][2] != _NOTHING)
     if not operations:
         raise ValueError("Vela printed no schedule: there is no line with 'Operation' in its output")
     return VelaSchedule(operations)
@@ -89,6 +92,11 @@ def parse_summary(text: str) -> VelaSummary:
         return VelaSummary(round(float(last["sram_memory_used"]) * 1024), round(float(last["cycles_total"])))
     except (IndexError, KeyError, ValueError) as error:
         raise ValueError(f"Vela's summary has no usable sram_memory_used and cycles_total: {error!r}") from error
+
+
+def cpu_operations(text: str) -> tuple[str, ...]:
+    """Return what ``--show-cpu-operations`` names: the kind of each operation that is left to the CPU."""
+    return tuple(match[1] for match in _LEFT.finditer(text) if match[1] != _NOTHING)
 
 
 def _blocks(text: str) -> Iterator[tuple[re.Match[str], dict[str, str]]]:

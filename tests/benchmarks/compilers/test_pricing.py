@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.cascade.chains import chain
-from benchmarks.vela.plans import VelaPlan
-from benchmarks.vela.pricing import VelaPricer
+from benchmarks.compilers.plans import VelaPlan
+from benchmarks.compilers.pricing import VelaPricer
 from nnhal_cascade.geometry.box import Axis, Interval, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.hardware.memory_file import system_for

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from benchmarks.vela.domination import Point
-from benchmarks.vela.plans import VelaPlan
+from benchmarks.compilers.domination import Point
+from benchmarks.compilers.plans import VelaPlan
 from nnhal_cascade.geometry.box import Box, Interval, whole
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
 from nnhal_cascade.hardware.memory import System
