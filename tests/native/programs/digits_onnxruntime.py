@@ -20,7 +20,7 @@ def main(model: str, file: str) -> None:
     )
     images = np.fromfile(file, np.float32).reshape(-1, 1, 1, 8, 8)
     for image in images:
-        print(session.run(None, {"image": image})[0].argmax())
+        print(np.argmax(np.asarray(session.run(None, {"image": image})[0])))
     print("done", flush=True)
     sys.stdin.read()
 
