@@ -42,8 +42,8 @@ from nnhal_service.runtime import (
     PlannedNodes,
     ReadModel,
     UntakenNode,
+    WholeFile,
     cache_of,
-    load_whole_file,
     plan_model,
 )
 from nnhal_service.runtime.loading.planned_groups import FileParts, GroupPlanner
@@ -91,7 +91,7 @@ class RequestedModel:
         """
         is_bare = self.imported is None and not (self.states or self.signature or self.weights)
         if as_it_is and is_bare and not self.is_tflite_file:
-            model = load_whole_file(self.content, self._read, self.target, self.shapes or {}, self.limits)
+            model = WholeFile(self.content, self._read, self.target, self.limits).load(self.shapes or {})
             if model is not None:
                 return model
         return self.plan().load(self.target.options.deadline_ns)

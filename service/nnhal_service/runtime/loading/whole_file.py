@@ -8,10 +8,11 @@ the plan has to be another one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from nnhal.errors import HalError, NnhalError
+from nnhal.errors import NnhalError
 from nnhal.extensions import onnx
 from nnhal.remote import DeviceDescription
 from nnhal.types import NO_DEADLINE
@@ -23,8 +24,7 @@ from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Pin, PlacementError, Step, Strategy, whole
 from nnhal_service.runtime.context.loaded_model import LoadedModel
-from nnhal_service.runtime.devices.fleet import FleetMember
-from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel, ReadModel
+from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel, ReadModel, warn_of
 from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
 from nnhal_service.runtime.plan.planning import ModelPlanner, PreparationError
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
@@ -103,48 +103,57 @@ class WholeFilePlanner(ModelPlanner):
         return device == self._device
 
 
-def load_whole_file(
-    content: ModelContent,
-    read: ReadModel,
-    target: LoadTarget,
-    shapes: Mapping[str, Dimensions],
-    limits: ImportLimits,
-) -> LoadedModel | None:
-    """Load a file in ONNX as it is; None if it is to be imported in operations: one device must be the obvious one, and
-    take the file.
+@dataclass(frozen=True, slots=True)
+class WholeFile:
+    """A file in ONNX that is to be given to a device as it is."""
 
-    ``read`` imports the same file in operations.
-    """
-    options = target.options
-    if options.strategy != Strategy.LEAST_TIME or options.pins or options.relaxed:
+    content: ModelContent
+    read: ReadModel
+    """Imports it in operations."""
+    target: LoadTarget
+    limits: ImportLimits
+
+    def load(self, shapes: Mapping[str, Dimensions]) -> LoadedModel | None:
+        """Load it with dimensions of inputs that it leaves open.
+
+        None if it is to be imported in operations: one device must be the obvious one, and take the file.
+        """
+        with self._unless_refused():
+            planner = self._planner(self.target, shapes)
+            if planner is not None:
+                for warning in planner.surveys.declared.imported.warnings:
+                    warn_of(warning)
+                planned = PlannedModel(self.target, planner, self.read, shapes, prepared_for=self._prepared_for)
+                return planned.prepared(self.target.options.deadline_ns)
         return None
-    members, descriptions = described(target.fleet, target.devices)
-    device = _taker(descriptions)
-    if device is None:
-        return None
-    try:
-        imported = import_whole_file(content, shapes, limits)
-        if imported is None:
+
+    def _prepared_for(self, target: LoadTarget, shapes: Mapping[str, Dimensions]) -> PreparedPlan | None:
+        plan: PreparedPlan | None = None
+        with self._unless_refused():
+            planner = self._planner(target, shapes)
+            plan = planner and planner.prepare()
+        return plan
+
+    def _planner(self, target: LoadTarget, shapes: Mapping[str, Dimensions]) -> WholeFilePlanner | None:
+        options = target.options
+        if options.strategy != Strategy.LEAST_TIME or options.pins or options.relaxed:
             return None
-        planner = _planner(imported, target, members, descriptions, device, read, shapes)
-        return PlannedModel(target, planner, read, shapes).prepared(options.deadline_ns)
-    except (FrontendError, HalError, PlacementError) as error:
-        _log.info("a file is not taken as it is", device=device, reason=str(error))
-        return None
+        members, descriptions = described(target.fleet, target.devices)
+        device = _taker(descriptions)
+        imported = None if device is None else import_whole_file(self.content, shapes, self.limits)
+        if device is None or imported is None:
+            return None
+        later = replace(target, options=replace(options, deadline_ns=NO_DEADLINE))  # a deadline was for loading
+        survey = LayoutSurveys(survey_unasked(imported, members, descriptions, device), None)
+        return WholeFilePlanner(imported, target, survey, device, lambda: later.planner(self.read(shapes=shapes)))
 
-
-def _planner(
-    imported: ImportedModel,
-    target: LoadTarget,
-    members: Mapping[str, FleetMember],
-    descriptions: Mapping[str, DeviceDescription | None],
-    device: str,
-    read: ReadModel,
-    shapes: Mapping[str, Dimensions],
-) -> WholeFilePlanner:
-    later = replace(target, options=replace(target.options, deadline_ns=NO_DEADLINE))  # a deadline was for loading
-    survey = LayoutSurveys(survey_unasked(imported, members, descriptions, device), None)
-    return WholeFilePlanner(imported, target, survey, device, lambda: later.planner(read(shapes=shapes)))
+    @contextmanager
+    def _unless_refused(self) -> Iterator[None]:
+        """Have what refuses the file no effect: importing it in operations says why, or finds another way."""
+        try:
+            yield
+        except (FrontendError, NnhalError, PlacementError) as error:
+            _log.info("a file is not taken as it is", reason=str(error))
 
 
 def _taker(descriptions: Mapping[str, DeviceDescription | None]) -> str | None:
