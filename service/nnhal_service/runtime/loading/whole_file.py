@@ -8,9 +8,9 @@ the plan has to be another one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from nnhal.errors import NnhalError
 from nnhal.extensions import onnx
@@ -31,6 +31,7 @@ from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.sketch import SketchedPlan
 from nnhal_service.runtime.plan.survey import described, survey_unasked
 
+T = TypeVar("T")
 _VARIANT = "whole file"
 """The variant of a cache for such models."""
 _log = get_logger(__name__)
@@ -118,21 +119,23 @@ class WholeFile:
 
         None if it is to be imported in operations: one device must be the obvious one, and take the file.
         """
-        with self._unless_refused():
-            planner = self._planner(self.target, shapes)
-            if planner is not None:
-                for warning in planner.surveys.declared.imported.warnings:
-                    warn_of(warning)
-                planned = PlannedModel(self.target, planner, self.read, shapes, prepared_for=self._prepared_for)
-                return planned.prepared(self.target.options.deadline_ns)
-        return None
+        return self._if_taken(lambda: self._loaded(shapes))
+
+    def _loaded(self, shapes: Mapping[str, Dimensions]) -> LoadedModel | None:
+        planner = self._planner(self.target, shapes)
+        if planner is None:
+            return None
+        for warning in planner.surveys.declared.imported.warnings:
+            warn_of(warning)
+        planned = PlannedModel(self.target, planner, self.read, shapes, prepared_for=self._prepared_for)
+        return planned.prepared(self.target.options.deadline_ns)
 
     def _prepared_for(self, target: LoadTarget, shapes: Mapping[str, Dimensions]) -> PreparedPlan | None:
-        plan: PreparedPlan | None = None
-        with self._unless_refused():
+        def prepared() -> PreparedPlan | None:
             planner = self._planner(target, shapes)
-            plan = planner and planner.prepare()
-        return plan
+            return None if planner is None else planner.prepare()
+
+        return self._if_taken(prepared)
 
     def _planner(self, target: LoadTarget, shapes: Mapping[str, Dimensions]) -> WholeFilePlanner | None:
         options = target.options
@@ -147,13 +150,13 @@ class WholeFile:
         survey = LayoutSurveys(survey_unasked(imported, members, descriptions, device), None)
         return WholeFilePlanner(imported, target, survey, device, lambda: later.planner(self.read(shapes=shapes)))
 
-    @contextmanager
-    def _unless_refused(self) -> Iterator[None]:
-        """Have what refuses the file no effect: importing it in operations says why, or finds another way."""
+    def _if_taken(self, make: Callable[[], T | None]) -> T | None:
+        """What is made; None if the file is refused: importing it in operations says why, or finds another way."""
         try:
-            yield
+            return make()
         except (FrontendError, NnhalError, PlacementError) as error:
             _log.info("a file is not taken as it is", reason=str(error))
+            return None
 
 
 def _taker(descriptions: Mapping[str, DeviceDescription | None]) -> str | None:
