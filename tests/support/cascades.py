@@ -148,8 +148,8 @@ def replays() -> tuple[PlanReplay, ...]:
     return replay(schedule())
 
 
-def write_network(path: Path, element_type: type[np.generic] = np.int8) -> Path:
-    """Write the network as a TFLite file, of 8 bits or of floats."""
+def write_network(path: Path, element_type: type[np.generic] = np.int8, refused: bool = False) -> Path:
+    """Write the network as a TFLite file, of 8 bits or of floats; ``refused``: with an operation that is, before d."""
     file = TfliteFile()
     generator = np.random.default_rng(0)
     small = element_type is np.int8
@@ -174,6 +174,9 @@ def write_network(path: Path, element_type: type[np.generic] = np.int8) -> Path:
         "DEPTHWISE_CONV_2D", [a, constant(1, 3, 3, 8), bias(8)], {"b": spec(1, SIDE, SIDE, 8)}, depthwise
     )
     (c,) = file.operator("ADD", [b, a], {"c": spec(1, SIDE, SIDE, 8)}, ("AddOptions", {}))
+    if refused:
+        unit = int8(1, SIDE, SIDE, 8, scale=1 / 128, zero_point=0)
+        (c,) = file.operator("L2_NORMALIZATION", [c], {"n": unit}, ("L2NormOptions", {}))
     (d,) = file.operator(
         "CONV_2D", [c, constant(16, 1, 1, 8), bias(16)], {"d": spec(1, SIDE, SIDE, 16)}, ("Conv2DOptions", same)
     )

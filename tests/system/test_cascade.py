@@ -52,6 +52,18 @@ def test_a_budget_that_is_too_small_ends_with_the_least(network: str) -> None:
     assert f"the least is {told['least']:,} bytes" in done.stderr
 
 
+def test_the_largest_subgraph_is_compiled_and_the_rest_is_named(tmp_path: Path) -> None:
+    done = nnhal("cascade", str(write_network(tmp_path / "parts.tflite", refused=True)), "--checked", "--json")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert told["model"] == "parts.tflite, 3 operations from 0 to 2"
+    assert told["measured"] == told["planned"]
+    first, reason, other = done.stderr.splitlines()
+    assert first == "parts.tflite: ethos_u runs 4 of 5 operations in 2 subgraphs"
+    assert "operation 3 (L2_NORMALIZATION): got L2_NORMALIZATION" in reason
+    assert other.startswith("parts.tflite, 1 operations from 4 to 4: ") and other.endswith(" cycles")
+
+
 def test_a_page_pictures_and_a_listing_are_written(network: str, tmp_path: Path) -> None:
     page, pictures, listing = tmp_path / "page.html", tmp_path / "pictures", tmp_path / "stream.txt"
     done = nnhal(

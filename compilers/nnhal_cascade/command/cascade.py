@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from nnhal_cascade.command.network import Network
+    from nnhal_cascade.command.compiling import CascadeRequest
+    from nnhal_cascade.command.network import Network, UnsupportedNetworkError
     from nnhal_cascade.command.report import CascadeReport, RunFigures
     from nnhal_cascade.schedule.replay import PlanReplay
     from nnhal_cascade.schedule.schedule import Schedule
@@ -59,7 +60,8 @@ def cascade(
 ) -> None:
     """Compile an 8-bit network for an Ethos-U with a budget of bytes: its cascades, its buffers, what they cost.
 
-    If the budget is too small, the least size is told, and the exit status is 1.
+    If the budget is too small, the least size is told, and the exit status is 1. It is 1 as well if the NPU does not
+    run some operations: then the largest subgraph that it runs is compiled and told of, and the rest is named.
     """
     from nnhal_cascade.command.compiling import (
         CascadeRequest,
@@ -68,13 +70,12 @@ def cascade(
         chosen_system,
         compile_network,
     )
-    from nnhal_cascade.command.network import read_network
     from nnhal_cascade.command.schedule_report import schedule_report
     from nnhal_cascade.schedule.replay import replay
 
     system = chosen_system(device, memory, settings or [])
     request = CascadeRequest(system, chosen_budget(sram, system), recompute, max_parts)
-    network = read_network(model)
+    network, refused = _read(model)
     try:
         compiled = compile_network(network, request, frontier or html is not None or pictures is not None)
     except MisfitError as error:
@@ -94,8 +95,37 @@ def cascade(
         print(json.dumps(asdict(report)))
     else:
         _show(report)
-    if measured not in (None, report.planned):
+    if refused is not None:
+        _tell_rest(refused, request)
+    if refused is not None or measured not in (None, report.planned):
         raise typer.Exit(1)
+
+
+def _read(model: Path) -> tuple[Network, UnsupportedNetworkError | None]:
+    """Return a network, or its largest subgraph with what says why it is not all. Raises what ``read_network`` does."""
+    from nnhal_cascade.command.network import UnsupportedNetworkError, read_network
+
+    try:
+        return read_network(model), None
+    except UnsupportedNetworkError as error:
+        if not error.subgraphs:
+            raise
+        return error.subgraphs[0], error
+
+
+def _tell_rest(refused: UnsupportedNetworkError, request: CascadeRequest) -> None:
+    """Name the operations that are left to other devices, and what the other subgraphs take."""
+    from nnhal_cascade.command import formatting
+    from nnhal_cascade.command.compiling import MisfitError, compile_network
+
+    typer.echo(str(refused), err=True)
+    for each in refused.subgraphs[1:]:
+        try:
+            schedule = compile_network(each, request, False).schedule
+            figures = f"{formatting.size(schedule.peak)}, {formatting.short(schedule.cycles)} cycles"
+            typer.echo(f"{each.name}: {figures}", err=True)
+        except MisfitError as error:
+            typer.echo(str(error), err=True)
 
 
 def _measured(network: Network, schedule: Schedule, checked: bool) -> RunFigures:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnhal.resolved import ResolvedModel, describe_operation
+from nnhal.extensions import size_in_bytes
+from nnhal.resolved import ResolvedModel, describe_operation, propagate_dimensions
 from nnhal.support import Unsupported
+from nnhal.support.parts import groups_of, part_of
+from nnhal.types.layout import Dimensions
 from nnhal_cascade.graph.cascader_graph import CascaderGraph
+from nnhal_cascade.graph.islands import float_islands
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.graph.paddings import fold_paddings
 from nnhal_cascade.support import supported_operations
 from nnhal_frontends import import_file
-
-
-class UnsupportedNetworkError(ValueError):
-    """Some operations of a network do not run on the device."""
-
-    def __init__(self, name: str, total: int, reasons: Sequence[UnsupportedOperations]) -> None:
-        count = sum(len(each.operations) for each in reasons)
-        lines = [f"{name}: ethos_u runs {total - count} of {total} operations, and has to run all of them"]
-        lines += [f"  {each}" for each in reasons]
-        super().__init__("\n".join(lines))
-        self.reasons = tuple(reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +26,13 @@ class UnsupportedOperations:
     operations: tuple[str, ...]
     """Such as ``operation 3 (SOFTMAX)``."""
     reason: str
+    bytes: int
+    """Of the activations that they read and write: what passes between the NPU and another device at most."""
 
     def __str__(self) -> str:
         first, *more = self.operations
         others = f" and {len(more)} more, up to {more[-1]}" if more else ""
-        return f"{first}{others}: {self.reason}"
+        return f"{first}{others}: {self.reason} ({self.bytes:,} bytes read and written)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +45,75 @@ class Network:
     graph: CascaderGraph
 
 
+class UnsupportedNetworkError(ValueError):
+    """Some operations of a network do not run on the device."""
+
+    def __init__(
+        self, name: str, total: int, reasons: Sequence[UnsupportedOperations], subgraphs: Sequence[Network]
+    ) -> None:
+        count = sum(len(each.operations) for each in reasons)
+        where = f" in {len(subgraphs)} subgraphs" if subgraphs else ", and has to run all of them"
+        lines = [f"{name}: ethos_u runs {total - count} of {total} operations{where}"]
+        lines += [f"  {each}" for each in reasons]
+        super().__init__("\n".join(lines))
+        self.reasons, self.subgraphs = tuple(reasons), tuple(subgraphs)
+        """What does not run, and what runs: connected operations, the most first."""
+
+
 def read_network(path: Path) -> Network:
     """Read an ONNX or TFLite model.
 
     Raises:
         OSError: the file cannot be read.
         FrontendError: it is no model that the HAL can express.
-        UnsupportedNetworkError: the device refuses an operation; all that it refuses are named.
+        UnsupportedNetworkError: the device refuses an operation; all that it refuses are named, and it has what runs.
         ValueError: the network has no parts that can be planned.
     """
     model = import_file(path).resolved()
-    _check_support(path.name, model)
-    model = fold_paddings(model)
-    return Network(path.name, model, build_graph(model))
-
-
-def _check_support(name: str, model: ResolvedModel) -> None:
-    refused: dict[str, list[str]] = {}
     answers = supported_operations(model)
-    for number, answer in enumerate(answers):
-        if not isinstance(answer, Unsupported):
-            continue
-        reason = f"got {answer.got}, expected {answer.allowed}" + (f"; {answer.hint}" if answer.hint else "")
-        refused.setdefault(reason, []).append(describe_operation(model.model, number))
+    refused = {number: answer for number, answer in enumerate(answers) if isinstance(answer, Unsupported)}
     if refused:
-        reasons = [UnsupportedOperations(tuple(found), reason) for reason, found in refused.items()]
-        raise UnsupportedNetworkError(name, len(answers), reasons)
+        subgraphs = _subgraphs(path.name, model, refused)
+        raise UnsupportedNetworkError(path.name, len(answers), _reasons(model, refused), subgraphs)
+    return _network(path.name, model)
+
+
+def _network(name: str, model: ResolvedModel) -> Network:
+    model = fold_paddings(model)
+    return Network(name, model, build_graph(model))
+
+
+def _subgraphs(name: str, model: ResolvedModel, refused: Container[int]) -> list[Network]:
+    """The connected groups of operations that run, each as a network."""
+    failed = [number in refused for number in range(len(model.model.main.operations))]
+    islands = (each.operations for each in float_islands(model).values() if each.operations[0] not in refused)
+    found = []
+    for group in sorted(groups_of(model, failed, islands), key=len, reverse=True):
+        title = f"{name}, {len(group)} operations from {group[0]} to {group[-1]}"
+        network = _network(title, part_of(model, group))
+        if network.graph.parts:
+            found.append(network)
+    return found
+
+
+def _reasons(model: ResolvedModel, refused: Mapping[int, Unsupported]) -> list[UnsupportedOperations]:
+    numbers: dict[str, list[int]] = {}
+    for number, answer in refused.items():
+        reason = f"got {answer.got}, expected {answer.allowed}" + (f"; {answer.hint}" if answer.hint else "")
+        numbers.setdefault(reason, []).append(number)
+    dimensions = propagate_dimensions(model)
+    return [
+        UnsupportedOperations(
+            tuple(describe_operation(model.model, number) for number in those),
+            reason,
+            sum(_activation_bytes(model, number, dimensions) for number in those),
+        )
+        for reason, those in numbers.items()
+    ]
+
+
+def _activation_bytes(model: ResolvedModel, number: int, dimensions: Sequence[Dimensions]) -> int:
+    main = model.model.main
+    operation = main.operations[number]
+    operands = {index for index in (*operation.inputs, *operation.outputs) if index not in model.constants[0]}
+    return sum(size_in_bytes(main.operands[index].type, dimensions[index], {}) for index in operands)

@@ -13,6 +13,7 @@ from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.support.parts import groups_of
 from nnhal_cascade.compiler import ConstantsDoNotFitError, DoesNotFitError
 from nnhal_cascade.graph.cascader_graph import CascaderGraph, Part
+from nnhal_cascade.graph.islands import float_islands
 from nnhal_cascade.graph.matchers import build_graph
 from nnhal_cascade.graph.paddings import fold_paddings
 from nnhal_cascade.graph.subgraph import subgraph
@@ -27,10 +28,11 @@ _MEGA = 1_000_000
 def optimize(model: ResolvedModel, compile_graph: CompileGraph) -> OptimizationViews:
     """Compile a model whose operations are all supported."""
     graph = build_graph(fold_paddings(model))
+    islands = [island.operations for island in float_islands(model).values()]
     failures: dict[int, str] = {}
     """Parts, and why they fail."""
     while True:
-        groups = groups_of(model, _failed_operations(model, graph, failures))
+        groups = groups_of(model, _failed_operations(model, graph, failures), islands)
         schedules: list[Schedule] = []
         for group in groups:
             parts = {part.index for part in graph.parts if part.operations[0] in group}

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import Subgraph
 
 
-def groups_of(model: ResolvedModel, failed: Sequence[bool]) -> list[list[int]]:
+def groups_of(model: ResolvedModel, failed: Sequence[bool], together: Iterable[Sequence[int]] = ()) -> list[list[int]]:
     """Return the connected groups of operations that have not failed, each in ascending order.
 
     Operations are in one group only if the longest paths to them have equally many failed operations: so no group
-    waits for a failed operation that waits for the group.
+    waits for a failed operation that waits for the group. Operations that run ``together`` are connected, and wait for
+    what one of them waits for.
     """
-    barriers = _barriers(model, failed)
+    together = tuple(together)
+    barriers = _barriers(model, failed, together)
     roots = list(range(len(failed)))
 
     def root(number: int) -> int:
@@ -24,7 +27,8 @@ def groups_of(model: ResolvedModel, failed: Sequence[bool]) -> list[list[int]]:
             number = roots[number]
         return number
 
-    for earlier, later in _edges(model):
+    pairs = ((unit[0], number) for unit in together for number in unit[1:])
+    for earlier, later in chain(_edges(model), pairs):
         if not failed[earlier] and not failed[later] and barriers[earlier] == barriers[later]:
             first, second = sorted((root(earlier), root(later)))
             roots[second] = first
@@ -35,11 +39,17 @@ def groups_of(model: ResolvedModel, failed: Sequence[bool]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _barriers(model: ResolvedModel, failed: Sequence[bool]) -> list[int]:
+def _barriers(model: ResolvedModel, failed: Sequence[bool], together: Sequence[Sequence[int]]) -> list[int]:
     """The number of failed operations on the longest path to each operation."""
-    barriers = [0] * len(failed)
-    for earlier, later in _edges(model):
-        barriers[later] = max(barriers[later], barriers[earlier] + failed[earlier])
+    barriers, before = [0] * len(failed), [-1]
+    while barriers != before:
+        before = list(barriers)
+        for earlier, later in _edges(model):
+            barriers[later] = max(barriers[later], barriers[earlier] + failed[earlier])
+        for unit in together:
+            most = max(barriers[number] for number in unit)
+            for number in unit:
+                barriers[number] = most
     return barriers
 
 

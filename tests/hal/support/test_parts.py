@@ -39,6 +39,19 @@ def test_no_group_waits_for_what_waits_for_it(failed: list[int], groups: list[li
     assert groups_of(diamond(), [number in failed for number in range(5)]) == groups
 
 
+def test_what_runs_together_waits_together() -> None:
+    recipe = Recipe()
+    fed = recipe.input(Q8A, (4,), 0.05, 117)
+    first, second, third = (recipe.operation(OperationType.RELU, [fed], like(Q8A)) for _ in range(3))
+    later = recipe.operation(OperationType.RELU, [first], like(Q8A))
+    joined = recipe.operation(OperationType.ADD, [later, second, *recipe.integers(0)], like(Q8A))
+    model = recipe.build(joined, third)
+    failed = [True, False, False, False, False]
+    assert groups_of(model, failed) == [[1], [2], [3, 4]]
+    assert groups_of(model, failed, [(1, 4)]) == [[1, 3, 4], [2]]
+    assert groups_of(model, failed, [(2, 3)]) == [[1], [2, 3, 4]]
+
+
 def test_a_part_takes_what_others_compute_and_gives_what_others_read() -> None:
     recipe = Recipe()
     values = [recipe.input(Q8A, (1, 4), 0.5, 128)]

@@ -68,6 +68,21 @@ def test_a_network_of_floats_is_refused_with_the_operations_and_the_reason(tmp_p
     assert "TENSOR_FLOAT32" in message and "TENSOR_QUANT8_ASYMM" in message
 
 
+def test_a_network_that_runs_in_part_has_its_subgraphs_and_the_rest(tmp_path: Path) -> None:
+    path = write_network(tmp_path / "parts.tflite", refused=True)
+    with pytest.raises(UnsupportedNetworkError) as caught:
+        read_network(path)
+    first, second = caught.value.subgraphs
+    assert [part.operation for part in first.graph.parts] == ["CONV_2D", "DEPTHWISE_CONV_2D", "ADD"]
+    assert [part.operation for part in second.graph.parts] == ["CONV_2D"]
+    assert first.name == "parts.tflite, 3 operations from 0 to 2"
+    (rest,) = caught.value.reasons
+    assert rest.operations == ("operation 3 (L2_NORMALIZATION)",)
+    assert rest.bytes == 2 * first.graph.tensors[-1].bytes
+    assert "runs 4 of 5 operations in 2 subgraphs" in str(caught.value)
+    assert compile_network(first, request(1400), False).schedule.peak <= 1400
+
+
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "text.tflite"
     path.write_text("no model")
