@@ -113,6 +113,8 @@ class WholeFile:
     """Imports it in operations."""
     target: LoadTarget
     limits: ImportLimits
+    accepts: Callable[[ImportedModel], bool] = lambda _: True
+    """Whether the user may be given it so."""
 
     def load(self, shapes: Mapping[str, Dimensions]) -> LoadedModel | None:
         """Load it with dimensions of inputs that it leaves open.
@@ -144,7 +146,7 @@ class WholeFile:
         members, descriptions = described(target.fleet, target.devices)
         device = _taker(descriptions)
         imported = None if device is None else import_whole_file(self.content, shapes, self.limits)
-        if device is None or imported is None:
+        if device is None or imported is None or not self.accepts(imported):
             return None
         later = replace(target, options=replace(options, deadline_ns=NO_DEADLINE))  # a deadline was for loading
         survey = LayoutSurveys(survey_unasked(imported, members, descriptions, device), None)
