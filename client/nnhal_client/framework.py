@@ -250,7 +250,7 @@ class Framework(Closing):
         of a range that begins with 0 holds an empty value at once.
 
         Raises HalError: INVALID_ARGUMENT if the roles do not agree, GENERAL_FAILURE if no device has such memory and a
-        model's fallback is deny or the size is not known.
+        model's fallback is deny or the size is not known. Raises ValueError if a range is none.
         """
         return DomainMemory(self._calls, self._stub, roles, dimensions)
 

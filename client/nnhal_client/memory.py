@@ -16,7 +16,7 @@ from nnhal.types import Memory
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
-from nnhal_client.tensors import ReservedDimensions, first_of, growing_to_wire, opened
+from nnhal_client.tensors import ReservedDimensions, first_of, growing_to_wire, opened, room_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,10 @@ class DomainMemory(Closing):
         roles: Sequence[MemoryRole],
         dimensions: ReservedDimensions,
     ) -> None:
-        """Raises HalError: INVALID_ARGUMENT if roles do not agree, GENERAL_FAILURE if no device has such memory."""
+        """Raises HalError: INVALID_ARGUMENT if roles do not agree, GENERAL_FAILURE if no device has such memory. Raises
+        ValueError if a range is none.
+        """
+        room_for(dimensions)  # which checks the ranges
         self._calls = calls
         self._stub = stub
         request = wire.AllocateMemoryRequest(
@@ -60,7 +63,7 @@ class DomainMemory(Closing):
         self.handle = answer.memory
         self.device = answer.device
         self.host: Memory | None = memory_from_wire(answer.host, calls.take) if answer.HasField("host") else None
-        if 0 in first_of(dimensions) and request.growing:
+        if any(not isinstance(length, int) and length[0] == 0 for length in dimensions):
             self._become_empty(first_of(dimensions))
 
     def copy_from(self, source: Array | Memory | DomainMemory, dimensions: Dimensions = ()) -> None:

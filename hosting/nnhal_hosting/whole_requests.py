@@ -285,8 +285,14 @@ class DirectWay:
 
     def _start_of(self, status: int, headers: Sequence[tuple[bytes, bytes]], length: int) -> bytes:
         close = ((b"connection", b"close"),) if self.closes else ()
-        lines = [b"%s: %s\r\n" % line for line in (*self._uvicorns.server_state.default_headers, *headers, *close)]
-        return b"%scontent-length: %d\r\n%s\r\n" % (STATUS_LINE[status], length, b"".join(lines))
+        return _head(status, (*self._uvicorns.server_state.default_headers, *headers, *close), length)
+
+
+@lru_cache(_KEPT_HEADS)
+def _head(status: int, headers: tuple[tuple[bytes, bytes], ...], length: int) -> bytes:
+    """The head of an answer; those of a second are mostly the same."""
+    lines = [b"%s: %s\r\n" % line for line in headers]
+    return b"%scontent-length: %d\r\n%s\r\n" % (STATUS_LINE[status], length, b"".join(lines))
 
 
 class RequestHead(NamedTuple):

@@ -342,6 +342,11 @@ def test_memory_that_cannot_grow_is_refused(model: Model, framework: Framework) 
     ):
         with pytest.raises(HalError, match=words):
             framework.allocate(roles, dimensions)
+    with pytest.raises(ValueError, match=r"got the range \(5, 4\) of a length"):
+        framework.allocate(past, (1, HEADS, (5, 4), WIDTH))
+    unfilled = framework.allocate(past, (1, HEADS, (2, 4), WIDTH))
+    with pytest.raises(HalError, match="uninitialised"):
+        unfilled.copy_to(np.empty_like(past_of(2)))
     fixed = framework.allocate([model.input_role("x")])
     with pytest.raises(HalError, match=r"an empty value of \[1, 2, 0, 8\] for"):
         fixed.copy_from(past_of(0))

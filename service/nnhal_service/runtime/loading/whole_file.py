@@ -109,9 +109,10 @@ def load_whole_file(
     target: LoadTarget,
     shapes: Mapping[str, Dimensions],
     limits: ImportLimits,
+    accepts: Callable[[ImportedModel], bool] = lambda _: True,
 ) -> LoadedModel | None:
     """Load a file in ONNX as it is; None if it is to be imported in operations: one device must be the obvious one, and
-    take the file.
+    take the file, which the caller ``accepts``.
 
     ``read`` imports the same file in operations.
     """
@@ -124,7 +125,7 @@ def load_whole_file(
         return None
     try:
         imported = import_whole_file(content, shapes, limits)
-        if imported is None:
+        if imported is None or not accepts(imported):
             return None
         planner = _planner(imported, target, members, descriptions, device, read, shapes)
         return PlannedModel(target, planner, read, shapes).prepared(options.deadline_ns)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from nnhal.admin import DURATION_BOUNDS_NS
 from nnhal.types import RunUsage
 from nnhal_service.serving.history.observer import Executed, FailureReason, Observer, OfRequests
-from nnhal_service.serving.queue.batch import BatchRun, copied_bytes_of
+from nnhal_service.serving.queue.batch import BatchRun
 from nnhal_service.serving.requests.request import RequestTiming
 
 
@@ -286,7 +286,7 @@ class Executions:
             run.run_started_ns - run.input_started_ns,
             run.run_ended_ns - run.run_started_ns,
             output_ns,
-            copied_bytes_of(run),
+            run.copied_bytes,
         )
         if self._observers:
             planned = run.planned

@@ -24,7 +24,7 @@ from nnhal_service.serving.instances.bindable_model import InstanceRun
 from nnhal_service.serving.instances.in_place import NO_PLACES, InPlaceUse, Places
 from nnhal_service.serving.instances.instance import Instance
 from nnhal_service.serving.instances.instance_pool import InstancePool
-from nnhal_service.serving.queue.batch import Batch, BatchRelease, BatchRun, QueuedRequest, Release
+from nnhal_service.serving.queue.batch import Batch, BatchRelease, BatchRun, QueuedRequest, Release, copied_bytes_of
 from nnhal_service.serving.requests.client_memory import PlacedTensor, TensorData, to_array
 from nnhal_service.serving.requests.signature import ModelSignature, ServedTensor
 
@@ -168,11 +168,12 @@ class BatchRunner:
         except BaseException:
             self._instances.give_back(instance)
             raise
+        planned = instance.planned
         run = BatchRun(
-            instance.planned,
+            planned,
             report,
             batch.size,
-            instance.filled_bytes,
+            instance.filled_bytes + copied_bytes_of(planned, report),
             batch.started_ns,
             filled.filled_ns,
             ended_ns,

@@ -24,7 +24,7 @@ from nnhal_service.serving.instances.instance_memory import InstanceMemory
 from nnhal_service.serving.instances.instance_pool import InstancePool
 from nnhal_service.serving.instances.loop_runner import MOST_BYTES_IN_LOOP, LoopRunner, bytes_of
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.serving.queue.batch import QueuedRequest, copied_bytes_of, wire_bytes_of
+from nnhal_service.serving.queue.batch import QueuedRequest, wire_bytes_of
 from nnhal_service.serving.queue.batcher import Batcher
 from nnhal_service.serving.queue.sequences import SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Sequencer, Turn
 from nnhal_service.serving.requests.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
@@ -271,7 +271,7 @@ class RequestServer:
         # Both are unknown if the run fell back without being measured.
         if report.steps or not report.fell_back:
             devices = run.planned.devices_of(report) if report.steps else run.planned.devices
-            copied_bytes = copied_bytes_of(run)
+            copied_bytes = run.copied_bytes
             parameters = {"nnhal_devices": devices, "nnhal_bytes_copied": copied_bytes}
             if run.planned.wire_bytes:
                 parameters["nnhal_bytes_on_wire"] = wire_bytes_of(run)

@@ -26,17 +26,16 @@ class BatchRun(NamedTuple):
     """What it did by its plan."""
     report: RunReport
     batch_size: int
-    filled_bytes: int
-    """The bytes that were copied into the instance's memory."""
+    copied_bytes: int
+    """The bytes that were copied into the instance's memory, and by devices."""
     input_started_ns: int
     run_started_ns: int
     run_ended_ns: int
 
 
-def copied_bytes_of(run: BatchRun) -> int:
-    """The bytes that a run has copied, into the instance's memory and by devices: those by plan, unless it measured."""
-    steps = run.report.steps
-    return run.filled_bytes + (sum(step.copied_bytes for step in steps) if steps else run.planned.copied_bytes)
+def copied_bytes_of(planned: PlannedRun, report: RunReport) -> int:
+    """The bytes that devices have copied in a run: those by plan, unless it measured."""
+    return sum(step.copied_bytes for step in report.steps) if report.steps else planned.copied_bytes
 
 
 def wire_bytes_of(run: BatchRun) -> int:

@@ -109,28 +109,48 @@ class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]
             del call, refusal
 
 
-class _UnaryCall:
-    """A unary call: one task from its beginning until the client has the answer."""
+class _UnaryCall(cygrpc._ServicerContext):  # type: ignore[misc]
+    """A unary call, and its context: one task from its beginning until the client has the answer."""
 
-    __slots__ = ("_context", "_is_answered", "_loop", "_server", "_state", "_task", "_timer", "_watch")
+    __slots__ = ("_core", "_is_answered", "_peer", "_server", "_serving", "_task", "_timer", "_watch")
+
+    def __new__(cls, _: _CoreServer, state: Any, loop: asyncio.AbstractEventLoop) -> _UnaryCall:
+        call: _UnaryCall = super().__new__(cls, state, None, None, loop)
+        return call
 
     def __init__(self, server: _CoreServer, state: Any, loop: asyncio.AbstractEventLoop) -> None:
         """``state`` is what the core knows of it."""
-        self._server, self._state, self._loop = server, state, loop
-        self._context = cygrpc._ServicerContext(state, None, None, loop)
+        self._server, self._core, self._serving = server, state, loop
+        self._peer = ""
         self._task: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._is_answered = False
         self._timer = loop.call_later(_SOON_SECONDS, self._is_late)
 
+    def peer(self) -> str:
+        self._peer = self._peer or super().peer()
+        return self._peer
+
+    async def read(self) -> bytes | None:
+        """The next message; None if none comes."""
+        message = cygrpc.ReceiveMessageOperation(_NO_FLAGS)
+        if self._server.is_stopped:  # the core has no calls any more
+            return None
+        try:
+            await cygrpc.execute_batch(self._core, (message,), self._serving)
+        except cygrpc.ExecuteBatchError:
+            return None
+        received: bytes | None = message.message()
+        return received
+
     async def serve(self, call: Call[None, bytes], name: str) -> None:
         """Answer what ``call`` returns, or the error that it raises. It receives its message itself."""
         self._task = asyncio.current_task()
         try:
-            response = await call(None, self._context)
+            response = await call(None, self)
             content = (
                 cygrpc.SendMessageOperation(response, _NO_FLAGS),
-                cygrpc.SendStatusFromServerOperation(self._context.trailing_metadata(), _OK, "", _NO_FLAGS),
+                cygrpc.SendStatusFromServerOperation(self.trailing_metadata(), _OK, "", _NO_FLAGS),
             )
             await self._answer(*content)
         except cygrpc.BaseError:
@@ -151,20 +171,20 @@ class _UnaryCall:
         if self._watch is None:
             operations = (*operations, cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS))
         else:
-            note_answer(self._server.untaken, self._context, self._task)
+            note_answer(self._server.untaken, self, self._task)
         initial = cygrpc.SendInitialMetadataOperation(None, _NO_FLAGS)
-        await cygrpc.execute_batch(self._state, (initial, *operations), self._loop)
+        await cygrpc.execute_batch(self._core, (initial, *operations), self._serving)
 
     def _is_late(self) -> None:
         if self._is_answered:
-            note_answer(self._server.untaken, self._context, self._task)
+            note_answer(self._server.untaken, self, self._task)
         else:
-            self._watch = self._loop.create_task(self._cancel_if_left())
+            self._watch = self._serving.create_task(self._cancel_if_left())
 
     async def _cancel_if_left(self) -> None:
         end = cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS)
         with suppress(cygrpc.BaseError):
-            await cygrpc.execute_batch(self._state, (end,), self._loop)
+            await cygrpc.execute_batch(self._core, (end,), self._serving)
         if end.cancelled() and not self._is_answered and self._task is not None:
             self._task.cancel()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from google.protobuf.message import DecodeError
 
@@ -27,19 +27,31 @@ def changes_settings(method: str) -> bool:
     return method in _SETTINGS
 
 
-def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
-    """The same call, which raises ServingError if the guard refuses it; a stream is checked once, when it is opened.
+def admission(method: str, guard: Guard) -> Callable[[object, Context], None] | None:
+    """What admits a call by its request, None if nothing does; it raises ServingError if the guard refuses the call.
 
     ``method`` is its full name, such as ``/inference.GRPCInferenceService/ModelInfer``.
     """
     needed, changes = role_for_call(method), changes_settings(method)
     if needed == AccessRole.NOBODY or not guard.has_rules:
-        return call
+        return None
 
-    async def admitted(request: I, context: Context) -> O:
+    def admit(request: object, context: Context) -> None:
         role = AccessRole.VIEW if changes and _only_reads(method, request) else needed
         authorization = metadata_value(context, AUTHORIZATION) if guard.asks_for_tokens else ""
         guard.admit(role, authorization, context.peer())
+
+    return admit
+
+
+def guarded(call: Call[I, O], method: str, guard: Guard) -> Call[I, O]:
+    """The same call, which raises as ``admission`` does; a stream is checked once, when it is opened."""
+    admit = admission(method, guard)
+    if admit is None:
+        return call
+
+    async def admitted(request: I, context: Context) -> O:
+        admit(request, context)
         return await call(request, context)
 
     return admitted

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from types import TracebackType
 from typing import Any, TypeVar
 
 import grpc.aio
@@ -23,7 +24,7 @@ Call = Callable[[I, Context], Coroutine[Any, Any, O]]
 
 
 class OpenLimit:
-    """Limits how many calls are open at a time. It belongs to the loop's thread."""
+    """Limits how many calls are open at a time; it is the context of each. It belongs to the loop's thread."""
 
     def __init__(self, limit: int, what: str) -> None:
         """``what`` says in errors what is limited, such as "streams"."""
@@ -35,19 +36,21 @@ class OpenLimit:
         """The same call, which ends with RESOURCE_EXHAUSTED if too many are open."""
 
         async def admitted(request: I, context: Context) -> O:
-            if self._open >= self._limit:
-                message = f"{self._limit} {self._what} are open, which is as many as may be at a time"
-                raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, message)
-            self._open += 1
-            try:
-                answer = call(request, context)
-                # If the call is aborted, this frame waits for the garbage collector: the request must not.
-                del request
-                return await answer
-            finally:
-                self._open -= 1
+            with self:
+                return await call(request, context)
 
         return admitted
+
+    def __enter__(self) -> None:
+        if self._open >= self._limit:
+            message = f"{self._limit} {self._what} are open, which is as many as may be at a time"
+            raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, message)
+        self._open += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open -= 1
 
 
 async def ended(work: asyncio.Future[T]) -> T:

@@ -23,7 +23,7 @@ from nnhal.inference import grpc_service_pb2, model_config_pb2
 from nnhal_hosting.calls import UntakenAnswers
 from nnhal_service.access import Guard
 from nnhal_service.serving.loop import ServingLoop
-from nnhal_service.v2.grpc.access import changes_settings, guarded
+from nnhal_service.v2.grpc.access import admission, changes_settings, guarded
 from nnhal_service.v2.grpc.calls import Call, Context, OpenLimit, ended
 from nnhal_service.v2.grpc.compression import plain
 from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
@@ -65,7 +65,7 @@ def inference_calls(
                 if inspect.iscoroutinefunction(behaviour)
                 else _in_thread(method.name, kind, behaviour, servicer, loop, threads)
             )
-    return {name: _received(name, calls.limited(call), guard, receptions) for name, call in unary.items()}
+    return {name: _served(name, call, guard, receptions, calls) for name, call in unary.items()}
 
 
 def inference_streams(infer: InferCalls, streams: OpenLimit, guard: Guard, untaken: UntakenAnswers) -> Handlers:
@@ -73,7 +73,7 @@ def inference_streams(infer: InferCalls, streams: OpenLimit, guard: Guard, untak
     name = "ModelStreamInfer"
     return {
         name: grpc.stream_stream_rpc_method_handler(
-            answered(_guarded(name, streams.limited(infer.stream_infer), guard), untaken)
+            answered(guarded(streams.limited(infer.stream_infer), f"/{SERVICE.full_name}/{name}", guard), untaken)
         )
     }
 
@@ -113,15 +113,25 @@ def reflection_handlers(streams: OpenLimit, guard: Guard, untaken: UntakenAnswer
     return {name: handler}
 
 
-def _received(name: str, call: Call[bytes, bytes], guard: Guard, receptions: Receptions) -> Call[None, bytes]:
+def _served(
+    name: str, call: Call[bytes, bytes], guard: Guard, receptions: Receptions, calls: OpenLimit
+) -> Call[None, bytes]:
     """The call, admitted before its message is received, unless the guard has to see the message."""
-    if changes_settings(f"/{SERVICE.full_name}/{name}"):
-        return receptions.received(_guarded(name, call, guard))
-    return _guarded(name, receptions.received(call), guard)
+    method = f"/{SERVICE.full_name}/{name}"
+    admit, by_message = admission(method, guard), changes_settings(method)
 
+    async def serve(_: None, context: Context) -> bytes:
+        if admit is not None and not by_message:
+            admit(b"", context)
+        data = await receptions.receive(context)
+        if admit is not None and by_message:
+            admit(data, context)
+        with calls:
+            answer = call(data, context)
+            del data  # if the call is aborted, this frame waits for the garbage collector: the message must not
+            return await answer
 
-def _guarded(name: str, call: Call[Any, Any], guard: Guard) -> Call[Any, Any]:
-    return guarded(call, f"/{SERVICE.full_name}/{name}", guard)
+    return serve
 
 
 def _in_loop(name: str, kind: type[Message], behaviour: Call[Message, Message]) -> Call[bytes, bytes]:

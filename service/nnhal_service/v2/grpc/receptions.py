@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from nnhal_hosting.own_memory import OwnBytes, return_freed_memory
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.grpc.calls import Call, Context, O
+from nnhal_service.v2.grpc.calls import Context
 
 _LOOK_SECONDS = 0.02
 """How often the memory is looked at. What the network carries meanwhile may exceed the limit."""
@@ -52,20 +52,8 @@ class Receptions:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._look: asyncio.TimerHandle | None = None
 
-    def received(self, call: Call[bytes, O]) -> Call[None, O]:
-        """The same call, which receives its message first."""
-
-        async def with_message(_: None, context: Context) -> O:
-            data = await self._receive(context)
-            if not isinstance(data, bytes):
-                raise ServingError(ErrorKind.INVALID_ARGUMENT, "a call without a request, expected one message")
-            answer = call(data, context)
-            del data  # as OpenLimit does
-            return await answer
-
-        return with_message
-
-    async def _receive(self, context: Context) -> object:
+    async def receive(self, context: Context) -> bytes:
+        """The message of a call. Raises ServingError if there is none, or if it is ended for others."""
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
@@ -80,18 +68,20 @@ class Receptions:
                 self._used_before = self._used()
                 self._look_at_memory = loop.call_later(_LOOK_SECONDS, self._bound_memory, loop)
         try:
-            return await context.read()
+            data = await context.read()
         except asyncio.CancelledError:
             if task not in self._ended:
                 raise
-            message = self._ended[task]
             task.uncancel()
+            raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, self._ended[task]) from None
         finally:
             del self._receiving[task]
             self._unseen.discard(task)
             self._ended.pop(task, None)
             self._let_next()
-        raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, message)
+        if not isinstance(data, bytes):
+            raise ServingError(ErrorKind.INVALID_ARGUMENT, "a call without a request, expected one message")
+        return data
 
     def _may_begin(self) -> bool:
         return len(self._receiving) < self._limit and len(self._unseen) < _BETWEEN_LOOKS

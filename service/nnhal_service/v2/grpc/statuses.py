@@ -61,7 +61,7 @@ def answered(call: Call[I, O], untaken: UntakenAnswers) -> Call[I, O]:
 
     async def answer(request: I, context: Context) -> O:
         served = call(request, context)
-        del request  # as OpenLimit does
+        del request  # if the call is aborted, this frame waits for the garbage collector: the request must not
         try:
             response = await served
         except ServingError as error:

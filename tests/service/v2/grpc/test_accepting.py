@@ -119,7 +119,7 @@ def test_a_defect_ends_its_call_alone(short_path: Path, monkeypatch: pytest.Monk
     request = raw_request(x=np.zeros(3, np.float32))
     with serving(short_path, FakeModel()) as served:
         with monkeypatch.context() as defective:
-            defective.setattr(Receptions, "_receive", lambda *_: 1 // 0)
+            defective.setattr(Receptions, "receive", lambda *_: 1 // 0)
             with pytest.raises(grpc.RpcError) as failed:
                 infer(served.channel, request)
         assert failed.value.code() is grpc.StatusCode.INTERNAL
