@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from nnhal.errors import NnhalError
+from nnhal.errors import NnhalError, general_failure
 from nnhal.extensions import onnx
 from nnhal.remote import DeviceDescription
 from nnhal.types import NO_DEADLINE
@@ -84,15 +84,19 @@ class WholeFilePlanner(ModelPlanner):
         """The plan of the operations; None if there is none that has them all on the device, as the file is."""
         try:
             sketch = self._operations().sketch()
-        except (FrontendError, NnhalError, PlacementError) as error:
+        except (NnhalError, PlacementError) as error:
             _log.warning("a file that runs cannot be shown in operations", reason=str(error))
             return None
         return sketch if [step.device for step in sketch.plan.steps] == [self._device] else None
 
     def _operations(self) -> ModelPlanner:
+        """The planner of the operations. Raises HalError if the file cannot be imported, which a run may meet."""
         with self._lock:
             if self._others is None:
-                self._others = self._import()
+                try:
+                    self._others = self._import()
+                except (FrontendError, LookupError) as error:
+                    general_failure(f"the operations of the file, which runs as it is, cannot be planned: {error}")
             return self._others
 
     def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
