@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,9 +13,11 @@ HERE = Path(__file__).parent
 PACKAGE = HERE / "nnhal_native"
 LIBRARIES = {
     "libneuralnetworks.so": ("ndk", ["ANeuralNetworks*"]),
-    "libnnhal_tflite.so": ("delegate", ["tflite_plugin_*"]),
+    "libnnhal_tflite.so": ("delegate", ["tflite_plugin_*", "LiteRtAcceleratorImpl"]),
 }
 """The folder of each library's sources, and what it exports."""
+ALIASES = {"libLiteRtGpuAccelerator.so": "libnnhal_tflite.so"}
+"""Other names by which programs look for a library."""
 
 
 def build(out: Path = PACKAGE, objects: Path | None = None) -> list[Path]:
@@ -22,6 +26,11 @@ def build(out: Path = PACKAGE, objects: Path | None = None) -> list[Path]:
     built: list[Path] = []
     for name, (folder, exported) in LIBRARIES.items():
         built.append(core.build(out / name, HERE / folder, exported, objects=objects and objects / folder))
+    for alias, name in ALIASES.items():
+        # A wheel has no links. Of those who have mapped the old one nobody sees it change.
+        fresh = out / f"{alias}.{os.getpid()}"
+        shutil.copy(out / name, fresh)
+        built.append(fresh.replace(out / alias))
     return built
 
 

@@ -15,27 +15,65 @@ namespace {
 constexpr int kMostNumbers = 1 << 20;  // of one list, in a graph that is laid out as expected
 constexpr std::size_t kIdentifierAt = 4;
 constexpr std::string_view kIdentifier = "TFL3";
-constexpr std::size_t kSourceWords = 8;  // of an object that knows where the file lies, that are looked at
+constexpr std::size_t kComparedBytes = 256;  // of a constant
+constexpr std::size_t kSourceWords = 8;      // of an object that knows where the file lies, that are looked at
 
 // Numbers of fields in the schema of TensorFlow Lite, version 3.
-enum ModelField { kSubgraphs = 2 };
-enum SubgraphField { kTensors = 0, kOperators = 3 };
-enum TensorField { kTensorName = 3 };
-enum OperatorField { kInputs = 1, kOutputs = 2 };
+enum ModelField { kOperatorCodes = 1, kSubgraphs = 2, kBuffers = 4 };
+enum OperatorCodeField { kOldCode = 0, kCode = 3 };
+enum BufferField { kData = 0 };
+enum SubgraphField { kTensors = 0, kGraphInputs = 1, kGraphOutputs = 2, kOperators = 3 };
+enum TensorField { kBuffer = 2, kTensorName = 3 };
+enum OperatorField { kCodeIndex = 0, kInputs = 1, kOutputs = 2 };
 
 // A graph of the file.
 struct FileGraph {
-  std::vector<std::string_view> names;  // of its tensors
+  std::vector<std::string_view> names;  // of its tensors; of inputs and outputs a runtime may have those of a signature
+  std::vector<std::string_view> values;  // of constants; those behind the flatbuffer, in huge files, are left out
+  std::vector<bool> is_end;              // whether a tensor is an input or output of the graph
   std::vector<Operator> operators;
+
+  bool is_of(const Context& context, const Graph& graph) const;
 };
 
+bool FileGraph::is_of(const Context& context, const Graph& graph) const {
+  if (operators != graph.operators || names.size() > context.tensor_count) return false;
+  for (std::size_t index = 0; index < names.size(); ++index) {
+    const Tensor& tensor = context.tensors[index];
+    if (!is_end[index] && names[index] != (tensor.name ? tensor.name : "")) return false;
+    if (tensor.allocation != kMapped || !tensor.data || values[index].empty()) continue;
+    const std::size_t compared = std::min({values[index].size(), tensor.bytes, kComparedBytes});
+    if (std::memcmp(values[index].data(), tensor.data, compared) != 0) return false;
+  }
+  return true;
+}
+
 std::vector<FileGraph> read_graphs(std::string_view bytes) {
+  const Table model = Table::root(bytes);
+  std::vector<int> codes;
+  for (const Table& code : model.tables(kOperatorCodes))
+    codes.push_back(std::max<int>(code.number<std::int8_t>(kOldCode), code.number<std::int32_t>(kCode)));
+  std::vector<std::string_view> buffers;
+  for (const Table& buffer : model.tables(kBuffers)) buffers.push_back(buffer.text(kData));
+  const auto at = [](const auto& list, std::size_t index) {
+    if (index >= list.size()) throw Failure("the model's file refers to what it does not have");
+    return list[index];
+  };
   std::vector<FileGraph> graphs;
-  for (const Table& subgraph : Table::root(bytes).tables(kSubgraphs)) {
+  for (const Table& subgraph : model.tables(kSubgraphs)) {
     FileGraph& graph = graphs.emplace_back();
-    for (const Table& tensor : subgraph.tables(kTensors)) graph.names.push_back(tensor.text(kTensorName));
+    for (const Table& tensor : subgraph.tables(kTensors)) {
+      graph.names.push_back(tensor.text(kTensorName));
+      graph.values.push_back(at(buffers, tensor.number<std::uint32_t>(kBuffer)));
+    }
+    graph.is_end.resize(graph.names.size());
+    for (const int field : {kGraphInputs, kGraphOutputs})
+      for (const int end : subgraph.integers(field))
+        if (end >= 0 && static_cast<std::size_t>(end) < graph.is_end.size())
+          graph.is_end[static_cast<std::size_t>(end)] = true;
     for (const Table& node : subgraph.tables(kOperators))
-      graph.operators.push_back({node.integers(kInputs), node.integers(kOutputs)});
+      graph.operators.push_back(
+          {at(codes, node.number<std::uint32_t>(kCodeIndex)), node.integers(kInputs), node.integers(kOutputs)});
   }
   return graphs;
 }
@@ -93,24 +131,26 @@ Graph Graph::read(Context* context, MemoryMap& memory) {
   const Ints& listed = checked(plan, memory, "the plan of the graph");
   std::vector<int> planned(listed.begin(), listed.end());
   // A delegate's nodes come after those of the file.
-  const auto node_of = [&](int index) -> const Node& {
+  const auto node_of = [&](int index) -> std::pair<const Node&, const Registration&> {
     Node* node = nullptr;
     Registration* registration = nullptr;
-    if (context->get_node(context, index, &node, &registration) != kOk || !memory.has(node, sizeof(Node)))
+    if (context->get_node(context, index, &node, &registration) != kOk || !memory.has(node, sizeof(Node)) ||
+        !memory.has(registration, offsetof(Registration, custom_name)))
       refuse_layout("node " + std::to_string(index) + " is none");
-    return *node;
+    return {*node, *registration};
   };
   int count = 0;
   for (const int index : planned) count = std::max(count, index + 1);
   for (const int index : planned)
-    if (node_of(index).delegate) count = std::min(count, index);
+    if (node_of(index).first.delegate) count = std::min(count, index);
   std::vector<bool> is_free(static_cast<std::size_t>(count));
   for (const int index : planned)
     if (index < count) is_free[static_cast<std::size_t>(index)] = true;
   for (int index = 0; index < count; ++index) {
-    const Node& node = node_of(index);
+    const auto [node, registration] = node_of(index);
     const std::string what = "node " + std::to_string(index);
-    graph.operators.push_back({checked_tensors(node.inputs, *context, memory, "the input list of " + what),
+    graph.operators.push_back({registration.builtin_code,
+                               checked_tensors(node.inputs, *context, memory, "the input list of " + what),
                                checked_tensors(node.outputs, *context, memory, "the output list of " + what)});
     if (!is_free[static_cast<std::size_t>(index)]) graph.taken.push_back(index);
   }
@@ -177,16 +217,8 @@ std::size_t ModelBytes::graph_of(const Context& context, const Graph& graph) con
   const std::string_view bytes{reinterpret_cast<const char*>(mapping_.data()), mapping_.size()};
   if (!is_model(bytes)) throw Failure(place_ + " is no TFLite file");
   const std::vector<FileGraph> graphs = read_graphs(bytes);
-  for (std::size_t number = 0; number < graphs.size(); ++number) {
-    const FileGraph& candidate = graphs[number];
-    if (candidate.operators != graph.operators || candidate.names.size() > context.tensor_count) continue;
-    bool is_equal = true;
-    for (std::size_t index = 0; is_equal && index < candidate.names.size(); ++index) {
-      const char* const name = context.tensors[index].name;
-      is_equal = candidate.names[index] == (name ? name : "");
-    }
-    if (is_equal) return number;
-  }
+  for (std::size_t number = 0; number < graphs.size(); ++number)
+    if (graphs[number].is_of(context, graph)) return number;
   throw Failure(place_ + " has no graph with the nodes and tensors of the interpreter's");
 }
 

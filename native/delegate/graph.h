@@ -14,9 +14,12 @@
 namespace nnhal::tflite {
 
 struct Operator {
+  int code;                          // its number in the schema
   std::vector<int> inputs, outputs;  // tensors; -1 for an input that is left out
 
-  bool operator==(const Operator& other) const { return inputs == other.inputs && outputs == other.outputs; }
+  bool operator==(const Operator& other) const {
+    return code == other.code && inputs == other.inputs && outputs == other.outputs;
+  }
 };
 
 // The nodes of an interpreter's graph as the file has them: node i is operator i.

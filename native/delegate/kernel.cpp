@@ -72,6 +72,10 @@ Kernel::Kernel(std::shared_ptr<PlannedGraph> graph, const Subset& subset)
       wanted_(subset.outputs->begin(), subset.outputs->end()) {}
 
 void Kernel::prepare(Context* context) {
+  variables_.clear();
+  for (const std::int32_t node : nodes_)
+    for (const int input : graph_->graph().operators[static_cast<std::size_t>(node)].inputs)
+      if (input >= 0 && context->tensors[input].is_variable) variables_.push_back(input);
   drop_what_is_gone();
   const std::shared_ptr<client::PlannedModel> plan = graph_->plan(*context);
   if (!model_ || plan != plan_) load(plan, *context);
@@ -90,6 +94,8 @@ void Kernel::invoke(Context* context) {
     require_fitting(*context, std::vector<bool>(context->tensor_count, true));
     Slot& slot = slot_for(*context);
     read_inputs(*context, slot);
+    follow_resets(*context, slot);
+    slot.has_run = true;
     client::RunReport report;
     const Status status = slot.binding->run(&report);
     if (status.ok()) {
@@ -265,6 +271,20 @@ void Kernel::read_inputs(const Context& context, const Slot& slot) const {
                     " bytes, expected " + std::to_string(count * client::bytes_of(input.element)));
     check(client::convert(tensor.data, input.element, slot.memory.data() + slot.places[index], input.stored, count));
   }
+}
+
+void Kernel::follow_resets(const Context& context, const Slot& slot) const {
+  bool was_reset = false;
+  for (const int variable : variables_) {
+    // Nobody but us uses its memory. A mark in it goes when TensorFlow Lite fills it with its zero point.
+    const Tensor& tensor = context.tensors[variable];
+    const auto mark = static_cast<std::uint8_t>(~tensor.zero_point);
+    auto* const place = static_cast<std::uint8_t*>(tensor.data);
+    if (!place || !tensor.bytes || *place == mark) continue;
+    *place = mark;
+    was_reset = true;
+  }
+  if (was_reset && slot.has_run) check(model_->framework().reset_state(*slot.binding));
 }
 
 void Kernel::write_outputs(Context* context, const Slot& slot) const {

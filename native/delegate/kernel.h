@@ -48,6 +48,7 @@ class Kernel {
     std::vector<std::size_t> places, rooms;  // of inputs, then outputs: where they lie in it, and how long they may be
     std::unique_ptr<client::Binding> binding;  // goes before the memory
     std::int64_t bound_ns = 0;
+    bool has_run = false;
   };
 
   // Loads the part of a plan, or a plan of its own. Throws Failure.
@@ -67,6 +68,8 @@ class Kernel {
   void read_inputs(const Context& context, const Slot& slot) const;
   void write_outputs(Context* context, const Slot& slot) const;
   static void resize(Context* context, Tensor& tensor, const Dimensions& dimensions);
+  // Has the state of the model begin anew if TensorFlow Lite has reset its variables since the last run.
+  void follow_resets(const Context& context, const Slot& slot) const;
   // Drops the slot that was used last if another binding may do better.
   void keep_or_drop(const Slot& slot, bool is_direct);
   // Forgets a model whose framework has gone, or which is that of the process that this one was forked off. Returns
@@ -77,6 +80,7 @@ class Kernel {
   const std::shared_ptr<PlannedGraph> graph_;
   const std::vector<std::int32_t> nodes_;
   const std::vector<int> given_, wanted_;  // tensors that TensorFlow Lite says the node reads and writes
+  std::vector<int> variables_;             // tensors of nodes of the part
   std::shared_ptr<client::PlannedModel> plan_;
   std::unique_ptr<client::OwnedModel> model_;
   std::vector<Border> inputs_, outputs_;

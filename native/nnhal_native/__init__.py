@@ -6,7 +6,7 @@ from pathlib import Path
 
 __all__ = ["NAMES", "library_path"]
 
-NAMES = {"ndk": "libneuralnetworks.so", "tflite": "libnnhal_tflite.so"}
+NAMES = {"ndk": "libneuralnetworks.so", "tflite": "libnnhal_tflite.so", "litert": "libLiteRtGpuAccelerator.so"}
 """The libraries, by the names that ``nnhal native path`` takes."""
 
 

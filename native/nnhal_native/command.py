@@ -29,6 +29,7 @@ class Library(StrEnum):
 
     NDK = "ndk"
     TFLITE = "tflite"
+    LITERT = "litert"
 
 
 @app.command()

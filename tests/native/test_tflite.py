@@ -178,6 +178,27 @@ def test_variables_keep_their_values_from_run_to_run(made: Made, tmp_path: Path)
     assert_same(answers(made(path), ones), [np.array([11, 21, 31], np.float32)])
 
 
+def test_variables_begin_anew_when_the_interpreter_resets_them(made: Made) -> None:
+    file = TfliteFile()
+    weights = [file.constant(random(*shape, seed=seed)) for seed, shape in enumerate(((2, 2), (2, 3), (2,)))]
+    given = [file.input("x", floats(1, 2)), *weights, file.variable("state", floats(1, 6))]
+    content = file.build(*file.operator("SVDF", given, {"y": floats(1, 2)}, ("SVDFOptions", {"Rank": 1})))
+    results: list[list[Array]] = []
+    for one in (made(content), interpreter(content)):
+        one.allocate_tensors()
+        found: list[Array] = []
+        results.append(found)
+        for run in range(6):
+            if run == 4:
+                one.reset_all_variables()
+            one.set_tensor(given[0], random(1, 2, seed=run))
+            one.invoke()
+            found.append(one.get_tensor(one.get_output_details()[0]["index"]))
+    for got, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+    assert len(parts(made(content))) == 1
+
+
 def test_a_file_without_constants_is_found_if_it_has_a_path(made: Made, tmp_path: Path) -> None:
     file = TfliteFile()
     content = file.build(unary(file, "ABS", file.input("a", floats(2, 3)), "y"))

@@ -49,6 +49,31 @@ def loaded(framework: Framework, path: Path, name: str, defers: bool) -> wire.Mo
     return framework.calls.call(framework.stub.LoadModel, request).model
 
 
+def planned(framework: Framework, path: Path, name: str, least: int = 0) -> wire.PlanModelResponse:
+    """Ask for a plan as a client that runs nodes itself, and would have the file loaded at once."""
+    with path.open("rb") as file:
+        descriptor = Descriptor(os.dup(file.fileno()))
+    request = wire.PlanModelRequest(leaves_nodes=True, may_load=True)
+    request.model.CopyFrom(wire.LoadModelRequest(name=name, min_nodes_per_partition=least))
+    request.model.descriptor_id = framework.calls.issue(descriptor)
+    return framework.calls.call(framework.stub.PlanModel, request)
+
+
+def test_a_plan_may_be_the_loaded_file(framework: Framework, tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    plan = planned(framework, path, "at-once")
+    assert (plan.plan, plan.node_count, list(plan.left)) == (0, 3, [])
+    (group,) = plan.groups
+    assert (list(group.nodes), [step.device for step in group.steps]) == ([0, 1, 2], ["cpu_acc"])
+    with Model(framework.calls, framework.stub, plan.loaded) as model:
+        x = random(2, 64)
+        expected = np.maximum(x @ CONSTANTS["w"] + CONSTANTS["b"], 0)
+        np.testing.assert_allclose(model.run({"x": x})["y"], expected, rtol=1e-4, atol=1e-4)
+    few = planned(framework, path, "few", least=4)
+    assert not few.HasField("loaded")
+    assert [left.node for left in few.left] == [0, 1, 2]
+
+
 @pytest.mark.parametrize("rows", [2, "rows"], ids=["known", "open"])
 def test_it_is_described_and_explained_as_one_whose_operations_were_planned(
     framework: Framework, tmp_path: Path, rows: int | str
@@ -79,6 +104,18 @@ def test_its_runs_are_reported_as_those_of_its_operations(framework: Framework, 
     np.testing.assert_allclose(results[0], np.maximum(x @ CONSTANTS["w"] + CONSTANTS["b"], 0), 1e-4, 1e-4)
     np.testing.assert_allclose(results[0], results[1], 1e-5, 1e-5)
     assert reports[0] == reports[1]
+
+
+def test_it_is_taken_as_it_is_for_dimensions_that_are_bound_too(framework: Framework, tmp_path: Path) -> None:
+    with framework.load(saved(tmp_path, "rows")) as model:
+        for rows in (3, 1):
+            x = random(rows, 64)
+            with model.bind(dimensions={"x": (rows, 64)}) as binding:
+                binding.inputs["x"][...] = x
+                binding.run()
+                wanted = np.maximum(x @ CONSTANTS["w"] + CONSTANTS["b"], 0)
+                np.testing.assert_allclose(binding.outputs["y"], wanted, 1e-4, 1e-4)
+                assert binding.outputs["y"].shape == (rows, 128)
 
 
 def test_other_plans_of_it_have_its_operations(framework: Framework, tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def whole_file(
         (),
         tuple(builder.model.names),
         light.warnings,
+        node_count=len(model.graph.node),
     )
 
 

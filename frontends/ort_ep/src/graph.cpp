@@ -19,8 +19,9 @@ namespace {
 constexpr int kStringElements = 8;
 constexpr const char* kUnreadable = "nnhal.unreadable";  // domains that nobody knows, and so reasons not to take a node
 constexpr const char* kOuterValues = "nnhal.needs_onnxruntime_1_27_for_outer_values";
-constexpr const char* kWeights = "weights";    // where constants lie that have more than kLeastBytes
+constexpr const char* kWeights = "weights";    // where constants lie that the model's own file has no room for
 constexpr std::size_t kLeastBytes = 16 << 10;  // less is not worth a place of its own
+constexpr std::size_t kInsideBytes = 32 << 20;  // in all: a file that has everything a device may take as it is
 constexpr std::size_t kAlignment = 64;
 constexpr int kLastPlainType = 13;  // element types above it stay in the model's own file
 
@@ -41,10 +42,24 @@ Fd make_file() {
   return file;
 }
 
+// What can no longer change is used in place.
+void seal(const Fd& file) {
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+    check(Status::of_errno("a model cannot be sealed", errno));
+}
+
 // Where the values of large constants go.
 struct Weights {
   Fd file;
   std::size_t size = 0;
+  std::size_t inside = 0;  // bytes of large constants in the model's own file
+
+  bool has_room_inside(std::size_t bytes) {
+    if (bytes <= kLeastBytes) return true;
+    if (bytes > kInsideBytes - inside) return false;
+    inside += bytes;
+    return true;
+  }
 
   std::size_t add(const char* data, std::size_t bytes) {
     if (!file) file = make_file();
@@ -111,7 +126,7 @@ std::optional<Message> encode_tensor(const std::string& name, const OrtValue* va
   const auto* const data =
       static_cast<const char*>(read<void*>(ort().GetTensorMutableData, const_cast<OrtValue*>(value)));
   Message tensor = Message().numbers(1, shape.dimensions).integer(2, shape.type).bytes(8, name);
-  if (!weights || size <= kLeastBytes || shape.type > kLastPlainType) return tensor.bytes(9, {data, size});
+  if (!weights || shape.type > kLastPlainType || weights->has_room_inside(size)) return tensor.bytes(9, {data, size});
   const auto add = [&](const char* key, const std::string& entry) {
     tensor.message(13, Message().bytes(1, key).bytes(2, entry));
   };
@@ -264,16 +279,16 @@ std::vector<std::string> outputs_of(const OrtNode* node) {
 client::ModelFile file_of(const std::string& bytes) {
   client::ModelFile model{"onnxruntime", make_file(), {}};
   write_all(model.file, bytes.data(), bytes.size(), 0);
+  seal(model.file);
   return model;
 }
 
 client::ModelFile make_model(const OrtGraph* graph) {
   Weights weights;
   client::ModelFile model = file_of(encode_model(graph, &weights));
-  // What can no longer change is used in place.
-  if (weights.file && ::fcntl(weights.file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
-    check(Status::of_errno("weights cannot be sealed", errno));
-  if (weights.file) model.weights.emplace(kWeights, std::move(weights.file));
+  if (!weights.file) return model;
+  seal(weights.file);
+  model.weights.emplace(kWeights, std::move(weights.file));
   return model;
 }
 

@@ -64,7 +64,8 @@ void Provider::get_capability(const OrtGraph* graph, OrtEpGraphSupportInfo* info
 
 void Provider::plan(const OrtGraph* graph, const std::vector<const OrtNode*>& nodes, OrtEpGraphSupportInfo* info) {
   sources_.clear();
-  planned_ = take(client::PlannedModel::make(take(session_->framework()), make_model(graph), options_.load));
+  planned_ = take(client::PlannedModel::make(take(session_->framework()), make_model(graph), options_.load, {}, {},
+                                             /*may_load=*/true));
   for (const client::PlannedGroup& group : planned_->plan().groups) {
     const auto source = std::make_shared<client::PlannedSource>(planned_, group.nodes);
     std::vector<const OrtNode*> members;

@@ -389,6 +389,7 @@ class PlanModelRequest(_message.Message):
     EXPLAINS_FIELD_NUMBER: _builtins.int
     KEEPS_FIELD_NUMBER: _builtins.int
     OPERATORS_FIELD_NUMBER: _builtins.int
+    MAY_LOAD_FIELD_NUMBER: _builtins.int
     leaves_nodes: _builtins.bool
     """Whether the client runs those nodes itself that no device takes: there are then as many groups as are needed, or none, and groups
     of fewer than min_nodes_per_partition nodes are left to the client too. Otherwise the only group is the whole model, and a node
@@ -396,6 +397,8 @@ class PlanModelRequest(_message.Message):
     """
     explains: _builtins.bool
     """Whether to explain the plan of each group."""
+    may_load: _builtins.bool
+    """Whether the framework may load the file at once, by the model's name, if one device takes it as it is: there is nothing to plan then."""
     @_builtins.property
     def model(self) -> Global___LoadModelRequest:
         """The model, and what LoadModel would be told about it. It needs no name; a deadline is given when it is loaded."""
@@ -416,10 +419,11 @@ class PlanModelRequest(_message.Message):
         explains: _builtins.bool = ...,
         keeps: _abc.Iterable[_builtins.int] | None = ...,
         operators: _abc.Iterable[_builtins.str] | None = ...,
+        may_load: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["explains", b"explains", "keeps", b"keeps", "leaves_nodes", b"leaves_nodes", "model", b"model", "operators", b"operators"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explains", b"explains", "keeps", b"keeps", "leaves_nodes", b"leaves_nodes", "may_load", b"may_load", "model", b"model", "operators", b"operators"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -441,6 +445,7 @@ class PlanModelResponse(_message.Message):
     LEFT_FIELD_NUMBER: _builtins.int
     NODE_COUNT_FIELD_NUMBER: _builtins.int
     KEPT_NS_FIELD_NUMBER: _builtins.int
+    LOADED_FIELD_NUMBER: _builtins.int
     plan: _builtins.int
     """The handle of the plan, valid in this session; 0 if there is no group."""
     node_count: _builtins.int
@@ -455,6 +460,10 @@ class PlanModelResponse(_message.Message):
     def left(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeftNode]:
         """The nodes that are in no group, in the order of the file."""
 
+    @_builtins.property
+    def loaded(self) -> Global___ModelInfo:
+        """The model that was loaded at once. There is one group, all nodes, and no plan."""
+
     def __init__(
         self,
         *,
@@ -463,10 +472,11 @@ class PlanModelResponse(_message.Message):
         left: _abc.Iterable[Global___LeftNode] | None = ...,
         node_count: _builtins.int = ...,
         kept_ns: _builtins.int = ...,
+        loaded: Global___ModelInfo | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["loaded", b"loaded"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "kept_ns", b"kept_ns", "left", b"left", "node_count", b"node_count", "plan", b"plan"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "kept_ns", b"kept_ns", "left", b"left", "loaded", b"loaded", "node_count", b"node_count", "plan", b"plan"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -57,10 +57,14 @@ Result<LoadedModel> Framework::load(const std::string& name, const Plan& plan, s
 }
 
 Result<Plan> Framework::plan(const Fd& file, const LoadOptions& options, const std::vector<std::int32_t>& keeps,
-                             const std::vector<std::string>& operators, const Patience& patience) {
+                             const std::vector<std::string>& operators, const std::string& load_as,
+                             const Patience& patience) {
   constexpr const char* kMethod = "FrameworkService/PlanModel";
   return with_file(file, options, [&](const Message& model) -> Result<Plan> {
-    Message request = Message().message(1, model).number(2, /*leaves_nodes=*/true).numbers(4, keeps);
+    Message named = model;
+    if (!load_as.empty()) named.bytes(1, load_as);
+    Message request = Message().message(1, named).number(2, /*leaves_nodes=*/true).numbers(4, keeps);
+    request.number(6, !load_as.empty());
     for (const std::string& type : operators) request.bytes(5, type);
     Result<std::string> answer = rpc_.call(kMethod, request, patience);
     if (!answer.ok()) return answer.status();
@@ -169,6 +173,10 @@ Status Framework::open_run_channel(std::string_view encoded, Binding& binding) {
   if (!socket.ok()) return socket.status();
   binding.run_channel_ = std::make_unique<Channel>(std::move(*socket), "the run channel", is_numbered);
   return {};
+}
+
+Status Framework::reset_state(const Binding& binding) {
+  return rpc_.call("FrameworkService/ResetState", Message().integer(1, binding.handle())).status();
 }
 
 Result<LaunchedRun> Framework::launch(const Binding& binding, const std::vector<const Fence*>& wait_for,

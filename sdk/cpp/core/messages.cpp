@@ -126,6 +126,7 @@ bool read(std::string_view encoded, Plan& plan) {
     if (reader.field() == 1) plan.handle = reader.integer();
     if (reader.field() == 2) is_well_formed &= read(reader.bytes(), plan.groups.emplace_back());
     if (reader.field() == 3) is_well_formed &= read(reader.bytes(), plan.left.emplace_back());
+    if (reader.field() == 6) is_well_formed &= read(reader.bytes(), plan.loaded.emplace());
   }
   return is_well_formed && reader.well_formed();
 }

@@ -69,19 +69,22 @@ LoadOptions ModelFile::with_weights(LoadOptions options) const {
 
 Result<std::shared_ptr<PlannedModel>> PlannedModel::make(const std::shared_ptr<Framework>& framework, ModelFile model,
                                                          LoadOptions options, std::vector<std::int32_t> keeps,
-                                                         std::vector<std::string> operators) {
+                                                         std::vector<std::string> operators, bool may_load) {
   std::shared_ptr<PlannedModel> made(
-      new PlannedModel(std::move(model), std::move(options), std::move(keeps), std::move(operators)));
+      new PlannedModel(std::move(model), std::move(options), std::move(keeps), std::move(operators), may_load));
   if (Status status = made->plan_in(framework); !status.ok()) return status;
   return made;
 }
 
 PlannedModel::~PlannedModel() {
-  if (framework_ && forks_ == forks() && !framework_->link().has_ended()) (void)framework_->release(plan_);
+  if (!framework_ || forks_ != forks() || framework_->link().has_ended()) return;
+  if (plan_.handle) (void)framework_->release(plan_);
+  if (plan_.loaded) (void)framework_->unload(plan_.loaded->name, {now_ns() + kGoodbyeNs});
 }
 
 Status PlannedModel::plan_in(const std::shared_ptr<Framework>& framework) {
-  Result<Plan> plan = framework->plan(model_.file, options_, keeps_, operators_);
+  Result<Plan> plan =
+      framework->plan(model_.file, options_, keeps_, operators_, may_load_ ? model_.next_name() : std::string());
   if (!plan.ok()) return plan.status();
   plan_ = std::move(*plan);
   framework_ = framework;
@@ -93,12 +96,17 @@ Result<LoadedModel> PlannedModel::load(const std::shared_ptr<Framework>& framewo
                                        const std::vector<std::int32_t>& nodes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (bool is_fresh = false;; is_fresh = true) {
-    if (is_fresh || framework_ != framework) {
+    if (is_fresh || framework_ != framework || !(plan_.handle || plan_.loaded)) {
       if (Status status = plan_in(framework); !status.ok()) return status;
       is_fresh = true;
     }
     std::size_t group = 0;
     while (group < plan_.groups.size() && plan_.groups[group].nodes != nodes) ++group;
+    if (group < plan_.groups.size() && plan_.loaded) {
+      LoadedModel model = std::move(*plan_.loaded);
+      plan_.loaded.reset();
+      return model;
+    }
     if (group < plan_.groups.size()) {
       Result<LoadedModel> model = framework->load(model_.next_name(), plan_, group);
       // A plan that was not used for a while is no longer kept.

@@ -10,9 +10,12 @@ from collections.abc import Callable, Sequence
 from nnhal.errors import HalError, invalid_argument
 from nnhal.memory import CopyBudget
 from nnhal.types import ErrorStatus
+from nnhal.v1 import framework_pb2 as wire
 from nnhal_hosting.sessions import Ownership
 from nnhal_service.runtime import PlannedNodes
 
+_GIVEN_ON_LOADING = {"name", "plan", "group", "deadline_ns"}
+"""The fields of a request that loads from a plan."""
 MAX_PLANS = 64
 """Plans that one session may have at a time."""
 
@@ -98,3 +101,13 @@ class KeptPlans:
         while (seconds := self.drop_unused()) is not None:
             with self._changed:
                 self._changed.wait(seconds)
+
+
+def group_to_load(plan: KeptPlan, request: wire.LoadModelRequest) -> PlannedNodes:
+    """Return the group that a request loads. Raises INVALID_ARGUMENT if it asks for what the plan has said."""
+    given = [field.name for field, _ in request.ListFields() if field.name not in _GIVEN_ON_LOADING]
+    if given:
+        invalid_argument(f"got {', '.join(given)} with a plan, which has all but a name, a group and a deadline")
+    if not 0 <= request.group < len(plan.groups):
+        invalid_argument(f"group {request.group} of a plan of {len(plan.groups)} groups")
+    return plan.groups[request.group]

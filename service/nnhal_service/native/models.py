@@ -14,8 +14,7 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import devices_from_wire, model_to_wire, pins_from_wire
 from nnhal_service.native.explanation import explanation_to_wire
-from nnhal_service.native.kept_plans import KeptPlans
-from nnhal_service.native.plans import group_to_load
+from nnhal_service.native.kept_plans import KeptPlans, group_to_load
 from nnhal_service.native.refusals import refused_as_hal
 from nnhal_service.native.requested_models import RequestedModels
 from nnhal_service.native.session import NativeSession, NativeSessions
@@ -54,8 +53,12 @@ class ModelServicer:
         else:
             with self._requested.given(session, request) as given, refused_as_hal():
                 model = given.load(request.defers_placements)
-        self._watch(model, request.name, session)
-        return wire.LoadModelResponse(model=_add(session, request.name, model))
+        return wire.LoadModelResponse(model=self.added(session, request.name, model))
+
+    def added(self, session: NativeSession, name: str, model: LoadedModel) -> wire.ModelInfo:
+        """Give a model that is the session's own to it, and describe it."""
+        self._watch(model, name, session)
+        return _add(session, name, model)
 
     @answers
     def OpenModel(self, request: wire.OpenModelRequest, context: grpc.ServicerContext) -> wire.OpenModelResponse:

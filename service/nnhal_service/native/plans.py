@@ -11,23 +11,17 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import tensor_to_wire
 from nnhal_service.native.explanation import explanation_to_wire
-from nnhal_service.native.kept_plans import KeptPlan, KeptPlans
+from nnhal_service.native.kept_plans import KeptPlan
+from nnhal_service.native.models import ModelServicer
 from nnhal_service.native.refusals import refused_as_hal
-from nnhal_service.native.requested_models import RequestedModel, RequestedModels
-from nnhal_service.native.session import NativeSessions
-from nnhal_service.runtime import PlannedNodes, UntakenNode
+from nnhal_service.native.requested_models import RequestedModel
+from nnhal_service.runtime import LoadedModel, PlannedNodes, UntakenNode
 
 _NANOSECONDS = 1_000_000_000
-_GIVEN_ON_LOADING = {"name", "plan", "group", "deadline_ns"}
-"""The fields of a request that loads from a plan."""
 
 
-class PlanServicer:
+class PlanServicer(ModelServicer):
     """The part of FrameworkService (framework.proto) that plans models without preparing them."""
-
-    _sessions: NativeSessions
-    _requested: RequestedModels
-    _plans: KeptPlans
 
     @answers
     def PlanModel(self, request: wire.PlanModelRequest, context: grpc.ServicerContext) -> wire.PlanModelResponse:
@@ -36,6 +30,10 @@ class PlanServicer:
         if request.model.plan:
             invalid_argument(f"got plan {request.model.plan} to plan, expected a model")
         with self._requested.given(session, request.model) as given, refused_as_hal():
+            if request.may_load and not (request.explains or request.keeps or request.operators):
+                loaded = given.load_as_it_is(gives_numbers=request.leaves_nodes)
+                if loaded is not None:
+                    return _loaded_to_wire(loaded, self.added(session, request.model.name, loaded))
             groups, left = _planned(given, request)
             answer = wire.PlanModelResponse(
                 groups=[_group_to_wire(group, request.explains) for group in groups],
@@ -53,16 +51,6 @@ class PlanServicer:
     def ReleasePlan(self, request: wire.ReleasePlanRequest, context: grpc.ServicerContext) -> wire.ReleasePlanResponse:
         self._plans.release(self._sessions.of(context), request.plan)
         return wire.ReleasePlanResponse()
-
-
-def group_to_load(plan: KeptPlan, request: wire.LoadModelRequest) -> PlannedNodes:
-    """Return the group that a request loads. Raises INVALID_ARGUMENT if it asks for what the plan has said."""
-    given = [field.name for field, _ in request.ListFields() if field.name not in _GIVEN_ON_LOADING]
-    if given:
-        invalid_argument(f"got {', '.join(given)} with a plan, which has all but a name, a group and a deadline")
-    if not 0 <= request.group < len(plan.groups):
-        invalid_argument(f"group {request.group} of a plan of {len(plan.groups)} groups")
-    return plan.groups[request.group]
 
 
 def _planned(
@@ -87,6 +75,14 @@ def _group_to_wire(group: PlannedNodes, explains: bool) -> wire.PlannedGroup:
         modelled_ns=sketch.modelled_ns or 0.0,
         explanation=explanation_to_wire(sketch) if explains else None,
     )
+
+
+def _loaded_to_wire(model: LoadedModel, info: wire.ModelInfo) -> wire.PlanModelResponse:
+    """The answer for a file that one device has taken as it is."""
+    (step,), nodes = model.prepared.plan.steps, range(model.prepared.imported.node_count)
+    steps = [wire.PlannedStep(device=step.device, nodes=nodes)]
+    group = wire.PlannedGroup(nodes=nodes, inputs=info.inputs, outputs=info.outputs, steps=steps)
+    return wire.PlanModelResponse(groups=[group], node_count=len(nodes), loaded=info)
 
 
 def _left_to_wire(left: UntakenNode) -> wire.LeftNode:

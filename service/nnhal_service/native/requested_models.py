@@ -42,11 +42,11 @@ from nnhal_service.runtime import (
     PlannedNodes,
     ReadModel,
     UntakenNode,
+    WholeFile,
     cache_of,
-    load_whole_file,
     plan_model,
 )
-from nnhal_service.runtime.loading.planned_groups import FileParts, GroupPlanner
+from nnhal_service.runtime.loading.planned_groups import FileParts, GroupPlanner, is_number
 
 if TYPE_CHECKING:
     from nnhal_frontends.tflite import TfliteFile
@@ -89,12 +89,25 @@ class RequestedModel:
 
         Raises as ``plan``, and as ``PlannedModel.load``.
         """
+        model = self.load_as_it_is() if as_it_is else None
+        return self.plan().load(self.target.options.deadline_ns) if model is None else model
+
+    def load_as_it_is(self, gives_numbers: bool = False) -> LoadedModel | None:
+        """Load a file without looking at its operations; None unless one device takes it so.
+
+        ``gives_numbers`` asks that a part of a client's graph may be such a model: all that passes is numbers, and it
+        has as many nodes as a group must have.
+        """
         is_bare = self.imported is None and not (self.states or self.signature or self.weights)
-        if as_it_is and is_bare and not self.is_tflite_file:
-            model = load_whole_file(self.content, self._read, self.target, self.shapes or {}, self.limits)
-            if model is not None:
-                return model
-        return self.plan().load(self.target.options.deadline_ns)
+        if not is_bare or self.is_tflite_file:
+            return None
+        least = self.target.options.min_nodes_per_partition if gives_numbers else 0
+
+        def accepts(imported: ImportedModel) -> bool:
+            values = (*imported.inputs, *imported.outputs)
+            return imported.node_count >= least and not (gives_numbers and not all(map(is_number, values)))
+
+        return WholeFile(self.content, self._read, self.target, self.limits, accepts).load(self.shapes or {})
 
     @property
     def _read(self) -> ReadModel:

@@ -10,7 +10,7 @@ from nnhal_service.native.devices import FleetServicer
 from nnhal_service.native.kept_plans import KeptPlans
 from nnhal_service.native.launches import LaunchServicer
 from nnhal_service.native.memory import MemoryServicer
-from nnhal_service.native.models import ModelServicer, ServedModels
+from nnhal_service.native.models import ServedModels
 from nnhal_service.native.plans import PlanServicer
 from nnhal_service.native.requested_models import RequestedModels
 from nnhal_service.native.session import NativeSessions
@@ -24,7 +24,6 @@ _PLAN_SECONDS = 300.0
 
 class FrameworkServicer(
     FleetServicer,
-    ModelServicer,
     PlanServicer,
     BindingServicer,
     LaunchServicer,

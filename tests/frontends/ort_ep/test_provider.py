@@ -162,10 +162,10 @@ def test_operators_of_others_run(provider: Testbed) -> None:
 
 
 def test_large_constants_pass_by_reference(provider: Testbed) -> None:
-    weights = np.random.default_rng(0).standard_normal((256, 64), np.float32)
+    weights = np.random.default_rng(0).standard_normal((1 << 14, 520), np.float32)
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
-    model = model_of([node], [("x", FLOAT, [1, 256])], [("y", FLOAT, [1, 64])], constants={"w": weights})
-    assert_same(session(model), model, {"x": np.arange(256, dtype=np.float32).reshape(1, 256)})
+    model = model_of([node], [("x", FLOAT, [1, 1 << 14])], [("y", FLOAT, [1, 520])], constants={"w": weights})
+    assert_same(session(model), model, {"x": np.linspace(-1, 1, 1 << 14, dtype=np.float32).reshape(1, -1)})
 
 
 def test_what_is_not_numbers_is_left(provider: Testbed) -> None:

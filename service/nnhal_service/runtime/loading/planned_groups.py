@@ -222,13 +222,18 @@ class GroupPlanner:
         """Leave the nodes that read or write other values at the border than tensors of numbers."""
         imported, before = model.sketch.imported, len(self._left)
         for tensor in (*imported.inputs, *imported.outputs):
-            if tensor.element_type.kind == "O" or tensor.element_type in _PACKED:
+            if not is_number(tensor):
                 is_text = tensor.element_type.kind == "O"
                 kind = tensor.kind or f"tensor of {'strings' if is_text else tensor.element_type.name}"
                 name = self._file.value(tensor)
                 uses = [n for n in nodes if name in (*self._graph.nodes[n].reads, *self._graph.nodes[n].writes)]
                 self._leave(uses, f"'{tensor.name}' would pass between it and others, which is a {kind}")
         return len(self._left) == before
+
+
+def is_number(tensor: ImportedTensor) -> bool:
+    """Whether it may pass between a group and other nodes: strings, sequences and packed elements may not."""
+    return tensor.element_type.kind != "O" and tensor.element_type not in _PACKED
 
 
 def _refused(surveys: LayoutSurveys, options: Options) -> Iterator[tuple[int, Mapping[str, str]]]:

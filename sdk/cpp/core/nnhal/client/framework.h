@@ -169,10 +169,12 @@ class Framework {
   // Loads one group of a plan, by its position. INVALID_ARGUMENT if the plan is no longer kept.
   Result<LoadedModel> load(const std::string& name, const Plan& plan, std::size_t group, const Patience& patience = {});
   // Says what would run where if the client runs those nodes of a file that no device takes, the nodes `keeps`, and
-  // those of other types than `operators`; empty for all. Nothing is prepared. The framework keeps the plan for a
-  // while, to be loaded from.
+  // those of other types than `operators`; empty for all. The framework keeps the plan for a while, to be loaded from.
+  // Nothing is prepared, unless `load_as` names the model that a file may become at once which one device takes as it
+  // is.
   Result<Plan> plan(const Fd& file, const LoadOptions& options = {}, const std::vector<std::int32_t>& keeps = {},
-                    const std::vector<std::string>& operators = {}, const Patience& patience = {});
+                    const std::vector<std::string>& operators = {}, const std::string& load_as = {},
+                    const Patience& patience = {});
   Status release(const Plan& plan);
   Status unload(const std::string& name, const Patience& patience = {});
   // Says what is wrong with a model: INVALID_ARGUMENT, or nothing.
@@ -183,6 +185,8 @@ class Framework {
   Result<std::unique_ptr<Binding>> bind(const std::string& model, const std::vector<BoundTensor>& inputs,
                                         const std::vector<BoundTensor>& outputs, const std::vector<Message>& pools,
                                         const BindOptions& options = {}, const Patience& patience = {});
+  // Has the next run of a binding begin with the initial values of the model's state.
+  Status reset_state(const Binding& binding);
   // Launches a run that begins when all the fences have signalled, and returns once its steps are launched.
   Result<LaunchedRun> launch(const Binding& binding, const std::vector<const Fence*>& wait_for = {},
                              std::int64_t deadline_ns = kNoTime, std::int64_t duration_ns = kNoTime);

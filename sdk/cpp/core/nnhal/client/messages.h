@@ -5,6 +5,7 @@
 #define NNHAL_CLIENT_MESSAGES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,6 +91,7 @@ struct Plan {
   std::int64_t handle = 0;  // 0 if there is no group
   std::vector<PlannedGroup> groups;
   std::vector<LeftNode> left;
+  std::optional<LoadedModel> loaded;  // the only group, if it was loaded at once; there is no handle then
 };
 
 // A device that the framework knows.

@@ -83,10 +83,10 @@ struct ModelFile {
 class PlannedModel {
  public:
   // Plans it. `keeps` are the nodes that the client runs itself in any case, `operators` the only ones that it does
-  // not; empty for all.
+  // not; empty for all. It `may_load` a file at once that one device takes as it is, so that load() has no more to do.
   static Result<std::shared_ptr<PlannedModel>> make(const std::shared_ptr<Framework>& framework, ModelFile model,
                                                     LoadOptions options, std::vector<std::int32_t> keeps = {},
-                                                    std::vector<std::string> operators = {});
+                                                    std::vector<std::string> operators = {}, bool may_load = false);
   // Drops what the framework keeps of the plan.
   ~PlannedModel();
 
@@ -96,17 +96,19 @@ class PlannedModel {
 
  private:
   PlannedModel(ModelFile model, LoadOptions options, std::vector<std::int32_t> keeps,
-               std::vector<std::string> operators)
+               std::vector<std::string> operators, bool may_load)
       : model_(std::move(model)),
         options_(model_.with_weights(std::move(options))),
         keeps_(std::move(keeps)),
-        operators_(std::move(operators)) {}
+        operators_(std::move(operators)),
+        may_load_(may_load) {}
   Status plan_in(const std::shared_ptr<Framework>& framework);
 
   const ModelFile model_;
   const LoadOptions options_;
   const std::vector<std::int32_t> keeps_;
   const std::vector<std::string> operators_;
+  const bool may_load_;
   std::mutex mutex_;
   std::shared_ptr<Framework> framework_;  // that keeps the plan
   unsigned forks_ = 0;
