@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # With it every test worker and every process that a test starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp doors testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -64,6 +64,11 @@ native-aosp: $(VENV)/.dev  ## Run AOSP's own tests of NeuralNetworks.h, from SOU
 	  echo 'installing g++ and googletest'; $(APT) g++ libgtest-dev libgmock-dev || echo 'they cannot be installed' >&2; fi
 	$(BIN)/python native/build_libraries.py
 	$(BIN)/python -m tests.native.aosp $(SOURCES)
+
+doors: $(VENV)/.dev  ## Run the digits by NeuralNetworks.h, TensorFlow Lite and ONNX Runtime, and compare what is seen of them
+	$(BIN)/python native/build_libraries.py
+	$(BIN)/python frontends/ort_ep/build_library.py
+	PYTHONPATH=native:frontends/ort_ep $(BIN)/python -m tests.native.doors
 
 # A wheel's tag is what auditwheel finds that its libraries need of the C library.
 define WHEEL

@@ -1,7 +1,8 @@
 """``python -m benchmarks.zoo.stages FILE…``: where the milliseconds of a load go.
 
 Processor time of each stage of a load by cpu_acc with cpu_ref beside it, one after the other in this process: the least
-of some rounds. In nnhal the stages are in three processes, and calls over gRPC and the link come on top.
+of some rounds. In nnhal the stages are in three processes, and calls over gRPC and the link come on top. Files in ONNX
+that cpu_acc takes as they are are loaded so, or in operations if that is asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Driver, DriverOptions, PrepareOptions
 from nnhal_devices.host.sessions.models import ValidModel
-from nnhal_frontends import import_model
+from nnhal_frontends import import_model, import_whole_file
 
 T = TypeVar("T")
 _THREADS = 1
@@ -56,7 +57,7 @@ def main() -> int:
     for file in files:
         stages = Stages()
         for _ in range(arguments.rounds):
-            load(file, stages)
+            load(file, stages, arguments.operations)
         found.append(stages.times)
     table = Table("stage", *(file.name for file in files))
     for name in dict.fromkeys(name for times in found for name in times):
@@ -68,10 +69,15 @@ def main() -> int:
     return 0
 
 
-def load(file: ModelFile, stages: Stages) -> None:
+def load(file: ModelFile, stages: Stages, in_operations: bool = False) -> None:
     """Go through the stages once. Raises as they do."""
     stages.take("the runtime alone", lambda: in_process(file))
     content = file.path.read_bytes()
+    if file.is_onnx and not in_operations:
+        found = stages.take("framework: the file as it is", lambda: import_whole_file(content, {}))
+        if found is not None:
+            _prepare(found.model, CpuAcc(DriverOptions(threads=_THREADS)), stages)
+            return
     imported = stages.take("framework: import", lambda: import_model(content))
     model = imported.model
     stages.take("framework: dimensions", imported.resolved)
@@ -85,8 +91,14 @@ def load(file: ModelFile, stages: Stages) -> None:
             "framework: the step in words of the file",
             lambda: source.model_of(model, main_graph.input_indexes, main_graph.output_indexes),
         )
-    prepared = _received(words or model, "cpu_acc, preparing: ", stages)
-    stages.take("cpu_acc, preparing: the session", lambda: cpu.prepare(prepared.resolved, PrepareOptions()))
+    _prepare(words or model, cpu, stages)
+
+
+def _prepare(model: Model, cpu: CpuAcc, stages: Stages) -> None:
+    name = f"{cpu.name}, preparing: "
+    received = _received(model, name, stages)
+    stages.take(f"{name}what can be foreseen", lambda: cpu.foreseen_support(received.resolved))
+    stages.take(f"{name}the session", lambda: cpu.prepare(received.resolved, PrepareOptions()))
 
 
 def _ask(driver: Driver, model: Model, name: str, stages: Stages) -> None:
@@ -115,6 +127,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m benchmarks.zoo.stages", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument(
+        "--operations", action="store_true", help="import all files in operations, which devices are asked about"
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to it")
     return parser
 

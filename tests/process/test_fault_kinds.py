@@ -173,6 +173,18 @@ def test_support_is_withdrawn_and_comes_back(faulty: FaultyDevice) -> None:
         remote.prepare_model(model)
 
 
+def test_a_device_with_faults_is_to_be_asked_what_it_supports(faulty: FaultyDevice) -> None:
+    with RemoteDevice(faulty.endpoint) as remote:
+        model = addition_model()
+        remote.prepare_model(model, unasked=True)
+        faulty.control.set(
+            fault("withdrawn", "*", operation="CONV_2D")
+        )  # which a file may have, and this model has not
+        remote.prepare_model(model)
+        refusal(lambda: remote.prepare_model(model, unasked=True), INVALID)
+        faulty.control.clear()
+
+
 def test_a_cache_is_damaged_for_good(tmp_path: Path) -> None:
     with faulty_device(tmp_path, driver="cpu_acc") as device, WireDevice(device.endpoint) as wire:
         caching = CachingDevice(wire)

@@ -106,6 +106,18 @@ def test_its_runs_are_reported_as_those_of_its_operations(framework: Framework, 
     assert reports[0] == reports[1]
 
 
+def test_it_is_taken_as_it_is_for_dimensions_that_are_bound_too(framework: Framework, tmp_path: Path) -> None:
+    with framework.load(saved(tmp_path, "rows")) as model:
+        for rows in (3, 1):
+            x = random(rows, 64)
+            with model.bind(dimensions={"x": (rows, 64)}) as binding:
+                binding.inputs["x"][...] = x
+                binding.run()
+                wanted = np.maximum(x @ CONSTANTS["w"] + CONSTANTS["b"], 0)
+                np.testing.assert_allclose(binding.outputs["y"], wanted, 1e-4, 1e-4)
+                assert binding.outputs["y"].shape == (rows, 128)
+
+
 def test_other_plans_of_it_have_its_operations(framework: Framework, tmp_path: Path) -> None:
     path = saved(tmp_path, 2, SIGMOID)
     pins = {**dict.fromkeys(("name:first", "name:second", "name:last"), "cpu_acc"), "name:end": "cpu_ref"}

@@ -60,6 +60,18 @@ def span(ends: tuple[int, int]) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
+def bound(report: CascadeReport) -> str:
+    """What no schedule can do with less, and how far this one is from it; empty if that is not known."""
+    if report.bound is None:
+        return ""
+    return f"{size(report.bound.bytes)}: {report.bound.why}; the peak is {per_cent(report.bound.gap)}"
+
+
+def marks(point: FrontierPoint) -> str:
+    """What distinguishes a point of the frontier."""
+    return ", ".join(name for name, holds in (("chosen", point.chosen), ("knee", point.knee)) if holds)
+
+
 def cascades(point: FrontierPoint) -> str:
     """The cascades of a point of the frontier."""
     found = ", ".join(map(span, point.cascades)) or "none"

@@ -52,7 +52,7 @@ def show(report: CascadeReport, console: Console) -> None:
 def page(report: CascadeReport, replays: Sequence[PlanReplay], lives: Sequence[TensorLife]) -> str:
     """Return a whole HTML document."""
     sections: list[tuple[str, Sequence[PagePart]]] = [
-        ("Summary", (_sums(report), f"The peak is {formatting.made_of(report)}."))
+        ("Summary", (_sums(report), f"The peak is {formatting.made_of(report)}.", *_bounds(report)))
     ]
     if report.frontier:
         points = Folded(f"All {len(report.frontier)} points as a table", (_frontier(report),))
@@ -96,12 +96,19 @@ def _lines(report: CascadeReport) -> Iterator[str]:
     yield f"peak    {formatting.size(planned.peak)} of {system.working}: {formatting.fit(report)}"
     yield f"        {formatting.made_of(report)}"
     yield f"cycles  {planned.cycles:,}, {formatting.time(planned.milliseconds)}; {planned.macs:,} multiply-adds"
+    if report.bound is not None:
+        yield f"least   {formatting.bound(report)}"
     if report.spilled:
         yield f"spilled {formatting.amounts(report.spilled)} bytes: whole tensors that do not lie in {system.working}"
     if report.measured is not None:
         yield f"device  {formatting.agreement(report)}"
     for plan in report.cascades:
         yield f"{formatting.plan_name(plan)}: {formatting.cost(plan)}"
+
+
+def _bounds(report: CascadeReport) -> Iterator[str]:
+    if report.bound is not None:
+        yield f"No schedule takes less than {formatting.bound(report)}."
 
 
 def _sums(report: CascadeReport) -> FigureCards:
@@ -125,7 +132,7 @@ def _sums(report: CascadeReport) -> FigureCards:
 
 def _frontier(report: CascadeReport) -> ReportTable[FrontierPoint]:
     columns: list[Column[FrontierPoint]] = [
-        Column("", lambda point: "chosen" if point.chosen else "", wraps=True, only=Medium.TERMINAL),
+        Column("", formatting.marks, wraps=True, only=Medium.TERMINAL),
         Column("bytes", lambda point: f"{point.peak:,}", number=True),
         Column("KiB", lambda point: f"{point.peak / 1024:,.1f}", number=True, only=Medium.TERMINAL),
         Column("memory", lambda point: formatting.kibibytes(point.peak), number=True, only=Medium.PAGE),
@@ -133,7 +140,7 @@ def _frontier(report: CascadeReport) -> ReportTable[FrontierPoint]:
         Column("time", lambda point: formatting.time(point.milliseconds), number=True),
         Column("overhead", lambda point: formatting.per_cent(point.overhead), number=True),
         Column("cascades", formatting.cascades, wraps=True),
-        Column("", lambda point: Mark("chosen" if point.chosen else "", strong=True), only=Medium.PAGE),
+        Column("", lambda point: Mark(formatting.marks(point), strong=True), only=Medium.PAGE),
     ]
     caption = "The points of the frontier, and how much slower each is than the fastest."
     return ReportTable("Frontier: memory against cycles", columns, report.frontier, "frontier", caption)

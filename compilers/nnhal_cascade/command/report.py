@@ -140,6 +140,19 @@ class FrontierPoint:
     """Tiles of the cascade that has most; 1 if nothing is computed twice."""
     chosen: bool
     """Whether this is the schedule of the report."""
+    knee: bool = False
+    """Whether it has the least product of bytes and cycles: beyond it a byte less costs more than its share."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundReport:
+    """What no schedule of the network can do with less."""
+
+    bytes: int
+    """Of the working memory."""
+    why: str
+    gap: float
+    """The bytes of this schedule over it, as a share: 0.1 is 10 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +193,8 @@ class CascadeReport:
     """By address."""
     frontier: tuple[FrontierPoint, ...]
     """From most memory to least; empty if it was not asked for."""
+    bound: BoundReport | None = None
+    """None if tensors need not lie in the working memory."""
 
     @property
     def cascades(self) -> tuple[CascadePlanReport, ...]:

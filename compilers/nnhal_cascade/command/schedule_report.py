@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from nnhal_cascade.command.report import (
+    BoundReport,
     BufferReport,
     CascadePlanReport,
     CascadeReport,
@@ -16,6 +17,7 @@ from nnhal_cascade.command.report import (
     SystemReport,
 )
 from nnhal_cascade.geometry.box import Interval
+from nnhal_cascade.graph.bounds import memory_bound
 from nnhal_cascade.graph.cascader_graph import Part, tensor_names
 from nnhal_cascade.hardware.memory import System
 from nnhal_cascade.plans.plan import Plan
@@ -61,7 +63,15 @@ def schedule_report(
         tuple(_plan(schedule, number, each, buffers) for number, each in enumerate(replays)),
         buffers,
         _frontier(frontier, schedule),
+        _bound(schedule),
     )
+
+
+def _bound(schedule: Schedule) -> BoundReport | None:
+    found = memory_bound(schedule.graph, any(len(plan.tiles) > 1 for plan in schedule.proposal.plans))
+    if schedule.system.spill is not None or not found.bytes:
+        return None
+    return BoundReport(found.bytes, found.why, schedule.peak / found.bytes - 1)
 
 
 def _spilled(schedule: Schedule) -> dict[str, int]:
@@ -185,6 +195,7 @@ def _constants_buffer(schedule: Schedule, buffer: ConstantsBuffer) -> BufferRepo
 
 def _frontier(schedules: Sequence[Schedule], chosen: Schedule) -> tuple[FrontierPoint, ...]:
     fastest = min((each.cycles for each in schedules), default=0)
+    knee = min(schedules, key=lambda each: each.peak * each.cycles, default=None)
     return tuple(
         FrontierPoint(
             each.peak,
@@ -194,6 +205,7 @@ def _frontier(schedules: Sequence[Schedule], chosen: Schedule) -> tuple[Frontier
             tuple((plan.parts[0], plan.parts[-1]) for plan in each.proposal.plans if len(plan.parts) > 1),
             max((len(plan.tiles) for plan in each.proposal.plans if len(plan.parts) > 1), default=1),
             (each.peak, each.cycles) == (chosen.peak, chosen.cycles),
+            each is knee,
         )
         for each in schedules
     )

@@ -43,7 +43,7 @@ class RemoteBuffer:
     def dimensions(self) -> Dimensions | None:
         """The dimensions of the value that it holds, 0 for an empty axis; None if it is uninitialised."""
         try:
-            answer = self._calls.call(self._stub.CopyTo, wire.CopyToRequest(buffer=self.handle))
+            answer = self._calls.call(self._stub.CopyTo, wire.CopyToRequest(buffer=self.handle, dimensions_only=True))
         except HalError as error:
             if error.status != ErrorStatus.GENERAL_FAILURE:
                 raise

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from nnhal.v1 import memory_pb2 as nnhal_dot_v1_dot_memory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15nnhal/v1/buffer.proto\x12\x08nnhal.v1\x1a\x15nnhal/v1/memory.proto\"c\n\x0f\x43opyFromRequest\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\x03\x12\x1d\n\x03src\x18\x02 \x01(\x0b\x32\x10.nnhal.v1.Memory\x12\x12\n\ndimensions\x18\x03 \x03(\x05\x12\r\n\x05\x65mpty\x18\x04 \x03(\r\"\x12\n\x10\x43opyFromResponse\">\n\rCopyToRequest\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\x03\x12\x1d\n\x03\x64st\x18\x02 \x01(\x0b\x32\x10.nnhal.v1.Memory\"$\n\x0e\x43opyToResponse\x12\x12\n\ndimensions\x18\x01 \x03(\r\"-\n\x1b\x42ufferServiceReleaseRequest\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\x03\"\x1e\n\x1c\x42ufferServiceReleaseResponse2\xe9\x01\n\rBufferService\x12\x41\n\x08\x43opyFrom\x12\x19.nnhal.v1.CopyFromRequest\x1a\x1a.nnhal.v1.CopyFromResponse\x12;\n\x06\x43opyTo\x12\x17.nnhal.v1.CopyToRequest\x1a\x18.nnhal.v1.CopyToResponse\x12X\n\x07Release\x12%.nnhal.v1.BufferServiceReleaseRequest\x1a&.nnhal.v1.BufferServiceReleaseResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15nnhal/v1/buffer.proto\x12\x08nnhal.v1\x1a\x15nnhal/v1/memory.proto\"c\n\x0f\x43opyFromRequest\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\x03\x12\x1d\n\x03src\x18\x02 \x01(\x0b\x32\x10.nnhal.v1.Memory\x12\x12\n\ndimensions\x18\x03 \x03(\x05\x12\r\n\x05\x65mpty\x18\x04 \x03(\r\"\x12\n\x10\x43opyFromResponse\"W\n\rCopyToRequest\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\x03\x12\x1d\n\x03\x64st\x18\x02 \x01(\x0b\x32\x10.nnhal.v1.Memory\x12\x17\n\x0f\x64imensions_only\x18\x03 \x01(\x08\"$\n\x0e\x43opyToResponse\x12\x12\n\ndimensions\x18\x01 \x03(\r\"-\n\x1b\x42ufferServiceReleaseRequest\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\x03\"\x1e\n\x1c\x42ufferServiceReleaseResponse2\xe9\x01\n\rBufferService\x12\x41\n\x08\x43opyFrom\x12\x19.nnhal.v1.CopyFromRequest\x1a\x1a.nnhal.v1.CopyFromResponse\x12;\n\x06\x43opyTo\x12\x17.nnhal.v1.CopyToRequest\x1a\x18.nnhal.v1.CopyToResponse\x12X\n\x07Release\x12%.nnhal.v1.BufferServiceReleaseRequest\x1a&.nnhal.v1.BufferServiceReleaseResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,13 +37,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COPYFROMRESPONSE']._serialized_start=159
   _globals['_COPYFROMRESPONSE']._serialized_end=177
   _globals['_COPYTOREQUEST']._serialized_start=179
-  _globals['_COPYTOREQUEST']._serialized_end=241
-  _globals['_COPYTORESPONSE']._serialized_start=243
-  _globals['_COPYTORESPONSE']._serialized_end=279
-  _globals['_BUFFERSERVICERELEASEREQUEST']._serialized_start=281
-  _globals['_BUFFERSERVICERELEASEREQUEST']._serialized_end=326
-  _globals['_BUFFERSERVICERELEASERESPONSE']._serialized_start=328
-  _globals['_BUFFERSERVICERELEASERESPONSE']._serialized_end=358
-  _globals['_BUFFERSERVICE']._serialized_start=361
-  _globals['_BUFFERSERVICE']._serialized_end=594
+  _globals['_COPYTOREQUEST']._serialized_end=266
+  _globals['_COPYTORESPONSE']._serialized_start=268
+  _globals['_COPYTORESPONSE']._serialized_end=304
+  _globals['_BUFFERSERVICERELEASEREQUEST']._serialized_start=306
+  _globals['_BUFFERSERVICERELEASEREQUEST']._serialized_end=351
+  _globals['_BUFFERSERVICERELEASERESPONSE']._serialized_start=353
+  _globals['_BUFFERSERVICERELEASERESPONSE']._serialized_end=383
+  _globals['_BUFFERSERVICE']._serialized_start=386
+  _globals['_BUFFERSERVICE']._serialized_end=619
 # @@protoc_insertion_point(module_scope)

@@ -86,23 +86,27 @@ class CopyToRequest(_message.Message):
 
     BUFFER_FIELD_NUMBER: _builtins.int
     DST_FIELD_NUMBER: _builtins.int
+    DIMENSIONS_ONLY_FIELD_NUMBER: _builtins.int
     buffer: _builtins.int
     """The buffer."""
+    dimensions_only: _builtins.bool
+    """Whether nothing is to be copied, but the dimensions of what the buffer holds told, instead of dst. Only for devices that have
+    agreed on LINK_CAPABILITY_LENGTHS_BY_RUN.
+    """
     @_builtins.property
     def dst(self) -> _memory_pb2.Memory:
-        """Where to copy to; as large as the buffer. If it is unset, nothing is copied, and the dimensions are told alone: only for devices
-        that have agreed on LINK_CAPABILITY_LENGTHS_BY_RUN.
-        """
+        """Where to copy to; as large as the buffer."""
 
     def __init__(
         self,
         *,
         buffer: _builtins.int = ...,
         dst: _memory_pb2.Memory | None = ...,
+        dimensions_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["dst", b"dst"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "dst", b"dst"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "dimensions_only", b"dimensions_only", "dst", b"dst"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -42,8 +42,8 @@ from nnhal_service.runtime import (
     PlannedNodes,
     ReadModel,
     UntakenNode,
+    WholeFile,
     cache_of,
-    load_whole_file,
     plan_model,
 )
 from nnhal_service.runtime.loading.planned_groups import FileParts, GroupPlanner, is_number
@@ -107,7 +107,7 @@ class RequestedModel:
             values = (*imported.inputs, *imported.outputs)
             return imported.node_count >= least and not (gives_numbers and not all(map(is_number, values)))
 
-        return load_whole_file(self.content, self._read, self.target, self.shapes or {}, self.limits, accepts)
+        return WholeFile(self.content, self._read, self.target, self.limits, accepts).load(self.shapes or {})
 
     @property
     def _read(self) -> ReadModel:

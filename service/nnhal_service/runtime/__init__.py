@@ -13,7 +13,7 @@ from nnhal_service.runtime.loading.planned_model import (
     load_model,
     plan_model,
 )
-from nnhal_service.runtime.loading.whole_file import WholeFilePlanner, load_whole_file
+from nnhal_service.runtime.loading.whole_file import WholeFile, WholeFilePlanner
 from nnhal_service.runtime.memory.bindings import TensorBinding
 from nnhal_service.runtime.memory.state import CarriedState, StateLostError
 from nnhal_service.runtime.plan.compilation_cache import CacheDirectory
@@ -45,10 +45,10 @@ __all__ = [
     "TensorBinding",
     "TouchedMemoryError",
     "UntakenNode",
+    "WholeFile",
     "WholeFilePlanner",
     "cache_of",
     "load_model",
-    "load_whole_file",
     "plan_model",
     "prepare",
 ]

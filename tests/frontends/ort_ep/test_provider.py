@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from onnx import TensorProto, helper
 
 import nnhal_ort
 from nnhal.arrays import Array
+from nnhal.remote.admin import DeviceAdmin
 from nnhal_ort import get_ep_name
 from nnhal_tools.up import Testbed
 from tests.frontends.ort_ep.sessions import (
@@ -115,6 +118,12 @@ def test_threads_run_one_session(provider: Testbed) -> None:
     assert wrong == []
 
 
+def arenas() -> list[str]:
+    """The files in which the provider has tensors, as devices tell them apart."""
+    found = re.findall(r"(\w+):(\w+) (\d+) +/memfd:nnhal-ort-arena", Path("/proc/self/maps").read_text())
+    return [f"{os.makedev(int(major, 16), int(minor, 16))}:{inode}" for major, minor, inode in found]
+
+
 def test_tensors_in_the_providers_memory_are_used_in_place(provider: Testbed) -> None:
     x, y = (
         onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, memory_info=provider_memory())
@@ -124,10 +133,15 @@ def test_tensors_in_the_providers_memory_are_used_in_place(provider: Testbed) ->
     binding = made.io_binding()
     binding.bind_ortvalue_input("image", x)
     binding.bind_ortvalue_output("probabilities", y)
-    for seed in range(3):
-        x.numpy()[...] = image(seed)
-        made.run_with_iobinding(binding)
-        np.testing.assert_array_equal(y.numpy(), answers(plain, {"image": image(seed)})[0])
+    with DeviceAdmin(provider.endpoint("cpu_acc"), provider.admin_key) as device:
+        before = device.device().staged_bytes
+        for seed in range(3):
+            x.numpy()[...] = image(seed)
+            made.run_with_iobinding(binding)
+            np.testing.assert_array_equal(y.numpy(), answers(plain, {"image": image(seed)})[0])
+        pools = [pool for pool in device.process().pools if pool.memory in arenas()]
+        assert {(pool.bytes, pool.mapped, pool.staged) for pool in pools} == {(4 << 30, True, False)}
+        assert device.device().staged_bytes == before
     mapped = Path("/proc/self/maps").read_text()
     assert "nnhal-ort-arena" in mapped
     assert "nnhal-ort-run" not in mapped  # into which it copies what lies elsewhere

@@ -38,6 +38,7 @@ int ANeuralNetworksModel_addOperation(ANeuralNetworksModel*, int32_t, uint32_t, 
                                       const uint32_t*);
 int ANeuralNetworksModel_identifyInputsAndOutputs(ANeuralNetworksModel*, uint32_t, const uint32_t*, uint32_t,
                                                   const uint32_t*);
+int ANeuralNetworksModel_relaxComputationFloat32toFloat16(ANeuralNetworksModel*, bool);
 int ANeuralNetworksCompilation_create(ANeuralNetworksModel*, ANeuralNetworksCompilation**);
 void ANeuralNetworksCompilation_free(ANeuralNetworksCompilation*);
 int ANeuralNetworksCompilation_finish(ANeuralNetworksCompilation*);

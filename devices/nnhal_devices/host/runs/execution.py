@@ -129,7 +129,6 @@ class Execution:
         try:
             if self.uses is not None and not self._bound.is_settled:
                 self.uses.require_alive()
-                self.uses.require_written()
             self._bound.resize(lengths)
             result, staging = self.run_held(deadline_ns)
             if self._altering is not None:
@@ -159,6 +158,8 @@ class Execution:
         """Run it once, while it is held. Raises HalError."""
         control = self._unbounded if deadline_ns == NO_DEADLINE else self._bounded(deadline_ns)
         started = time.perf_counter_ns() if self.measures else 0
+        if self.uses is not None and not self._bound.is_settled:
+            self.uses.require_written()
         scheduler = self.prepared.scheduler
         try:
             scheduler.enter(self, control)

@@ -31,7 +31,7 @@ class BufferServicer(buffer_pb2_grpc.BufferServiceServicer):
     def CopyTo(self, request: wire.CopyToRequest, context: grpc.ServicerContext) -> wire.CopyToResponse:
         client = self._clients.of(context)
         buffer = client.buffer(request.buffer)
-        if not request.HasField("dst"):
+        if request.dimensions_only:
             return wire.CopyToResponse(dimensions=buffer.held_dimensions)
         buffer.copy_to(memory_from_wire(request.dst, client.descriptors.get))
         return wire.CopyToResponse()

@@ -60,6 +60,10 @@ class LoadTarget:
         return ModelPlanner(imported, self.fleet, self.devices, options, cache)
 
 
+PreparedFor = Callable[[LoadTarget, Mapping[str, Dimensions]], PreparedPlan | None]
+"""Prepares a model for certain dimensions of its inputs; None if it cannot."""
+
+
 class PlannedModel:
     """A model with its plan. Safe to use from several threads."""
 
@@ -70,15 +74,17 @@ class PlannedModel:
         read: ReadModel | None = None,
         shapes: Mapping[str, Dimensions] | None = None,
         is_one: bool = False,
+        prepared_for: PreparedFor = lambda *_: None,
     ) -> None:
         """``read`` imports it again: for certain dimensions, in addition to ``shapes``, or as one operation unless it
-        ``is_one`` already. Without, it is loaded as it is or not at all.
+        ``is_one`` already. Without, it is loaded as it is or not at all. ``prepared_for`` prepares it for certain
+        dimensions in another way than importing it, if it can.
 
         Raises PlacementError if there is no plan.
         """
         self.sketch = planner.sketch()
         self._target, self._planner, self._shapes, self._is_one = target, planner, dict(shapes or {}), is_one
-        self._read = read
+        self._read, self._otherwise_prepared_for = read, prepared_for
         imported = self.sketch.imported
         self._is_open = any(0 in tensor.shape or not tensor.shape for tensor in imported.inputs)
         self._may_be_one = bool(imported.model.extension_name_to_prefix) and not is_one
@@ -115,10 +121,12 @@ class PlannedModel:
 
     def _prepared_for(self, dimensions: Mapping[str, Dimensions]) -> PreparedPlan:
         """The model for certain dimensions of its inputs."""
-        target, imported = self._target, self._again(dimensions)
+        target = self._target
         variant = target.cache and target.cache.of_variant(str(sorted(dimensions.items())))
         later = replace(target.options, deadline_ns=NO_DEADLINE)  # a deadline was for loading
-        return prepare(imported, target.fleet, target.devices, later, variant)
+        otherwise = replace(target, options=later, cache=variant)
+        plan = self._otherwise_prepared_for(otherwise, {**self._shapes, **dimensions})
+        return plan or prepare(self._again(dimensions), target.fleet, target.devices, later, variant)
 
     def _outputs_for(self, dimensions: Mapping[str, Dimensions]) -> Mapping[str, Dimensions]:
         try:
@@ -173,7 +181,7 @@ def plan_model(
     shapes = shapes or {}
     imported = read(shapes=shapes)
     for warning in imported.warnings:
-        _log.warning("a model file contradicts itself", reason=warning)
+        warn_of(warning)
     try:
         planner = target.planner(imported)
         surveyed(planner.surveys)
@@ -184,6 +192,11 @@ def plan_model(
         with suppress(HalError, PlacementError):
             return _planned_as_one(read, target, shapes)
         raise
+
+
+def warn_of(contradiction: str) -> None:
+    """Log that a file contradicts itself."""
+    _log.warning("a model file contradicts itself", reason=contradiction)
 
 
 def _planned_as_one(read: ReadModel, target: LoadTarget, shapes: Mapping[str, Dimensions]) -> PlannedModel:

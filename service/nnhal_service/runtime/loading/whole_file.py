@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from nnhal.errors import HalError, NnhalError
+from nnhal.errors import NnhalError, general_failure
 from nnhal.extensions import onnx
 from nnhal.remote import DeviceDescription
 from nnhal.types import NO_DEADLINE
@@ -23,14 +24,14 @@ from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Pin, PlacementError, Step, Strategy, whole
 from nnhal_service.runtime.context.loaded_model import LoadedModel
-from nnhal_service.runtime.devices.fleet import FleetMember
-from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel, ReadModel
+from nnhal_service.runtime.loading.planned_model import LoadTarget, PlannedModel, ReadModel, warn_of
 from nnhal_service.runtime.plan.layout_choice import LayoutSurveys
 from nnhal_service.runtime.plan.planning import ModelPlanner, PreparationError
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 from nnhal_service.runtime.plan.sketch import SketchedPlan
 from nnhal_service.runtime.plan.survey import described, survey_unasked
 
+T = TypeVar("T")
 _VARIANT = "whole file"
 """The variant of a cache for such models."""
 _log = get_logger(__name__)
@@ -83,15 +84,19 @@ class WholeFilePlanner(ModelPlanner):
         """The plan of the operations; None if there is none that has them all on the device, as the file is."""
         try:
             sketch = self._operations().sketch()
-        except (FrontendError, NnhalError, PlacementError) as error:
+        except (NnhalError, PlacementError) as error:
             _log.warning("a file that runs cannot be shown in operations", reason=str(error))
             return None
         return sketch if [step.device for step in sketch.plan.steps] == [self._device] else None
 
     def _operations(self) -> ModelPlanner:
+        """The planner of the operations. Raises HalError if the file cannot be imported, which a run may meet."""
         with self._lock:
             if self._others is None:
-                self._others = self._import()
+                try:
+                    self._others = self._import()
+                except (FrontendError, LookupError) as error:
+                    general_failure(f"the operations of the file, which runs as it is, cannot be planned: {error}")
             return self._others
 
     def _step(self, sketch: SketchedPlan, device: str, number: int | None) -> Step:
@@ -103,49 +108,61 @@ class WholeFilePlanner(ModelPlanner):
         return device == self._device
 
 
-def load_whole_file(
-    content: ModelContent,
-    read: ReadModel,
-    target: LoadTarget,
-    shapes: Mapping[str, Dimensions],
-    limits: ImportLimits,
-    accepts: Callable[[ImportedModel], bool] = lambda _: True,
-) -> LoadedModel | None:
-    """Load a file in ONNX as it is; None if it is to be imported in operations: one device must be the obvious one, and
-    take the file, which the caller ``accepts``.
+@dataclass(frozen=True, slots=True)
+class WholeFile:
+    """A file in ONNX that is to be given to a device as it is."""
 
-    ``read`` imports the same file in operations.
-    """
-    options = target.options
-    if options.strategy != Strategy.LEAST_TIME or options.pins or options.relaxed:
-        return None
-    members, descriptions = described(target.fleet, target.devices)
-    device = _taker(descriptions)
-    if device is None:
-        return None
-    try:
-        imported = import_whole_file(content, shapes, limits)
-        if imported is None or not accepts(imported):
+    content: ModelContent
+    read: ReadModel
+    """Imports it in operations."""
+    target: LoadTarget
+    limits: ImportLimits
+    accepts: Callable[[ImportedModel], bool] = lambda _: True
+    """Whether the user may be given it so."""
+
+    def load(self, shapes: Mapping[str, Dimensions]) -> LoadedModel | None:
+        """Load it with dimensions of inputs that it leaves open.
+
+        None if it is to be imported in operations: one device must be the obvious one, and take the file.
+        """
+        return self._if_taken(lambda: self._loaded(shapes))
+
+    def _loaded(self, shapes: Mapping[str, Dimensions]) -> LoadedModel | None:
+        planner = self._planner(self.target, shapes)
+        if planner is None:
             return None
-        planner = _planner(imported, target, members, descriptions, device, read, shapes)
-        return PlannedModel(target, planner, read, shapes).prepared(options.deadline_ns)
-    except (FrontendError, HalError, PlacementError) as error:
-        _log.info("a file is not taken as it is", device=device, reason=str(error))
-        return None
+        for warning in planner.surveys.declared.imported.warnings:
+            warn_of(warning)
+        planned = PlannedModel(self.target, planner, self.read, shapes, prepared_for=self._prepared_for)
+        return planned.prepared(self.target.options.deadline_ns)
 
+    def _prepared_for(self, target: LoadTarget, shapes: Mapping[str, Dimensions]) -> PreparedPlan | None:
+        def prepared() -> PreparedPlan | None:
+            planner = self._planner(target, shapes)
+            return None if planner is None else planner.prepare()
 
-def _planner(
-    imported: ImportedModel,
-    target: LoadTarget,
-    members: Mapping[str, FleetMember],
-    descriptions: Mapping[str, DeviceDescription | None],
-    device: str,
-    read: ReadModel,
-    shapes: Mapping[str, Dimensions],
-) -> WholeFilePlanner:
-    later = replace(target, options=replace(target.options, deadline_ns=NO_DEADLINE))  # a deadline was for loading
-    survey = LayoutSurveys(survey_unasked(imported, members, descriptions, device), None)
-    return WholeFilePlanner(imported, target, survey, device, lambda: later.planner(read(shapes=shapes)))
+        return self._if_taken(prepared)
+
+    def _planner(self, target: LoadTarget, shapes: Mapping[str, Dimensions]) -> WholeFilePlanner | None:
+        options = target.options
+        if options.strategy != Strategy.LEAST_TIME or options.pins or options.relaxed:
+            return None
+        members, descriptions = described(target.fleet, target.devices)
+        device = _taker(descriptions)
+        imported = None if device is None else import_whole_file(self.content, shapes, self.limits)
+        if device is None or imported is None or not self.accepts(imported):
+            return None
+        later = replace(target, options=replace(options, deadline_ns=NO_DEADLINE))  # a deadline was for loading
+        survey = LayoutSurveys(survey_unasked(imported, members, descriptions, device), None)
+        return WholeFilePlanner(imported, target, survey, device, lambda: later.planner(self.read(shapes=shapes)))
+
+    def _if_taken(self, make: Callable[[], T | None]) -> T | None:
+        """What is made; None if the file is refused: importing it in operations says why, or finds another way."""
+        try:
+            return make()
+        except (FrontendError, NnhalError, PlacementError) as error:
+            _log.info("a file is not taken as it is", reason=str(error))
+            return None
 
 
 def _taker(descriptions: Mapping[str, DeviceDescription | None]) -> str | None:

@@ -73,6 +73,7 @@ def test_the_story_is_an_object_of_json() -> None:
         "plans",
         "buffers",
         "frontier",
+        "bound",
     ]
     assert told["fits"] is True
 
