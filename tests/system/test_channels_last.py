@@ -76,13 +76,14 @@ def test_a_quantised_network_is_one_step_on_an_npu(
 
 
 @pytest.mark.parametrize("network", ["resnet", "mobilenet", "flattened"])
-def test_ethos_u_has_no_transposition_and_needs_one_at_the_border_only(
+def test_ethos_u_transposes_at_the_border_only(
     framework: Framework, files: dict[tuple[str, str], Path], network: str
 ) -> None:
     model = framework.load(files[network, "uint8"], devices=("ethos_u", "cpu_ref"))
     told = model.explain()
     assert [step.device for step in told.steps] == ["cpu_ref", "ethos_u", "cpu_ref"]
-    assert told.steps[0].operations == 2
+    assert told.steps[0].operations == 1
+    assert [story.device for story in told.operations if story.operation == "TRANSPOSE"] == ["ethos_u"]
     assert difference(model, files[network, "uint8"]) <= TOLERANCE
 
 
