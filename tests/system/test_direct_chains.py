@@ -204,7 +204,7 @@ def test_a_device_that_is_killed_during_runs_changes_no_result(bed: Testbed, fra
             each.result(60)
 
 
-def test_bindings_leave_nothing_in_any_process(bed: Testbed, framework: Framework) -> None:
+def test_bindings_leave_nothing_in_any_process(bed: Testbed, framework: Framework, uncollected: None) -> None:
     model = loaded(framework)
 
     def use() -> None:

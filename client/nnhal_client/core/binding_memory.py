@@ -71,10 +71,12 @@ class BindingMemory:
         pool = open_pool(self._memory, writable=True)
         if not isinstance(pool, MappedPool):
             raise TypeError("ashmem is mapped")
-        self._pool = pool
-        self.inputs = Views({t.name: partial(self._view, t) for t in own_inputs}, self.dimensions)
+        # What makes views holds the pool alone: with this object, it would be in a reference cycle.
+        offsets = {name: location.offset for name, location in self._locations.items()}
+        views = {t.name: partial(t.view, pool, offsets[t.name]) for t in (*own_inputs, *own_outputs)}
         shown = {t.name: (0,) if t.is_open else t.dimensions for t in own_outputs}
-        self.outputs = Views({t.name: partial(self._view, t) for t in own_outputs}, shown)
+        self.inputs = Views({t.name: views[t.name] for t in own_inputs}, self.dimensions)
+        self.outputs = Views({t.name: views[t.name] for t in own_outputs}, shown)
 
     @property
     def has_unknown_dimensions(self) -> bool:
@@ -162,9 +164,6 @@ class BindingMemory:
             takes_turns=True,
             lengths_by_run=self._varies,
         )
-
-    def _view(self, tensor: Tensor, dimensions: Dimensions) -> Array:
-        return tensor.view(self._pool, self._locations[tensor.name].offset, dimensions)
 
     def _bound(self, tensor: Tensor, dimensions: Dimensions) -> wire.TensorBinding:
         memory = self._memories.get(tensor.name)
