@@ -19,7 +19,7 @@ from nnhal_service.native.refusals import refused_as_hal
 from nnhal_service.native.requested_models import RequestedModels
 from nnhal_service.native.session import NativeSession, NativeSessions
 from nnhal_service.repository import Lease
-from nnhal_service.runtime import LoadedModel, SketchedPlan, WholeFilePlanner
+from nnhal_service.runtime import LoadedModel, WholeFilePlanner
 from nnhal_service.runtime.devices.notes import Note, note_replanned
 from nnhal_service.serving import ClientModelRuns, ServedModel
 
@@ -74,14 +74,14 @@ class ModelServicer:
     @answers
     def GetModel(self, request: wire.GetModelRequest, context: grpc.ServicerContext) -> wire.GetModelResponse:
         model = self._sessions.of(context).model(request.name)
-        return wire.GetModelResponse(model=model_to_wire(request.name, _in_operations(model)))
+        return wire.GetModelResponse(model=model_to_wire(request.name, model.prepared.in_operations()))
 
     @answers
     def ExplainModel(
         self, request: wire.ExplainModelRequest, context: grpc.ServicerContext
     ) -> wire.ExplainModelResponse:
         model = self._sessions.of(context).model(request.name)
-        return wire.ExplainModelResponse(explanation=explanation_to_wire(_in_operations(model)))
+        return wire.ExplainModelResponse(explanation=explanation_to_wire(model.prepared.in_operations()))
 
     @answers
     def UnloadModel(self, request: wire.UnloadModelRequest, context: grpc.ServicerContext) -> wire.UnloadModelResponse:
@@ -103,11 +103,6 @@ class ModelServicer:
         if self._runs is not None:
             model.watch(self._runs.of(name, session.client))
         model.on_replanned(partial(note_replanned, self._note, name))
-
-
-def _in_operations(model: LoadedModel) -> SketchedPlan:
-    """The plan of a model, in which each operation is told."""
-    return model.prepared.planner.in_operations(model.prepared)
 
 
 def _require_name(name: str) -> None:

@@ -89,6 +89,10 @@ class PreparedPlan(SketchedPlan):
         """The devices that have died, and their parts with them."""
         return frozenset(part.member.name for part in self.parts if part.member.remote.gone)
 
+    def in_operations(self) -> SketchedPlan:
+        """The plan, in which each operation is told. It may take as long as to import the model."""
+        return self.planner.in_operations(self)
+
     def dimensions_with(self, bound: Mapping[int, Dimensions]) -> Sequence[Dimensions]:
         """The dimensions of the operands of main if a client binds operands with the dimensions ``bound``.
 
