@@ -154,19 +154,19 @@ class Channel:
     @property
     def hung_up(self) -> bool:
         """Whether the other side has closed the channel or is gone."""
-        if self._socket.fileno() < 0:
-            return True
-        poll = select.poll()
-        poll.register(self._socket, select.POLLRDHUP)
-        return bool(poll.poll(0))
+        return self._polled(select.POLLRDHUP, 0)
 
     def wait(self, seconds: float) -> bool:
         """Wait until there is something to receive, also that the channel is closed, for so many seconds at most."""
-        if self._socket.fileno() < 0:
-            return True
+        return self._polled(select.POLLIN, seconds * 1000)
+
+    def _polled(self, event: int, milliseconds: float) -> bool:
         poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
+        try:
+            poll.register(self._socket, event)
+        except ValueError:  # this side has closed it, in another thread perhaps
+            return True
+        return bool(poll.poll(milliseconds))
 
     @property
     def peer_pid(self) -> int:

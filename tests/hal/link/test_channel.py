@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -184,6 +185,17 @@ def test_closing_is_final_and_may_be_repeated(pair: Pair) -> None:
         ours.send(b"x")
     with pytest.raises(ChannelClosedError, match="Bad file descriptor"):
         ours.receive()
+
+
+def test_a_channel_that_another_thread_closes_while_it_is_looked_at_has_hung_up(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, _ = pair
+    numbers = iter([ours.fileno()])
+    with monkeypatch.context() as patch:
+        patch.setattr(ours, "_socket", SimpleNamespace(fileno=lambda: next(numbers, -1)))
+        seen = [ours.hung_up, ours.hung_up, ours.wait(0)]
+    assert seen[1:] == [True, True]
 
 
 def test_a_channel_that_is_let_go_of_is_closed() -> None:

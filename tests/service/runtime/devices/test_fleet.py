@@ -400,6 +400,7 @@ def test_a_device_that_is_stopped_while_connecting_is_left_out_until_it_continue
     healthy = stack.enter_context(ScriptedDevice(Endpoint(short_path / "d1")))
     fleet = Fleet({"d0": endpoint, "d1": healthy.endpoint}, patience=0.5)
     stack.callback(fleet.close)
+    wait_until(lambda: answering(fleet) == ["d0", "d1"], "the devices are connected")
     remote = fleet.get("d0").remote
     prepared = remote.prepare_model(addition_model())
     with stopped(process):
@@ -428,6 +429,7 @@ def test_a_call_ends_if_its_device_is_stopped_during_it(short_path: Path, stack:
     process, endpoint = stack.enter_context(scripted_process(short_path / "d0", stops_at=STOPPED_BY[call]))
     fleet = Fleet({"d0": endpoint}, patience=0.5)
     stack.callback(fleet.close)
+    wait_until(lambda: answering(fleet) == ["d0"], "the device is connected")
     remote = fleet.get("d0").remote
     with pytest.raises(TransportError, match="does not answer, though it has not ended"):
         remote.assess_model(addition_model()) if call == "assess" else remote.prepare_model(addition_model())
