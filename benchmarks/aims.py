@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.table import Table
+
+from benchmarks.tables import ShownTables
 
 
 def machine() -> dict[str, object]:
@@ -65,6 +67,16 @@ def write_aims(aims: Iterable[Aim], path: Path) -> None:
     """Write aims as JSON, with the machine that they were measured on."""
     rows = [{**asdict(aim), "met": aim.is_met} for aim in aims]
     path.write_text(json.dumps({**machine(), "aims": rows}, indent=1))
+
+
+def tell(aims: Collection[Aim], tables: ShownTables, markdown: Path | None, json_file: Path | None) -> int:
+    """Show aims, and write all tables and the aims if there are files for them. Returns 1 if an aim is missed."""
+    tables.show(aim_table(aims))
+    if markdown:
+        tables.write(markdown)
+    if json_file:
+        write_aims(aims, json_file)
+    return int(not all(aim.is_met for aim in aims))
 
 
 def _number(value: float) -> str:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.aims import Aim, aim_table, write_aims
+from benchmarks.aims import Aim, tell
 from benchmarks.cascade.known_good import known_good_aims
 from benchmarks.cascade.loading import NoNetworksError, load, networks_folder
 from benchmarks.cascade.networks import BIG, NETWORKS
@@ -50,12 +50,7 @@ def main() -> int:
     except (NoNetworksError, InstallationError, OSError) as error:
         say(str(error))
         return 2
-    tables.show(aim_table(aims))
-    if arguments.markdown:
-        tables.write(arguments.markdown)
-    if arguments.json:
-        write_aims(aims, arguments.json)
-    return int(not all(aim.is_met for aim in aims))
+    return tell(aims, tables, arguments.markdown, arguments.json)
 
 
 def _peaks(arguments: argparse.Namespace, tables: ShownTables) -> Iterable[Aim]:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.aims import Aim, aim_table, statement, write_aims
+from benchmarks.aims import Aim, statement, tell
 from benchmarks.cascade.loading import NoNetworksError
 from benchmarks.compilers.arenas import ArenaRequest, comparisons, row
 from benchmarks.compilers.comparison import comparison_table, summary_table
@@ -39,12 +39,7 @@ def main() -> int:
     except (NoNetworksError, InstallationError, OSError) as error:
         say(str(error))
         return 2
-    tables.show(aim_table(aims))
-    if arguments.markdown:
-        tables.write(arguments.markdown)
-    if arguments.json:
-        write_aims(aims, arguments.json)
-    return int(not all(aim.is_met for aim in aims))
+    return tell(aims, tables, arguments.markdown, arguments.json)
 
 
 def _networks(arguments: argparse.Namespace, tables: ShownTables) -> Iterator[Aim]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from rich.console import Console
 
-from benchmarks.aims import Aim, aim_table, write_aims
+from benchmarks.aims import Aim, tell
 from benchmarks.mlip.modelled import NETWORKS, ModelledRun, cycles_table, modelled_aims, modelled_runs
 from benchmarks.mlip.speed import StepTimes, speed_aims, speed_table, step_times
 from benchmarks.tables import ShownTables
@@ -35,12 +35,7 @@ def main() -> int:
     if times:
         tables.show(speed_table(times))
     tables.show(cycles_table(runs))
-    tables.show(aim_table(aims))
-    if arguments.markdown:
-        tables.write(arguments.markdown)
-    if arguments.json:
-        write_aims(aims, arguments.json)
-    return int(not all(aim.is_met for aim in aims))
+    return tell(aims, tables, arguments.markdown, arguments.json)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,7 +6,6 @@ import ctypes
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from importlib.machinery import ExtensionFileLoader, SourceFileLoader
@@ -72,16 +71,23 @@ def _load(file: BackendFile) -> DynamicBackend:
     if file.name.kind is BackendFileKind.EXTENSION:
         if missing := missing_bytes(file.path):
             raise BackendError(f"the file is cut short: {missing} bytes are missing")
-        with suppress(OSError):  # the import says what is wrong with a file that the linker refuses
-            library = ctypes.CDLL(str(file.path))
-            if hasattr(library, C_MEMBERS[0]):
-                return _c_backend(library, file.path)
+        library = _linked(file.path)
+        if library is not None and hasattr(library, C_MEMBERS[0]):
+            return _c_backend(library, file.path)
     name, module = _import(file)
     try:
         return _backend_of(module, file)
     except BaseException:
         sys.modules.pop(name, None)  # a refused module must not be found by imports
         raise
+
+
+def _linked(path: Path) -> ctypes.CDLL | None:
+    """The library; None if the linker refuses it, of which the import says what is wrong."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        return None
 
 
 def _c_backend(library: ctypes.CDLL, path: Path) -> DynamicBackend:
