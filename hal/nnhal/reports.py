@@ -84,7 +84,7 @@ class CopiedBytes(NamedTuple):
 NOTHING_COPIED = CopiedBytes()
 
 
-class Passing(Protocol):
+class ValueUse(Protocol):
     """One use of a value: of a ledger, or of a plan."""
 
     @property
@@ -96,7 +96,7 @@ class Passing(Protocol):
         """What hosts of devices copy for it."""
 
 
-def copied_by(uses: Iterable[Passing]) -> CopiedBytes:
+def copied_by(uses: Iterable[ValueUse]) -> CopiedBytes:
     """Return what devices copy for all uses of values in a run."""
     between = clients = 0
     for use in uses:
