@@ -12,6 +12,7 @@ import pytest
 from onnx import helper
 
 from nnhal.descriptor import Descriptor
+from nnhal.errors import HalError
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Framework, Model
 from nnhal_tools.up import DeviceEntry
@@ -91,6 +92,20 @@ def test_it_is_described_and_explained_as_one_whose_operations_were_planned(
     assert whole == planned
     for model in models:
         model.unload()
+
+
+def test_placements_can_be_read_after_it_is_unloaded(framework: Framework, tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    with framework.load(path) as model:
+        wanted = model.placements
+    with framework.load(path) as unread:
+        pass
+    assert unread.placements == wanted
+    with framework.load(path) as other:
+        pass
+    saved(tmp_path, 3, SIGMOID)
+    with pytest.raises(HalError, match="has changed"):
+        _ = other.placements
 
 
 def test_its_runs_are_reported_as_those_of_its_operations(framework: Framework, tmp_path: Path) -> None:
