@@ -31,6 +31,7 @@ from nnhal_dashboard.pages.sessions import page as sessions
 from nnhal_dashboard.pages.trying import page as trying
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_dashboard.web import signing_in, static
+from nnhal_dashboard.web.ranges import ElsewhereError
 from nnhal_dashboard.web.rendering import Renderer, personal
 from nnhal_dashboard.web.request_state import show_page
 from nnhal_hosting.access import AccessRole, AllowedHosts, LocalUsers
@@ -116,6 +117,10 @@ def create_app(
     @app.exception_handler(PlainHttpError)
     async def refused(request: Request, error: PlainHttpError) -> Response:
         return error_page(request, error.status_code, str(error.detail))
+
+    @app.exception_handler(ElsewhereError)
+    async def elsewhere(_: Request, error: ElsewhereError) -> Response:
+        return RedirectResponse(error.address, 303)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

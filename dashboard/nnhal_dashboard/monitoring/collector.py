@@ -13,7 +13,9 @@ from nnhal.errors import NnhalError
 from nnhal.remote.supervisor import SupervisorControl
 from nnhal.v1 import framework_admin_pb2, supervisor_pb2
 from nnhal_dashboard.monitoring.contacts import Contacts
+from nnhal_dashboard.monitoring.events import faults_between
 from nnhal_dashboard.monitoring.history import History
+from nnhal_dashboard.monitoring.history_file import HistoryFile
 from nnhal_dashboard.monitoring.logbook import Logbook
 from nnhal_dashboard.monitoring.observer import CLIENT_NAME, Answers, ProcessObserver
 from nnhal_dashboard.monitoring.plans import PlanBook
@@ -33,7 +35,8 @@ _WATCHED_SECONDS = 5.0
 _WHOLE_ROUNDS = 2
 """One round in so many asks for what each session owns, which takes a process milliseconds to list."""
 _KEPT = 500
-"""Events, and runs that went well, that are kept."""
+"""Runs that went well that are kept."""
+_EVENTS_KEPT = 2000
 _TROUBLED_KEPT = 100
 """Runs that failed or fell back which are kept: those that went well do not push them out."""
 _THREADS = 16
@@ -63,8 +66,8 @@ class Collector:
         self._rounds = threading.Condition()
         self._begun = self._ended = self._wanted = 0
         self._stopped = False
-        self.snapshot = Snapshot()
-        self.history = History()
+        self.history = History(HistoryFile(settings.history) if settings.history is not None else None)
+        self.snapshot = Snapshot(events=tuple(self.history.kept_events))
         self.contacts = Contacts(settings.directory, lambda: self._key, lambda: self.snapshot)
         self.logbook = Logbook(self.contacts, lambda: self.snapshot)
         self.plans = PlanBook(self.contacts.framework)
@@ -79,6 +82,7 @@ class Collector:
             self._stopped = True
             self._rounds.notify_all()
         self._thread.join()
+        self.history.save()
         for observer in self._observers.values():
             observer.close()
         self._hang_up()
@@ -178,9 +182,6 @@ class Collector:
         host = next((process for process in processes if process.kind == "framework"), None)
         if host is None or not host.answers:
             live = ()
-        # A supervisor that was lost for a moment tells again what it told before.
-        told = {(event.at_ns, event.subject, event.kind): event for event in (*last.events, *events)}
-        merged = sorted(told.values(), key=lambda event: event.at_ns)[-_KEPT:]
         snapshot = Snapshot(
             last.number + 1,
             time.time(),
@@ -191,8 +192,14 @@ class Collector:
             live,
             _kept_runs(finished),
             recordings,
-            tuple(merged),
+            last.events,
         )
+        events += faults_between(last, snapshot)
+        if events:
+            # A supervisor that was lost for a moment tells again what it told before.
+            told = {(event.at_ns, event.subject, event.kind): event for event in (*last.events, *events)}
+            merged = sorted(told.values(), key=lambda event: event.at_ns)[-_EVENTS_KEPT:]
+            snapshot = replace(snapshot, events=tuple(merged))
         return replace(snapshot, problems=problems_of(snapshot))
 
     def _follow(
