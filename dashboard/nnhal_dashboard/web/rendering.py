@@ -19,6 +19,7 @@ from nnhal_dashboard.web import formats
 from nnhal_dashboard.web.ranges import RANGES
 from nnhal_dashboard.web.static import version
 from nnhal_hosting.access import AccessRole
+from nnhal_pages.copies import NAMES
 
 NAVIGATION = (
     ("/", "Overview"),
@@ -58,6 +59,7 @@ class Renderer:
             needs=needs,
             navigation=NAVIGATION,
             all_ranges=list(RANGES.values()),
+            copy_names=NAMES,
             requests_wait=requests_wait,
             files_version=version,
         )
