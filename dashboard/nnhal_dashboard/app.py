@@ -21,6 +21,7 @@ from nnhal_dashboard.live.streams import MOST_KEYS, LiveResponse, Streams
 from nnhal_dashboard.monitoring.collector import Collector
 from nnhal_dashboard.monitoring.snapshot import Snapshot
 from nnhal_dashboard.pages.devices import page as devices
+from nnhal_dashboard.pages.events import page as events
 from nnhal_dashboard.pages.logs import page as logs
 from nnhal_dashboard.pages.memory import page as memory
 from nnhal_dashboard.pages.metrics import page as metrics
@@ -44,6 +45,7 @@ PAGES = (
     memory.PAGE,
     sessions.PAGE,
     metrics.PAGE,
+    events.PAGE,
     trying.PAGE,
     logs.PAGE,
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf, isfinite
 from typing import NamedTuple
 
 from fastapi import HTTPException, Request
 
 from nnhal_dashboard.access.visitors import Visitor
+from nnhal_dashboard.monitoring.events import read, written
 
 
 class TimeRange(NamedTuple):
@@ -31,6 +33,39 @@ RANGES: Mapping[str, TimeRange] = {
     )
 }
 DEFAULT = RANGES["15m"]
+
+
+class OwnTime(NamedTuple):
+    """A certain time, in seconds since the epoch, as ``from`` and ``until`` of an address have it."""
+
+    begin: float = -inf
+    end: float = inf
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str]) -> OwnTime | None:
+        """Return the time of a query; None if it names none. Raises ValueError if it cannot be read."""
+        begin, end = parameters.get("from", ""), parameters.get("until", "")
+        if not begin and not end:
+            return None
+        return cls(_instant("from", begin) if begin else -inf, _instant("until", end) if end else inf)
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The query of the time."""
+        given = {"from": self.begin, "until": self.end}
+        return {name: written(at) for name, at in given.items() if isfinite(at)}
+
+    def has(self, begin: float, end: float | None = None) -> bool:
+        """Whether an instant, or a part of a time, is in it."""
+        return self.begin <= (begin if end is None else end) and begin <= self.end
+
+
+def _instant(name: str, text: str) -> float:
+    try:
+        return read(text)
+    except ValueError:
+        message = f"{name} is {text[:30]!r}, expected an instant as 2026-11-27T14:03:00Z"
+        raise ValueError(message) from None
 
 
 class ElsewhereError(Exception):

@@ -29,6 +29,7 @@ NAVIGATION = (
     ("/memory", "Memory"),
     ("/sessions", "Sessions"),
     ("/metrics", "Metrics"),
+    ("/events", "Events"),
     ("/try", "Try it"),
     ("/logs", "Logs"),
 )

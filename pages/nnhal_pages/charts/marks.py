@@ -35,7 +35,7 @@ class ChartMark:
     kind: str
     """One of SIGNS."""
     text: str
-    """What happened, with its time, in a sentence."""
+    """What happened, in a sentence that begins with its time: a script may write that of another zone."""
     page: str
     """The address of a page that says more."""
 
@@ -62,4 +62,5 @@ def _drawn(group: Sequence[ChartMark], frame: Frame, x: float) -> str:
     parts += label(x, frame.top - 4, SIGNS[gravest.kind], f"middle mark-sign mark-{gravest.kind}")
     words = f"{len(group)} events: {'; '.join(told)}" if len(group) > 1 else told[0]
     # The page has a list of the events, which is shorter by keyboard than the marks of all charts.
-    return element("a", parts, class_="event-mark", href=gravest.page, aria_label=words, tabindex=-1)
+    at = " ".join(f"{mark.at:.0f}" for mark in group)
+    return element("a", parts, class_="event-mark", href=gravest.page, aria_label=words, data_at=at, tabindex=-1)
