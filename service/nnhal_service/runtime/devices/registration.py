@@ -12,7 +12,7 @@ from nnhal.errors import DeadObjectError, HalError, MissingMethodError, NnhalErr
 from nnhal.remote import DeviceIdentity, RemoteDevice
 from nnhal.types import Capabilities, DeviceType, ErrorStatus, Extension
 from nnhal_hosting.logs import get_logger
-from nnhal_service.runtime.devices.hangs import HangWatch
+from nnhal_service.runtime.devices.hangs import DeviceWait, HangWatch
 from nnhal_service.runtime.devices.notes import Note, no_note
 
 RETURN_SECONDS = 10.0
@@ -134,6 +134,11 @@ class Registration:
             return "it does not answer; it may have been stopped" if is_silent else ""
         with self._lock:
             return f"it is refused: {self._refusal}" if self._remote is not None else self._trouble
+
+    @property
+    def wait(self) -> DeviceWait:
+        """How long runs wait for it at this moment."""
+        return self._hangs.wait_of(self._name, self._remote)
 
     def take_over(self, earlier: Registration) -> None:
         """Keep to the identity that was registered under the same name before."""
