@@ -197,7 +197,7 @@ class Registration:
                 self._kept_waiting = time.monotonic() - attempt.started > self._patience
                 if not self._is_asleep:
                     is_dead = isinstance(error, DeadObjectError)
-                    self._trouble = "no process serves at its directory" if is_dead else str(error)
+                    self._trouble = self._nobody_serves() if is_dead else str(error)
             attempt.outcome.set_exception(error)
             del attempt  # as in _await
             return
@@ -209,6 +209,10 @@ class Registration:
                 self._remote, self._refusal = remote, refusal
                 self._note_connected()
         attempt.outcome.set_result((remote, refusal))
+
+    def _nobody_serves(self) -> str:
+        trouble = self._endpoint.trouble
+        return f"no process serves at its directory{': ' if trouble else ''}{trouble}"
 
     def _note_connected(self) -> None:
         """Note that the process answers; the lock is held."""
