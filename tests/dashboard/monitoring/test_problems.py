@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from nnhal.admin import DURATION_BOUNDS_NS
@@ -109,7 +111,7 @@ def test_a_request_that_is_no_longer_than_others_is_no_problem() -> None:
     assert problems_of_waiting(5, framework_admin_pb2.ModelCounts()) != []
 
 
-def problems_with_npu(at: float, *events: supervisor_pb2.ProcessEvent, last_hung_ns: int = 0, **standing: int) -> str:
+def problems_with_npu(at: float, *events: supervisor_pb2.ProcessEvent, last_hung_ns: int = 0, **standing: Any) -> str:
     """What is told at an instant, in seconds, of a device that the framework uses."""
     device = admin_pb2.GetDeviceResponse(last_hung="execution e2 was cancelled", last_hung_ns=last_hung_ns)
     state = framework_state(devices=[framework_admin_pb2.DeviceStanding(name="npu", available=True, **standing)])
