@@ -21,7 +21,7 @@ _NAME_CHARACTER, _LINE_CHARACTER = 6.7, 5.9
 
 
 @dataclass(frozen=True, slots=True)
-class FlowNode:
+class FlowBlock:
     """A block, which leads to a page."""
 
     key: Hashable
@@ -36,7 +36,7 @@ class FlowNode:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowEdge:
+class FlowBand:
     """A band from a block to one of a column further right."""
 
     source: Hashable
@@ -51,7 +51,7 @@ class FlowEdge:
 
 @dataclass(slots=True)
 class _Block:
-    node: FlowNode
+    node: FlowBlock
     x: float
     height: float
     y: float = 0.0
@@ -66,8 +66,8 @@ class _Block:
 
 def flow_picture(
     what: str,
-    columns: Sequence[tuple[str, Sequence[FlowNode]]],
-    edges: Sequence[FlowEdge],
+    columns: Sequence[tuple[str, Sequence[FlowBlock]]],
+    edges: Sequence[FlowBand],
     width: int,
     block_width: int,
 ) -> Drawing:
@@ -88,7 +88,7 @@ def flow_picture(
 
 
 def _placed(
-    columns: Sequence[tuple[str, Sequence[FlowNode]]], edges: Sequence[FlowEdge], sizes: Sequence[float], step: float
+    columns: Sequence[tuple[str, Sequence[FlowBlock]]], edges: Sequence[FlowBand], sizes: Sequence[float], step: float
 ) -> dict[Hashable, _Block]:
     """Place the blocks: each is as high as its words and its bands, and lower columns stand in the middle."""
     sides: dict[tuple[Hashable, bool], float] = defaultdict(float)
@@ -117,7 +117,7 @@ def _placed(
 
 
 def _bands(
-    edges: Sequence[FlowEdge], sizes: Sequence[float], blocks: Mapping[Hashable, _Block], block_width: float
+    edges: Sequence[FlowBand], sizes: Sequence[float], blocks: Mapping[Hashable, _Block], block_width: float
 ) -> list[str]:
     """Draw bands, which leave and reach each block in the order of its neighbours, so that few of them cross."""
     starts, ends = [0.0] * len(edges), [0.0] * len(edges)

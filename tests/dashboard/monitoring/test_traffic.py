@@ -22,7 +22,12 @@ NET = ModelKey("net", "1")
 
 def counts(requests: int, **fields: Any) -> framework_admin_pb2.ModelCounts:
     copied = framework_admin_pb2.CopiedBytes(between=requests * 100, clients=requests * 300, staged=requests * 40)
-    given = {"duration_ns": requests * 2_000_000, "copied": copied, "runs": requests, "run_ns": requests * 1_000_000}
+    given: dict[str, Any] = {
+        "duration_ns": requests * 2_000_000,
+        "copied": copied,
+        "runs": requests,
+        "run_ns": requests * 1_000_000,
+    }
     return framework_admin_pb2.ModelCounts(requests=requests, **given | fields)
 
 
@@ -41,7 +46,7 @@ def run(number: int, client: str, ended_ns: int) -> framework_admin_pb2.Finished
 
 
 def edge(source: str, step: int, target: str, to: int, size: int, copied: int = 0) -> framework_pb2.EdgeExplanation:
-    ends = {"source": source, "source_step": step, "destination": target, "destination_step": to}
+    ends: dict[str, Any] = {"source": source, "source_step": step, "destination": target, "destination_step": to}
     return framework_pb2.EdgeExplanation(value="v", bytes=size, copied_bytes=copied, **ends)
 
 

@@ -14,7 +14,7 @@ from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
 from nnhal_dashboard.monitoring.standing import state_of
 from nnhal_dashboard.monitoring.traffic import DeviceTraffic, ModelKey, ModelTraffic, Traffic
 from nnhal_dashboard.web.formats import UNKNOWN, duration, percent, rate, size
-from nnhal_pages.flow import FlowEdge, FlowNode, flow_picture
+from nnhal_pages.flow import FlowBand, FlowBlock, flow_picture
 
 _MOST_CLIENTS, _MOST_MODELS, _MOST_DEVICES = 6, 10, 12
 """Blocks of a column; what is left over is summed in one more."""
@@ -43,7 +43,7 @@ class PassageRow:
     time: str
 
 
-class Refused(NamedTuple):
+class RefusedInAll(NamedTuple):
     """What a device refused of all plans."""
 
     device: str
@@ -78,7 +78,7 @@ def model_page(key: ModelKey) -> str:
     return f"/sessions/framework/{quote(key.session, safe='')}{page}/plan" if key.session else page
 
 
-def refused(traffic: Traffic) -> list[Refused]:
+def refused(traffic: Traffic) -> list[RefusedInAll]:
     """Sum up what devices refused of the plans that are known, who refused most first."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     causes: dict[str, Counter[str]] = defaultdict(Counter)
@@ -93,7 +93,7 @@ def refused(traffic: Traffic) -> list[Refused]:
         words = f"refused {count['refused']:,} of {count['total']:,}: {causes[device].most_common(1)[0][0]}"
         more = len(causes[device]) - 1
         told = f", and {more} more cause{'s' if more > 1 else ''}" if more else ""
-        found.append(Refused(device, words, told, f"{model_page(most[device][1]).removesuffix('/plan')}/plan"))
+        found.append(RefusedInAll(device, words, told, f"{model_page(most[device][1]).removesuffix('/plan')}/plan"))
     return found
 
 
@@ -107,7 +107,7 @@ def draw(snapshot: Snapshot, traffic: Traffic) -> LivingPicture:
     passages = _passages(traffic, of_client, of_model, of_device)
     edges = [_edge(ends, passage, names) for ends, passage in passages.items()]
     copied = [
-        FlowEdge(of_device[name], kind, amount, "copies", f"{name}, {kind}: {size(amount)}/s copied")
+        FlowBand(of_device[name], kind, amount, "copies", f"{name}, {kind}: {size(amount)}/s copied")
         for (name, kind), amount in traffic.copied.items()
         if name in of_device
     ]
@@ -126,21 +126,22 @@ def draw(snapshot: Snapshot, traffic: Traffic) -> LivingPicture:
     return LivingPicture(Markup(wide.embedded()), Markup(narrow.embedded()), rows, f"{size(most)}/s" if most else "")
 
 
-def _clients(traffic: Traffic) -> tuple[list[FlowNode], dict[str, Hashable]]:
+def _clients(traffic: Traffic) -> tuple[list[FlowBlock], dict[str, Hashable]]:
     asked: dict[str, float] = defaultdict(float)
     for (client, _), requests in traffic.clients.items():
         asked[client] += requests
     names = sorted(asked, key=lambda name: -asked[name])
     shown, rest = (names, []) if len(names) <= _MOST_CLIENTS else (names[:_MOST_CLIENTS], names[_MOST_CLIENTS:])
     nodes = [
-        FlowNode(("client", name), name, f"/runs?{urlencode({'client': name})}", (rate(asked[name]),)) for name in shown
+        FlowBlock(("client", name), name, f"/runs?{urlencode({'client': name})}", (rate(asked[name]),))
+        for name in shown
     ]
     if rest:
         nodes.append(_others(("client", _REST), len(rest), "/runs", rate(sum(asked[name] for name in rest))))
     return nodes, {name: ("client", name if name in shown else _REST) for name in names}
 
 
-def _models(models: Sequence[ModelTraffic]) -> tuple[list[FlowNode], dict[ModelKey, Hashable]]:
+def _models(models: Sequence[ModelTraffic]) -> tuple[list[FlowBlock], dict[ModelKey, Hashable]]:
     busy, idle = [each for each in models if not each.is_idle], [each for each in models if each.is_idle]
     shown, rest = busy[:_MOST_MODELS], busy[_MOST_MODELS:]
     nodes = [_model(each) for each in shown]
@@ -149,26 +150,26 @@ def _models(models: Sequence[ModelTraffic]) -> tuple[list[FlowNode], dict[ModelK
     places: dict[ModelKey, Hashable] = {each.key: ("model", each.key) for each in shown}
     places |= {each.key: ("model", _REST) for each in rest}
     if len(idle) <= _MOST_IDLE:
-        nodes += [FlowNode(("model", each.key), each.key.name, model_page(each.key), look="idle") for each in idle]
+        nodes += [FlowBlock(("model", each.key), each.key.name, model_page(each.key), look="idle") for each in idle]
         places |= {each.key: ("model", each.key) for each in idle}
     else:
         nodes.append(_others(("model", "idle"), len(idle), "/models", "idle"))
     return nodes, places
 
 
-def _model(model: ModelTraffic) -> FlowNode:
+def _model(model: ModelTraffic) -> FlowBlock:
     times = [f"99 % {duration(model.slowest_ns)}"] if model.slowest_ns is not None else []
     lines = _DOT.join([rate(model.requests), *times])
     warning = f"✕ {rate(model.failures)} fail" if model.failures else ""
     name = f"{model.key.name} of {model.key.session}" if model.key.session else model.key.name
-    return FlowNode(("model", model.key), name, model_page(model.key), (lines,), warning=warning)
+    return FlowBlock(("model", model.key), name, model_page(model.key), (lines,), warning=warning)
 
 
-def _devices(snapshot: Snapshot, traffic: Traffic) -> tuple[list[FlowNode], dict[str, Hashable]]:
+def _devices(snapshot: Snapshot, traffic: Traffic) -> tuple[list[FlowBlock], dict[str, Hashable]]:
     refusals = {each.device: each.words for each in refused(traffic)}
     used = {name for model in traffic.models if not model.is_idle for name in model.devices}
-    busy: list[FlowNode] = []
-    idle: list[FlowNode] = []
+    busy: list[FlowBlock] = []
+    idle: list[FlowBlock] = []
     for process in snapshot.devices:
         does = traffic.devices.get(process.name, DeviceTraffic())
         node = _device(process, state_of(process, snapshot), does, refusals.get(process.name, ""))
@@ -183,38 +184,38 @@ def _devices(snapshot: Snapshot, traffic: Traffic) -> tuple[list[FlowNode], dict
     return shown, places
 
 
-def _device(process: ObservedProcess, state: str, does: DeviceTraffic, refusal: str) -> FlowNode:
+def _device(process: ObservedProcess, state: str, does: DeviceTraffic, refusal: str) -> FlowBlock:
     key, address, refusals = ("device", process.name), process.page, (refusal,) if refusal else ()
     if state in _AWAY:
-        return FlowNode(key, process.name, address, look="lost", warning=f"✕ {state}")
+        return FlowBlock(key, process.name, address, look="lost", warning=f"✕ {state}")
     if not does.executions:
-        return FlowNode(key, process.name, address, refusals, "idle", "" if state == "up" else state)
+        return FlowBlock(key, process.name, address, refusals, "idle", "" if state == "up" else state)
     line = _DOT.join((f"{percent(does.busy)} busy", rate(does.executions), duration(does.mean_ns)))
-    return FlowNode(key, process.name, address, (line, *refusals), warning="" if state == "up" else state)
+    return FlowBlock(key, process.name, address, (line, *refusals), warning="" if state == "up" else state)
 
 
-def _copies(traffic: Traffic) -> list[FlowNode]:
+def _copies(traffic: Traffic) -> list[FlowBlock]:
     sums: dict[str, float] = defaultdict(float)
     for (_, kind), amount in traffic.copied.items():
         sums[kind] += amount
     nodes = [
-        FlowNode(kind, kind, "/metrics", (f"{size(amount)}/s",))
+        FlowBlock(kind, kind, "/metrics", (f"{size(amount)}/s",))
         for kind, amount in sorted(sums.items(), key=lambda item: -item[1])
     ]
     staged = sum(model.staged_bytes for model in traffic.models)
     if staged:
-        nodes.append(FlowNode("staged", "staged by hosts", "/metrics", (f"{size(staged)}/s of these",), "idle"))
-    return nodes or [FlowNode("nothing", "nothing is copied", "/metrics", look="idle")]
+        nodes.append(FlowBlock("staged", "staged by hosts", "/metrics", (f"{size(staged)}/s of these",), "idle"))
+    return nodes or [FlowBlock("nothing", "nothing is copied", "/metrics", look="idle")]
 
 
-def _stacked(node: FlowNode) -> FlowNode:
+def _stacked(node: FlowBlock) -> FlowBlock:
     """The block with a line for each of its figures, for narrow columns."""
     return replace(node, lines=tuple(part for line in node.lines for part in line.split(_DOT)))
 
 
-def _others(key: Hashable, count: int, address: str, does: str) -> FlowNode:
+def _others(key: Hashable, count: int, address: str, does: str) -> FlowBlock:
     """One block for all that have none of their own."""
-    return FlowNode(key, f"and {count} other{'s' if count > 1 else ''}, {does}", address, look="idle")
+    return FlowBlock(key, f"and {count} other{'s' if count > 1 else ''}, {does}", address, look="idle")
 
 
 def _passages(
@@ -247,11 +248,11 @@ def _together(passages: Sequence[_Passage]) -> _Passage:
     return _Passage(sum(each.requests for each in passages), sum(known) if known else None, max(times, default=None))
 
 
-def _edge(ends: tuple[Hashable, Hashable], passage: _Passage, names: Mapping[Hashable, str]) -> FlowEdge:
+def _edge(ends: tuple[Hashable, Hashable], passage: _Passage, names: Mapping[Hashable, str]) -> FlowBand:
     row = _row(ends, passage, names)
     words = f"{row.source} to {row.target}: {row.requests}, {row.bytes}, {row.time} a request"
     pace = next(number for number, (limit, _) in enumerate(_PACES) if (passage.ns or 0.0) < limit)
-    return FlowEdge(*ends, passage.bytes or 0.0, f"pace-{pace}" if passage.requests else "idle", words)
+    return FlowBand(*ends, passage.bytes or 0.0, f"pace-{pace}" if passage.requests else "idle", words)
 
 
 def _row(ends: tuple[Hashable, Hashable], passage: _Passage, names: Mapping[Hashable, str]) -> PassageRow:
