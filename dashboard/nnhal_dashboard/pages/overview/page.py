@@ -11,6 +11,7 @@ from starlette.responses import Response
 from nnhal.quantiles import quantile, summed
 from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.live.fragments import Fragment, Moment
+from nnhal_dashboard.monitoring.events import moment_page
 from nnhal_dashboard.monitoring.traffic import SECONDS, ModelTraffic
 from nnhal_dashboard.pages.overview.picture import PACES, draw, model_page, refused
 from nnhal_dashboard.pages.page import Page
@@ -93,7 +94,7 @@ def _importance(row: tuple[framework_admin_pb2.ServedModelState, ModelTraffic | 
 
 
 def _events(moment: Moment) -> Mapping[str, Any]:
-    return {"events": moment.snapshot.events[: -_EVENTS - 1 : -1]}
+    return {"events": moment.snapshot.events[: -_EVENTS - 1 : -1], "moment_page": moment_page}
 
 
 PAGE = Page(
