@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from nnhal.quantiles import quantile, summed
 from nnhal_dashboard.live.fragments import Fragment, Moment
+from nnhal_dashboard.monitoring.events import moment_page
 from nnhal_dashboard.pages.page import Page
 from nnhal_dashboard.web.request_state import collector_of, show_page
 
@@ -56,7 +57,7 @@ def _models(moment: Moment) -> Mapping[str, Any]:
 
 
 def _events(moment: Moment) -> Mapping[str, Any]:
-    return {"events": moment.snapshot.events[: -_EVENTS - 1 : -1]}
+    return {"events": moment.snapshot.events[: -_EVENTS - 1 : -1], "moment_page": moment_page}
 
 
 PAGE = Page(
