@@ -27,8 +27,12 @@ class NodeBehaviour:
     """Returns the attributes that change: for the order that a node follows, or for None if it converts."""
 
 
-def following(graph: FlowGraph, node: FlowNode) -> NodeBehaviour:
-    """Return how a node behaves that has no layout of its own."""
+def following(graph: FlowGraph, node: FlowNode, *, leftmost: bool = False) -> NodeBehaviour:
+    """Return how a node behaves that has no layout of its own.
+
+    With ``leftmost``, as in the public flow, of two operands the left one of those with most axes decides alone: if it
+    has no known layout, as an input of the graph has none, the other one is brought back to the model's.
+    """
     if node.operator not in _FOLLOWERS:
         return NodeBehaviour(Keeps())
     tensors = tuple(range(_FOLLOWERS[node.operator] or len(node.inputs)))
@@ -37,8 +41,13 @@ def following(graph: FlowGraph, node: FlowNode) -> NodeBehaviour:
         value = graph.values[node.inputs[index]]
         if value.rank < rank and 0 in value.shape and node.inputs[index] not in graph.constants:
             return NodeBehaviour(Keeps())
+    leading = next(index for index in tensors if graph.values[node.inputs[index]].rank == rank)
     return NodeBehaviour(
-        Follows(tensors, lambda order: (_stored(node, order),)),
+        Follows(
+            tensors,
+            lambda order: (_stored(node, order),),
+            leading if leftmost and node.operator in _OF_TWO else None,
+        ),
         lambda order: _rewritten(node, order) if order is not None else {},
     )
 
@@ -67,6 +76,8 @@ def _rewritten(node: FlowNode, order: Order) -> Attributes:
             return {"pad_width": tuple(width for pair in pairs for width in pair)}
     return {}
 
+
+_OF_TWO = (Operator.ADD, Operator.DIVIDE, Operator.MULTIPLY, Operator.SUBTRACT)
 
 _FOLLOWERS: Mapping[str, int] = {
     Operator.ADD: 2,
