@@ -78,6 +78,7 @@ def _state(moment: Moment) -> Mapping[str, Any]:
                 quantile(state.counts.durations, 0.5),
                 quantile(state.counts.durations, 0.99),
                 wait_words(state, moment.snapshot),
+                state.modelled_ns or moment.collector.plans.modelled_ns(state),
             )
             for state in states
         ]
@@ -86,7 +87,8 @@ def _state(moment: Moment) -> Mapping[str, Any]:
 
 def _standing(moment: Moment) -> Mapping[str, Any]:
     states = versions_of(moment.snapshot, moment.parameters["model"], moment.parameters.get("version", ""))
-    return {"model": max(states, key=lambda each: (each.state == "READY", len(each.version), each.version))}
+    model = max(states, key=lambda each: (each.state == "READY", len(each.version), each.version))
+    return {"model": model, "modelled_ns": model.modelled_ns or moment.collector.plans.modelled_ns(model)}
 
 
 FRAGMENTS = (
