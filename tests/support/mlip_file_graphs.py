@@ -125,7 +125,7 @@ class _Layer:
                 value = op(Operator.RESHAPE, data[0], newshape=attrs.shape[0])
         if attrs.activation_type == "relu":
             return op(Operator.RELU, value)
-        if attrs.activation_type in TABLES:
+        if attrs.activation_type and attrs.activation_type in TABLES:
             alpha, beta = (extension and extension.table) or (0.0, 0.0)
             return op(attrs.activation_type, value, alpha=alpha, beta=beta)
         if attrs.activation_type == "clip":

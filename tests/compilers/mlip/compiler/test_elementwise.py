@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -13,7 +13,10 @@ from nnhal_mlip.flow.graph.operators import TABLES
 from tests.support.flow_graphs import GraphOf
 from tests.support.mlip_compiling import check_graph
 
-_PARAMETERS = {"hard_sigmoid": {"alpha": 0.2, "beta": 0.5}, "leaky_relu": {"alpha": 0.1}}
+_PARAMETERS: Mapping[str, Mapping[str, Any]] = {
+    "hard_sigmoid": {"alpha": 0.2, "beta": 0.5},
+    "leaky_relu": {"alpha": 0.1},
+}
 
 
 def every_function() -> FlowGraph:
@@ -47,7 +50,7 @@ def products() -> FlowGraph:
     x = g.conv(g.input(1, 3, 6, 10), 8, pad=1)
     made = [g.op("multiply", x, g.random_constant(*shape)) for shape in ((8, 1, 1), (6, 10), (1,))]
     slopes = g.op("prelu", x, g.random_constant(8, 1, 1))
-    return g.build(*made, g.op("subtract", made[0], made[1]), slopes, g.op("divide", x, g.constant(np.float32(3))))
+    return g.build(*made, g.op("subtract", made[0], made[1]), slopes, g.op("divide", x, g.constant(np.array(3))))
 
 
 def slices() -> FlowGraph:
@@ -76,7 +79,7 @@ def growing() -> FlowGraph:
     return g.build(g.conv(larger, 2, pad=1), wider, g.relu(g.batch_norm(g.bias(spread))))
 
 
-_TRANSPOSED = {
+_TRANSPOSED: Mapping[str, Any] = {
     "strides": (2, 2),
     "padding": (0, 0, 0, 0),
     "output_padding": (0, 0),

@@ -15,7 +15,7 @@ SHAPE = (2, 4, 3, 5)
 
 
 def number(g: GraphOf, value: float) -> str:
-    return g.constant(np.float32(value))
+    return g.constant(np.array(value))
 
 
 def silu(g: GraphOf, x: str) -> str:
