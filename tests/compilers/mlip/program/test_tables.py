@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nnhal.arrays import Array
 from nnhal_mlip.program.tables import TableKind, TaskTable, looked_up
 
 FUNCTIONS: dict[TableKind, Any] = {
@@ -25,7 +26,7 @@ FUNCTIONS: dict[TableKind, Any] = {
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", TableKind)
 def test_each_function_is_what_its_name_says(kind: TableKind, dtype: type) -> None:
-    values = np.linspace(-9, 9, 1001).astype(dtype)
+    values: Array = np.linspace(-9, 9, 1001).astype(dtype)
     found = looked_up(TaskTable(kind, 0.3, 0.4), values)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, [FUNCTIONS[kind](float(x)) for x in values], rtol=1e-6, atol=2e-6)
