@@ -42,7 +42,9 @@ def test_words_say_directions_bytes_and_times() -> None:
 
 def test_a_plan_says_what_a_run_sends_only_if_it_sends_something() -> None:
     plan = remote()
-    assert wire_total(plan) == f"{size(plan.wire_up_bytes)} up, {size(plan.wire_down_bytes)} down a run, 1.50 ms modelled"
+    assert (
+        wire_total(plan) == f"{size(plan.wire_up_bytes)} up, {size(plan.wire_down_bytes)} down a run, 1.50 ms modelled"
+    )
     assert plan.wire_up_bytes > 0 and plan.wire_down_bytes > 0
     assert wire_total(LOCAL) == ""
 
