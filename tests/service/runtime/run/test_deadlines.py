@@ -72,3 +72,10 @@ def test_a_run_that_does_not_end_in_time_is_abandoned() -> None:
     assert not ended.is_set()
     released.set()
     assert ended.wait(30)
+
+
+@pytest.mark.contract("QS-05")
+def test_a_run_whose_deadline_has_passed_is_not_begun() -> None:
+    with pytest.raises(HalError, match="had passed before the run began") as caught:
+        run_by_deadline(lambda _: pytest.fail("it was begun"), 1)
+    assert caught.value.status == ErrorStatus.MISSED_DEADLINE_PERSISTENT
