@@ -11,6 +11,7 @@ from nnhal_pages.svg import Scale, element, label, title
 
 SIGNS: Mapping[str, str] = {
     "death": "✕",
+    "hang": "◔",
     "overload": "»",
     "failure": "!",
     "fault": "*",
