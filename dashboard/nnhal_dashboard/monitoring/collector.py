@@ -23,6 +23,7 @@ from nnhal_dashboard.monitoring.plans import PlanBook
 from nnhal_dashboard.monitoring.problems import problems_of
 from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
 from nnhal_dashboard.monitoring.targets import targets_of
+from nnhal_dashboard.monitoring.traffic import TrafficWatch
 from nnhal_dashboard.settings import DashboardSettings
 from nnhal_hosting.logs import get_logger
 
@@ -46,7 +47,7 @@ class Collector:
     """Keeps ``snapshot`` and ``history`` up to date from a thread of its own. Use it as a context.
 
     ``contacts`` are for questions and changes besides, ``logbook`` has what processes log, ``plans``
-    those of models.
+    those of models, ``traffic`` what flows.
     """
 
     def __init__(self, settings: DashboardSettings, key: str = "") -> None:
@@ -70,6 +71,7 @@ class Collector:
         self.contacts = Contacts(settings.directory, lambda: self._key, lambda: self.snapshot)
         self.logbook = Logbook(self.contacts, lambda: self.snapshot)
         self.plans = PlanBook(self.contacts.framework)
+        self.traffic = TrafficWatch(self.contacts.framework, self._pool.submit)
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
 
     def __enter__(self) -> Collector:
@@ -155,6 +157,7 @@ class Collector:
         processes = self._take(fresh)
         snapshot = self._snapshot(last, supervisor, events, processes, fresh)
         self.history.add(snapshot)
+        self.traffic.add(snapshot)
         self.snapshot = snapshot
         for listener in self._listeners:
             listener(snapshot)
