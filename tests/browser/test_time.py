@@ -40,12 +40,14 @@ def test_from_a_death_on_the_overview_to_the_runs_of_that_moment(visit: Visit, k
     page.get_by_role("link", name="Metrics", exact=True).click()
     mark = _death(page)
     expect(mark).to_be_visible(timeout=_LONG_MS)
-    _leave(page, mark)
+    _still(page)
+    mark.click()
     expect(page.get_by_role("heading", name="Runs of that moment")).to_be_visible()
     expect(page.get_by_role("region", name="What happened then")).to_contain_text("SIGKILL")
     runs = page.locator("[data-live^='runs.finished']").get_by_role("row")
     expect(runs.nth(1)).to_contain_text("digits", timeout=_LONG_MS)
-    _leave(page, runs.nth(1).get_by_role("link").first)
+    _still(page)
+    runs.nth(1).get_by_role("link").first.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("of digits")
 
 
@@ -57,8 +59,9 @@ def test_what_is_slow_is_found_in_three_clicks(visit: Visit, killed: Showcase) -
     expect(page.locator("[data-live^='metrics.memory'] [data-chart]")).to_have_count(1, timeout=_LONG_MS)
     _requests(killed, 3)
     expect(chart.locator("[data-chart]")).to_have_count(1, timeout=_LONG_MS)
+    _still(page)
     chart.get_by_text("Numbers").click()
-    _leave(page, chart.get_by_role("link", name="digits", exact=True))
+    chart.get_by_role("link", name="digits", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("digits")
 
 
@@ -131,10 +134,9 @@ def _death(page: Page) -> Locator:
     return page.locator("[data-live^='metrics.memory'] .event-mark[aria-label*=SIGKILL]").first
 
 
-def _leave(page: Page, link: Locator) -> None:
-    """Click on a link of a live part, which stands still from now on: it is not replaced while it is clicked."""
+def _still(page: Page) -> None:
+    """Have the live parts of a page stand still from now on: they are not replaced while something is clicked."""
     page.evaluate("for (const each of document.querySelectorAll('[data-live]')) each.replaceWith(each.cloneNode(true))")
-    link.click()
 
 
 def _requests(testbed: Showcase, count: int) -> None:
