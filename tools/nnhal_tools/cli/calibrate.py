@@ -35,9 +35,9 @@ def calibrate(
 ) -> None:
     """Measure how long devices take beside their cost models, and keep it for plans that ask for it.
 
-    Each model runs alone on each device that takes all of it, and on others beside the rest of the devices. 'nnhal serve --calibration FILE', 'nnhal explain
-    --calibration FILE' and the line 'calibration = "FILE"' below [framework] of a topology then model these devices as
-    they were measured on this machine.
+    Each model runs alone on each device that takes all of it, and on others beside the rest of the devices. Afterwards
+    'nnhal serve --calibration FILE', 'nnhal explain --calibration FILE' and the line 'calibration = "FILE"' below
+    [framework] of a topology model these devices as they were measured on this machine.
     """
     require_writable((out,))
     console = Console(stderr=True, soft_wrap=True)
