@@ -39,7 +39,9 @@ class OperatedRuns:
             live=live,
             finished=[
                 finished_to_wire(number, run, shift)
-                for number, run in with_pauses(self._history.after(request.after, request.model), 16)
+                for number, run in with_pauses(
+                    self._history.after(request.after, request.model, max(request.most, 0)), 16
+                )
             ],
             recordings=[wire.RecordingState(**state._asdict()) for state in self._monitor.recordings.states()],
         )

@@ -83,7 +83,7 @@ router = APIRouter()
 def runs(request: Request) -> Response:
     """Show what runs and waits, and the runs that have ended and that the query selects."""
     selection = RunSelection.of(request.query_params)
-    snapshot = collector_of(request).look()
+    snapshot = collector_of(request).look(runs=True)
     values = {"selection": selection, "models": model_names(snapshot)}
     return show_page(request, "runs/runs.html", values, "Runs")
 
@@ -129,7 +129,7 @@ def _finished(moment: Moment) -> Mapping[str, Any]:
 
 
 FRAGMENTS = (
-    Fragment("runs.live", "runs/live.html", _live),
+    Fragment("runs.live", "runs/live.html", _live, shows_runs=True),
     Fragment("runs.devices", "runs/on_devices.html", _on_devices),
-    Fragment("runs.finished", "runs/finished.html", _finished),
+    Fragment("runs.finished", "runs/finished.html", _finished, shows_runs=True),
 )
