@@ -58,7 +58,7 @@ class ProcessObserver:
         return self._pending if time.monotonic() - self._asked <= _SILENT_SECONDS else None
 
     def ask(self, shows_runs: bool, whole: bool) -> bool:
-        """Ask, if the last question has been answered: for runs if a page ``shows_runs``, and for sessions if ``whole``.
+        """Ask, if the last question has been answered: for runs if a page ``shows_runs``, for sessions if ``whole``.
 
         Whether the process is one that can be asked.
         """
