@@ -6,7 +6,7 @@ Models are those of the repository, and those that sessions have loaded for them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 from urllib.parse import quote
 
@@ -20,7 +20,15 @@ from nnhal.v1 import framework_pb2
 from nnhal_client.explanation import Explanation, OperationStory
 from nnhal_dashboard.monitoring.plans import DatedPlan, KnownPlan, PlanBook, PlanSubject, RunningPlan
 from nnhal_dashboard.monitoring.snapshot import Snapshot
-from nnhal_dashboard.pages.models.drawings import drawn_choice, drawn_comparison, drawn_facts, drawn_plan, step_figures
+from nnhal_dashboard.pages.models.drawings import (
+    drawn_choice,
+    drawn_comparison,
+    drawn_facts,
+    drawn_plan,
+    shown_plan,
+    step_figures,
+)
+from nnhal_dashboard.pages.models.finding import PlanFolding, PlanSearch, folding, search
 from nnhal_dashboard.pages.models.plan_address import NEW, OLD, PinChoice, PlanAddress, chosen_numbers
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_view, visitor_of
@@ -30,6 +38,10 @@ router = APIRouter()
 _OF_MODEL = "/models/{name}/plan"
 _OF_SESSION = "/sessions/{process}/{session}/models/{name:any_name}/plan"
 _TITLES = ("Now", "Tried")
+_PART = "nnhal-part"
+"""The header by which the script of the page asks for the part of it that the graph is in."""
+_NARROW = 720
+"""A graph of no more pixels than this leaves room beside it."""
 
 
 class _AnyName(Convertor[str]):
@@ -108,6 +120,10 @@ class PlanView:
     """Why there is no such plan."""
     drawn: Markup
     """The graph of the plan, or both plans side by side."""
+    is_split: bool
+    """Whether what is told of a box stands beside the graph, which leaves room for it."""
+    search: PlanSearch
+    folding: PlanFolding
     all_open: PlanAddress
     all_closed: PlanAddress
     chosen: int | None
@@ -153,6 +169,9 @@ def plan(request: Request, place: Place) -> Response:
             tried=tried,
             problem=problem,
             drawn=_drawn(running.plan, tried, address),
+            is_split=tried is None and drawn_plan(running.plan, replace(address, find="")).width <= _NARROW,
+            search=search(running.plan, address),
+            folding=folding(running.plan, address),
             all_open=address.with_open(OLD, "all").with_open(NEW, "all" if tried is not None else ""),
             all_closed=address.with_open(OLD, "").with_open(NEW, ""),
             chosen=address.chosen(OLD, told),
@@ -166,7 +185,8 @@ def plan(request: Request, place: Place) -> Response:
         )
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
-    return show_view(request, "models/plan.html", view, place.title)
+    is_part = request.headers.get(_PART) == "plan-view"
+    return show_view(request, "models/plan_view.html" if is_part else "models/plan.html", view, place.title)
 
 
 def _tried(book: PlanBook, place: PlanPlace, trial: PinChoice | None) -> tuple[KnownPlan | None, str]:
@@ -180,7 +200,9 @@ def _tried(book: PlanBook, place: PlanPlace, trial: PinChoice | None) -> tuple[K
 
 
 def _drawn(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> Markup:
-    return drawn_plan(plan, address) if tried is None else drawn_comparison(plan, tried, _TITLES, address)
+    if tried is None:
+        return shown_plan(plan, address)
+    return drawn_comparison(plan, tried, _TITLES, replace(address, find=""))
 
 
 def _told(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> tuple[str, Markup] | None:
