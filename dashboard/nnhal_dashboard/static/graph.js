@@ -20,12 +20,11 @@ class View {
     this.name = scroll.getAttribute("aria-label");
     [this.width, this.height] = ["width", "height"].map((name) => Number(this.drawing.getAttribute(name)));
     scroll.classList.add("zoomed");
-    this.pane = made("div", { class: "graph-pane" });
-    scroll.before(this.pane);
-    this.pane.append(scroll);
+    this.pane = scroll.parentElement;
+    this.pane.classList.add("graph-pane");
+    this.scale = 0;
     this.addTools();
     this.addMap();
-    this.scale = 0;
     this.zoom(scales.get(this.name) ?? this.fitting());
     scroll.addEventListener("scroll", () => this.showPart(), { passive: true });
     scroll.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -81,13 +80,15 @@ class View {
     }, this.pane);
     this.map.style.height = `${height}px`;
     const origin = this.drawing.getBoundingClientRect(), ratio = this.width / origin.width;
-    for (const frame of this.drawing.querySelectorAll(".frame")) {
-      const box = frame.getBoundingClientRect();
-      const class_ = `${frame.parentElement.getAttribute("class").match(/lane-\d/)?.[0] ?? ""} ${frame.closest(".open-step > .frame") ? "around" : "box"}`;
+    const frames = [...this.drawing.querySelectorAll(".frame")].map((frame) => [frame.parentElement, frame.getBoundingClientRect()]);
+    const rects = document.createDocumentFragment();
+    for (const [owner, box] of frames) {
       made("rect", {
-        class: class_, x: (box.x - origin.x) * ratio, y: (box.y - origin.y) * ratio, width: box.width * ratio, height: box.height * ratio,
-      }, this.map);
+        class: `${owner.getAttribute("class").match(/lane-\d/)?.[0] ?? ""} ${owner.matches(".open-step") ? "around" : "box"}`,
+        x: (box.x - origin.x) * ratio, y: (box.y - origin.y) * ratio, width: box.width * ratio, height: box.height * ratio,
+      }, rects);
     }
+    this.map.append(rects);
     this.part = made("rect", { class: "part" }, this.map);
     const go = (event) => {
       const box = this.map.getBoundingClientRect();

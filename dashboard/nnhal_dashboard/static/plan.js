@@ -10,9 +10,21 @@ let anchor = null;
 // The href of a link in SVG is no text.
 const addressOf = (link) => new URL(link.getAttribute("href"), location.href);
 
+// Where a link leads. One that opens or folds something keeps what was chosen since it was made.
+function targetOf(link) {
+  const address = addressOf(link);
+  if (address.hash === "#chosen" || link.closest(".found")) return address;
+  const now = new URLSearchParams(location.search);
+  for (const name of CHOICE) {
+    if (now.has(name)) address.searchParams.set(name, now.get(name));
+    else address.searchParams.delete(name);
+  }
+  return address;
+}
+
 // The number of the operation of a box, in the plan that pins are chosen for.
 function numberOf(link) {
-  if (link.matches(".toggle")) return null;
+  if (link.matches(".toggle, .scope")) return null;
   const query = addressOf(link).searchParams;
   return query.has("node") && query.get("side") !== "new" ? Number(query.get("node")) : null;
 }
@@ -29,7 +41,7 @@ function show() {
   if (count) count.textContent = chosen.size ? `${chosen.size} operation${chosen.size > 1 ? "s" : ""} chosen` : "";
 }
 
-function choose(number, isRange) {
+function pick(number, isRange) {
   const all = boxes();
   if (!all[number]) return;
   if (isRange && anchor !== null) {
@@ -43,23 +55,57 @@ function choose(number, isRange) {
 }
 
 function nodeAt(event) {
-  const link = event.target.closest?.("#plan-view a[href]");
+  const link = event.target.closest?.("#plan-view a[href]:not([href^='#'], [download])");
   return link ? { link, number: link.closest(".graph") ? numberOf(link) : null } : null;
 }
 
-// The page that a link of the graph leads to differs in the part that the graph is in. The last one that was asked for
-// is shown, though an earlier one may come later.
+// The page that a link leads to differs in what is told of the chosen box, or in the whole part that the graph is in. Only
+// that is asked for. The last one that was asked for is shown, though an earlier one may come later.
+const CHOICE = ["node", "step", "side"];
 let asked = 0;
 
-async function follow(address, kind = "") {
+async function partOf(address, id) {
   const number = ++asked;
-  const answer = await fetch(address, { headers: { accept: "text/html", "nnhal-part": "plan-view" } }).catch(() => null);
-  if (number !== asked) return;
-  if (!answer?.ok) { location.assign(address); return; }
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (number !== asked) return;
-  const [old, fresh] = [document.getElementById("plan-view"), page.getElementById("plan-view")];
-  if (!fresh) { location.assign(address); return; }
+  const answer = await fetch(address, { headers: { accept: "text/html", "nnhal-part": id } }).catch(() => null);
+  const text = answer?.ok ? await answer.text() : "";
+  if (number !== asked) return null;
+  const part = new DOMParser().parseFromString(text, "text/html").getElementById(id);
+  if (!part) location.assign(address);
+  return part;
+}
+
+function stateOf(address) {
+  const query = new URL(address).searchParams;
+  for (const name of [...CHOICE, "find"]) query.delete(name);
+  return query.toString();
+}
+
+async function follow(address, kind = "") {
+  const isChoice = form && kind === "" && stateOf(address) === stateOf(location) && !document.querySelector(".trial");
+  if (isChoice ? !(await choose(address)) : !(await redraw(address, kind))) return;
+  if (kind === "typed") history.replaceState({ nnhal: true }, "", address);
+  else if (kind !== "back") history.pushState({ nnhal: true }, "", address);
+  arrive(new URL(address).hash, kind);
+  show();
+}
+
+async function choose(address) {
+  const fresh = await partOf(address, "chosen");
+  if (!fresh) return false;
+  document.getElementById("chosen").replaceWith(fresh);
+  const node = new URL(address).searchParams.get("node");
+  for (const each of document.querySelectorAll("#plan-view .graph .selected")) each.classList.remove("selected");
+  if (node !== null) {
+    document.querySelector("#plan-view .plan-and-panel").classList.add("split");
+    document.getElementById(`old-operation-${node}`)?.classList.add("selected");
+  }
+  return true;
+}
+
+async function redraw(address, kind) {
+  const fresh = await partOf(address, "plan-view");
+  if (!fresh) return false;
+  const old = document.getElementById("plan-view");
   const places = [...old.querySelectorAll(".graph-view, .beside .scroll")].map((each) => [each.scrollLeft, each.scrollTop]);
   const field = document.activeElement?.id === "find" ? document.activeElement : null;
   old.replaceWith(fresh);
@@ -67,11 +113,8 @@ async function follow(address, kind = "") {
   [...fresh.querySelectorAll(".graph-view, .beside .scroll")].forEach((each, at) => {
     if (places[at]) [each.scrollLeft, each.scrollTop] = places[at];
   });
-  if (kind === "typed") history.replaceState({ nnhal: true }, "", address);
-  else if (kind !== "back") history.pushState({ nnhal: true }, "", address);
   if (field) keepTyping(field);
-  arrive(new URL(address, location.href).hash, kind);
-  show();
+  return true;
 }
 
 // What was typed while the answer came stays as it is.
@@ -136,10 +179,10 @@ document.addEventListener("click", (event) => {
   if (!found || event.button !== 0) return;
   if (form && found.number !== null && (event.shiftKey || event.ctrlKey || event.metaKey)) {
     event.preventDefault();
-    choose(found.number, event.shiftKey);
+    pick(found.number, event.shiftKey);
   } else if (!event.shiftKey && !event.ctrlKey && !event.metaKey && !event.altKey && addressOf(found.link).pathname === location.pathname) {
     event.preventDefault();
-    follow(addressOf(found.link), "");
+    follow(targetOf(found.link), "");
   }
 });
 
@@ -147,10 +190,10 @@ document.addEventListener("keydown", (event) => {
   const found = event.key === " " ? nodeAt(event) : null;
   if (!form || !found || found.number === null) return;
   event.preventDefault();
-  choose(found.number, event.shiftKey);
+  pick(found.number, event.shiftKey);
 });
 
-addEventListener("popstate", () => follow(location.href, "back"));
+addEventListener("popstate", () => follow(new URL(location.href), "back"));
 form?.addEventListener("change", show);
 dress(document);
 showBox(document.querySelector("#plan-view .graph .selected"));

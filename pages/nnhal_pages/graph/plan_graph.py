@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from nnhal_client.explanation import EdgeStory, Explanation
+from nnhal_pages.explanation.marks import counted
 from nnhal_pages.facts import WALKED, facts_of
 from nnhal_pages.graph.boxes import GraphBox, caption, moved, operation_box, pill, step_box
 from nnhal_pages.graph.frames import StepFrame, step_frame
@@ -143,7 +144,8 @@ def plan_graph(explanation: Explanation, view: GraphView) -> Drawing:
     placed = [moved(box.content, *place) for box, place in zip(outline.boxes, layout.places, strict=True)]
     used = [DeviceLane(), *(lanes.get(step.device, DeviceLane()) for step in explanation.steps)]
     drawn = moved(drawn_lines(layout, outline.lines, outline.shapes) + "".join(placed), _MARGIN, _MARGIN)
-    told = f"Graph of a plan with {len(explanation.steps)} steps and {len(explanation.operations)} operations"
+    steps, operations = counted(len(explanation.steps), "step"), counted(len(explanation.operations), "operation")
+    told = f"Graph of a plan with {steps} and {operations}"
     return Drawing(
         round(layout.width) + 2 * _MARGIN,
         round(layout.height) + 2 * _MARGIN,

@@ -30,6 +30,8 @@ from nnhal_pages.svg import Drawing
 from nnhal_pages.text import escaped
 
 _KEPT = 24
+_NARROW = 720
+"""A graph of no more pixels than this leaves room beside it."""
 _EDGES = 500
 """So many edges are listed."""
 
@@ -46,10 +48,15 @@ def drawn_plan(plan: KnownPlan, address: PlanAddress) -> Drawing:
     return plan_graph(plan.explanation, address.view(OLD, plan.explanation, scopes_of(plan)))
 
 
+def is_narrow(plan: KnownPlan, address: PlanAddress) -> bool:
+    """Return whether the graph of a plan leaves room beside it. Raises as ``drawn_plan`` does."""
+    return drawn_plan(plan, replace(address, find="")).width <= _NARROW
+
+
 def shown_plan(plan: KnownPlan, address: PlanAddress) -> Markup:
     """Return the devices of a plan, and its graph. Raises as ``drawn_plan`` does."""
     drawing = drawn_plan(plan, replace(address, find=""))
-    return Markup(legend(plan.explanation) + _scrolled(drawing, "Graph of the plan"))
+    return Markup(f"{legend(plan.explanation)}<div>{_scrolled(drawing, 'Graph of the plan')}</div>")
 
 
 @lru_cache(_KEPT)

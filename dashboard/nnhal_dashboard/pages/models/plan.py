@@ -20,11 +20,12 @@ from nnhal.v1 import framework_pb2
 from nnhal_client.explanation import Explanation, OperationStory
 from nnhal_dashboard.monitoring.plans import DatedPlan, KnownPlan, PlanBook, PlanSubject, RunningPlan
 from nnhal_dashboard.monitoring.snapshot import Snapshot
+from nnhal_dashboard.pages.memory.arenas import plan_state
 from nnhal_dashboard.pages.models.drawings import (
     drawn_choice,
     drawn_comparison,
     drawn_facts,
-    drawn_plan,
+    is_narrow,
     shown_plan,
     step_figures,
 )
@@ -39,9 +40,9 @@ _OF_MODEL = "/models/{name}/plan"
 _OF_SESSION = "/sessions/{process}/{session}/models/{name:any_name}/plan"
 _TITLES = ("Now", "Tried")
 _PART = "nnhal-part"
-"""The header by which the script of the page asks for the part of it that the graph is in."""
-_NARROW = 720
-"""A graph of no more pixels than this leaves room beside it."""
+"""The header by which the script of the page asks for a part of it, by the id of its element."""
+_CHOSEN = "models/chosen.html"
+_PARTS = {"plan-view": "models/plan_view.html", "chosen": _CHOSEN}
 
 
 class _AnyName(Convertor[str]):
@@ -147,7 +148,8 @@ def plan(request: Request, place: Place) -> Response:
     """Show the plan that a model runs by, and beside it the one that the query tries."""
     collector = collector_of(request)
     snapshot, book, query = collector.look(), collector.plans, request.query_params
-    running = running_plan(book, snapshot, place)
+    part = _PARTS.get(request.headers.get(_PART, ""), "")
+    running = running_plan(book, snapshot, place, is_known=bool(part))
     told = running.plan.explanation
     figures, edges, arenas = drawn_facts(running.plan)
     try:
@@ -168,8 +170,8 @@ def plan(request: Request, place: Place) -> Response:
             ],
             tried=tried,
             problem=problem,
-            drawn=_drawn(running.plan, tried, address),
-            is_split=tried is None and drawn_plan(running.plan, replace(address, find="")).width <= _NARROW,
+            drawn=_drawn(running.plan, tried, address) if part != _CHOSEN else Markup(""),
+            is_split=part != _CHOSEN and tried is None and is_narrow(running.plan, address),
             search=search(running.plan, address),
             folding=folding(running.plan, address),
             all_open=address.with_open(OLD, "all").with_open(NEW, "all" if tried is not None else ""),
@@ -185,8 +187,7 @@ def plan(request: Request, place: Place) -> Response:
         )
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
-    is_part = request.headers.get(_PART) == "plan-view"
-    return show_view(request, "models/plan_view.html" if is_part else "models/plan.html", view, place.title)
+    return show_view(request, part or "models/plan.html", view, place.title)
 
 
 def _tried(book: PlanBook, place: PlanPlace, trial: PinChoice | None) -> tuple[KnownPlan | None, str]:
@@ -283,8 +284,11 @@ def apply(
     return done(request, visitor, action, f"{name} runs by the new plan.", place.address)
 
 
-def running_plan(book: PlanBook, snapshot: Snapshot, place: PlanPlace) -> RunningPlan:
-    """Return the plan that a model runs by. Raises LookupError if it is unknown, HTTPException (409) if it has none."""
+def running_plan(book: PlanBook, snapshot: Snapshot, place: PlanPlace, is_known: bool = False) -> RunningPlan:
+    """Return the plan that a model runs by. Raises LookupError if it is unknown, HTTPException (409) if it has none.
+
+    With ``is_known`` the framework is asked for it only if something has happened since it was asked the last time.
+    """
     subject, framework = place.subject, snapshot.framework
     if framework is not None:
         served = {model.name for model in framework.models}
@@ -292,6 +296,6 @@ def running_plan(book: PlanBook, snapshot: Snapshot, place: PlanPlace) -> Runnin
         if subject.model not in served if not subject.session else (subject.session, subject.model) not in loaded:
             raise LookupError(f"the framework has no model {subject.title!r}")
     try:
-        return book.running(subject)
+        return book.unchanged(subject, plan_state(snapshot)) if is_known else book.running(subject)
     except HalError as error:
         raise HTTPException(409, str(error)) from error
