@@ -28,6 +28,8 @@ _SPREAD_SECONDS = 0.5
 """Over how much of a round the questions are spread."""
 _ANSWER_SECONDS = 0.4
 """How long a round waits; who answers later is in the next one."""
+_CHANGE_SECONDS = 5.0
+"""How long a round waits for those who answered lately, if a page is to show what has just been changed."""
 _WATCHED_SECONDS = 5.0
 """How long after the last look details are still gathered."""
 _WHOLE_ROUNDS = 2
@@ -61,7 +63,7 @@ class Collector:
             Future[tuple[supervisor_pb2.ListProcessesResponse | None, list[supervisor_pb2.ProcessEvent], bool]] | None
         ) = None
         self._rounds = threading.Condition()
-        self._begun = self._ended = self._wanted = 0
+        self._begun = self._ended = self._wanted = self._patient = 0
         self._stopped = False
         self.snapshot = Snapshot()
         self.history = History()
@@ -100,15 +102,23 @@ class Collector:
         """
         now = time.monotonic()
         was_watched, self._looked = now - self._looked < _WATCHED_SECONDS, now
-        return self.snapshot if was_watched else self.refresh()
+        return self.snapshot if was_watched else self._next_round(2 * _EVERY_SECONDS)
 
     def refresh(self) -> Snapshot:
-        """Ask everybody now, and return what they say; called after something was changed."""
+        """Ask everybody now, and return what they say; called after something was changed.
+
+        It waits for all but those who were silent already, since a page without script shows for good what is known.
+        """
         self._looked = time.monotonic()
+        with self._rounds:
+            self._patient = self._begun + 1
+        return self._next_round(4 * _CHANGE_SECONDS)
+
+    def _next_round(self, seconds: float) -> Snapshot:
         with self._rounds:
             wanted = self._wanted = self._begun + 1  # the round that is under way may have asked before the change
             self._rounds.notify_all()
-            self._rounds.wait_for(lambda: self._ended >= wanted or self._stopped, 2 * _EVERY_SECONDS)
+            self._rounds.wait_for(lambda: self._ended >= wanted or self._stopped, seconds)
         return self.snapshot
 
     def _run(self) -> None:
@@ -129,33 +139,44 @@ class Collector:
     def _collect(self) -> None:
         watched = time.monotonic() - self._looked < _WATCHED_SECONDS
         whole = watched and (self._begun % _WHOLE_ROUNDS == 0 or self._wanted >= self._begun)
-        supervisor, events = self._supervisor_answer()
+        patience = _CHANGE_SECONDS if self._patient >= self._begun else _ANSWER_SECONDS
+        supervisor, events = self._supervisor_answer(patience)
         last = self.snapshot
         self._follow(supervisor, last.framework)
-        wait(self._ask(watched, whole), _ANSWER_SECONDS)
-        known = {id(o): o.answers for o in self._observers.values()}
-        processes = tuple(observer.take() for observer in self._observers.values())
-        fresh = [o.answers for o in self._observers.values() if o.answers is not known[id(o)]]
+        fresh: list[Answers] = []
+        if patience > _ANSWER_SECONDS:  # a question that is under way may have been asked before the change
+            self._wait(patience)
+            self._take(fresh)
+        self._ask(watched, whole)
+        self._wait(patience)
+        processes = self._take(fresh)
         snapshot = self._snapshot(last, supervisor, events, processes, fresh)
         self.history.add(snapshot)
         self.snapshot = snapshot
         for listener in self._listeners:
             listener(snapshot)
 
-    def _ask(self, watched: bool, whole: bool) -> list[Future[Answers]]:
+    def _wait(self, seconds: float) -> None:
+        """Wait for the answers of all processes, but for those that seem to have been stopped."""
+        wait([question for o in self._observers.values() if (question := o.awaited) is not None], seconds)
+
+    def _take(self, fresh: list[Answers]) -> tuple[ObservedProcess, ...]:
+        """Describe all processes as they are known now, and add what they have answered since to ``fresh``."""
+        known = {id(o): o.answers for o in self._observers.values()}
+        processes = tuple(observer.take() for observer in self._observers.values())
+        fresh += [o.answers for o in self._observers.values() if o.answers is not known[id(o)]]
+        return processes
+
+    def _ask(self, watched: bool, whole: bool) -> None:
         """Ask all processes one after the other: if all answered at once, requests would wait for a processor.
 
         They are asked at once if somebody waits.
         """
         pause = _SPREAD_SECONDS / max(len(self._observers), 1)
-        questions = []
         for observer in self._observers.values():
-            question = observer.ask(watched, whole)
-            if question is not None:
-                questions.append(question)
+            if observer.ask(watched, whole):
                 with self._rounds:
                     self._rounds.wait_for(lambda: self._stopped or self._wanted >= self._begun, pause)
-        return questions
 
     def _snapshot(
         self,
@@ -216,12 +237,13 @@ class Collector:
         self._observers = observers
 
     def _supervisor_answer(
-        self,
+        self, patience: float
     ) -> tuple[supervisor_pb2.ListProcessesResponse | None, list[supervisor_pb2.ProcessEvent]]:
         """What the supervisor says; what it said last, if it does not answer in time."""
+        is_early = self._asking is not None
         if self._asking is None:
             self._asking = self._pool.submit(self._ask_supervisor)
-        if not wait([self._asking], _ANSWER_SECONDS).done:
+        if not wait([self._asking], patience).done:
             return self.snapshot.supervisor, []
         asking, self._asking = self._asking, None
         processes, events, is_new = asking.result()
@@ -229,6 +251,9 @@ class Collector:
             for observer in self._observers.values():
                 observer.close()
             self._observers = {}
+        if is_early and patience > _ANSWER_SECONDS:  # it may have been asked before the change
+            processes, more = self._supervisor_answer(patience)
+            events += more
         return processes, events
 
     def _ask_supervisor(

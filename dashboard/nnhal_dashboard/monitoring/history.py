@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from nnhal.v1 import framework_admin_pb2
 from nnhal_dashboard.monitoring.snapshot import Snapshot
@@ -29,6 +30,10 @@ class HistorySample:
     """Whether the framework answered, so that the numbers above mean something."""
     models: dict[str, float] = field(default_factory=dict)
     """Requests a second by model; a model that was just loaded again is left out."""
+    model_failures: dict[str, float] = field(default_factory=dict)
+    """Requests that failed a second, by model, as above."""
+    model_latency_ns: dict[str, float] = field(default_factory=dict)
+    """How long requests took on average, from arrival to answer; models of which none ended are left out."""
     executions: dict[str, float] = field(default_factory=dict)
     """Executions a second by device; a device that does not answer is left out."""
     busy: dict[str, float] = field(default_factory=dict)
@@ -68,7 +73,6 @@ class History:
 
 def _sample(last: Snapshot, now: Snapshot) -> HistorySample:
     seconds = max(now.at - last.at, 1e-3)
-    sample = HistorySample(now.at)
     before = {process.name: process for process in last.processes}
     executions, busy, waiting, staged, memory = {}, {}, {}, {}, {}
     for process in now.processes:
@@ -91,33 +95,50 @@ def _sample(last: Snapshot, now: Snapshot) -> HistorySample:
     old_counts, counts = last.framework.counts, now.framework.counts
     if counts.requests < old_counts.requests:  # the framework was started again
         return sample
-    old_models = _requests_by_model(last.framework)
-    return HistorySample(
-        now.at,
-        (counts.requests - old_counts.requests) / seconds,
-        (counts.failures - old_counts.failures) / seconds,
-        (counts.copied_bytes - old_counts.copied_bytes) / seconds,
-        (counts.fell_back - old_counts.fell_back) / seconds,
-        _added(old_counts.durations, counts.durations),
-        True,
-        {
-            model: (requests - old_models.get(model, 0)) / seconds
-            for model, requests in _requests_by_model(now.framework).items()
-            if requests >= old_models.get(model, 0)  # a model that was loaded again counts anew
-        },
-        executions,
-        busy,
-        waiting,
-        staged,
-        memory,
+    before_models, models = _counts_by_model(last.framework), _counts_by_model(now.framework)
+    rates: dict[str, float] = {}
+    failed: dict[str, float] = {}
+    latencies: dict[str, float] = {}
+    for name, after in models.items():
+        earlier = before_models.get(name, _ModelSums())
+        ended = after.requests - earlier.requests
+        if ended < 0 or after.failures < earlier.failures:
+            continue  # a model that was loaded again counts anew
+        rates[name], failed[name] = ended / seconds, (after.failures - earlier.failures) / seconds
+        if ended:
+            latencies[name] = max(0.0, (after.duration_ns - earlier.duration_ns) / ended)
+    return replace(
+        sample,
+        requests=(counts.requests - old_counts.requests) / seconds,
+        failures=(counts.failures - old_counts.failures) / seconds,
+        copied_bytes=(counts.copied_bytes - old_counts.copied_bytes) / seconds,
+        fell_back=(counts.fell_back - old_counts.fell_back) / seconds,
+        durations=_added(old_counts.durations, counts.durations),
+        is_known=True,
+        models=rates,
+        model_failures=failed,
+        model_latency_ns=latencies,
     )
 
 
-def _requests_by_model(framework: framework_admin_pb2.GetFrameworkResponse) -> dict[str, int]:
-    requests: dict[str, int] = {}
+class _ModelSums(NamedTuple):
+    """What all versions of a model have done."""
+
+    requests: int = 0
+    failures: int = 0
+    duration_ns: int = 0
+
+
+def _counts_by_model(framework: framework_admin_pb2.GetFrameworkResponse) -> dict[str, _ModelSums]:
+    found: dict[str, _ModelSums] = {}
     for model in framework.models:
-        requests[model.name] = requests.get(model.name, 0) + model.counts.requests
-    return requests
+        known, counts = found.get(model.name, _ModelSums()), model.counts
+        found[model.name] = _ModelSums(
+            known.requests + counts.requests,
+            known.failures + counts.failures,
+            known.duration_ns + counts.duration_ns,
+        )
+    return found
 
 
 def _added(old: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:

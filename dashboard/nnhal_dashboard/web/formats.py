@@ -10,7 +10,9 @@ from urllib.parse import quote
 
 from nnhal.types import TransferCosts
 from nnhal.v1 import admin_pb2, types_pb2
+from nnhal_pages.copies import Copied, copied_figures
 from nnhal_pages.text import shortened, visible
+from nnhal_pages.units import times
 from nnhal_pages.wires import link_words, sent_words
 
 UNKNOWN = "–"  # noqa: RUF001 - an en dash on purpose
@@ -71,6 +73,11 @@ def until(instant_ns: int) -> str:
         return UNKNOWN
     left = instant_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     return f"in {duration(left)}" if left >= 0 else f"{duration(-left)} ago"
+
+
+def copies(copied: Copied, runs: int = 1) -> tuple[str, str, str]:
+    """The three figures of copied bytes, in the order of their names; the mean, if they are of several runs."""
+    return copied_figures(copied, size, runs)
 
 
 def clock(epoch_ns: float) -> str:
@@ -140,7 +147,9 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "sent": sent_words,
     "age": age,
     "about": about,
+    "times": times,
     "until": until,
+    "copies": copies,
     "clock": clock,
     "number": number,
     "rate": rate,

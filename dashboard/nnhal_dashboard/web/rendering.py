@@ -18,6 +18,7 @@ from nnhal_dashboard.monitoring.standing import requests_wait
 from nnhal_dashboard.web import formats
 from nnhal_dashboard.web.static import version
 from nnhal_hosting.access import AccessRole
+from nnhal_pages.copies import NAMES
 
 NAVIGATION = (
     ("/", "Overview"),
@@ -56,6 +57,7 @@ class Renderer:
             form_token=Markup(f"<input type='hidden' name='form_token' value='{_FORM_TOKEN}'>"),
             needs=needs,
             navigation=NAVIGATION,
+            copy_names=NAMES,
             requests_wait=requests_wait,
             files_version=version,
         )

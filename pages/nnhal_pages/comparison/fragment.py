@@ -19,6 +19,7 @@ from nnhal_pages.comparison.pairing import (
     marks_of,
     pairs_of,
 )
+from nnhal_pages.copies import NAMES, planned_copies
 from nnhal_pages.document import scrolling
 from nnhal_pages.explanation.marks import counted, device_mark, operation_link
 from nnhal_pages.graph import GraphView, plan_graph
@@ -70,7 +71,10 @@ def _short(old: Explanation, new: Explanation, pairs: Sequence[OperationPair]) -
             if number
         ),
         f"modelled time: {difference(old.modelled_ns, new.modelled_ns, duration)}",
-        f"copied bytes: {difference(old.copied_bytes, new.copied_bytes, count)}",
+        *(
+            f"bytes copied {name}: {difference(before, after, count)}"
+            for name, before, after in zip(NAMES, planned_copies(old), planned_copies(new), strict=True)
+        ),
         f"peak memory, bytes: {difference(old.peak_bytes, new.peak_bytes, count)}",
     ]
     return "; ".join(told) + "."

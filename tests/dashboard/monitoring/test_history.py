@@ -54,6 +54,21 @@ def test_a_model_that_was_loaded_again_is_left_out_for_a_second() -> None:
     assert sample.models == {"other": 5}
 
 
+def test_a_model_has_failures_and_the_mean_of_its_latencies() -> None:
+    def served(requests: int, failures: int, duration_ns: int) -> Snapshot:
+        counts = framework_admin_pb2.ModelCounts(requests=requests, failures=failures, duration_ns=duration_ns)
+        model = framework_admin_pb2.ServedModelState(name="digits", version="1", counts=counts)
+        return Snapshot(at=10.0 + requests, framework=framework_admin_pb2.GetFrameworkResponse(models=[model]))
+
+    history = History()
+    for snapshot in (served(0, 0, 0), served(2, 1, 6_000_000), served(2, 1, 6_000_000)):
+        history.add(snapshot)
+    first, second = history.samples()
+    assert first.model_failures == {"digits": 0.5}
+    assert first.model_latency_ns == {"digits": 3_000_000}
+    assert second.model_latency_ns == {}
+
+
 def test_devices_are_busy_by_the_time_of_their_workers() -> None:
     before = device_process(device=admin_pb2.GetDeviceResponse(workers=2, busy_ns=0, executions_ended=0))
     after = device_process(device=admin_pb2.GetDeviceResponse(workers=2, busy_ns=10**9, executions_ended=50))

@@ -11,7 +11,7 @@ from nnhal_dashboard.live.fragments import Fragment, Moment
 from nnhal_dashboard.monitoring.history import HistorySample
 from nnhal_dashboard.monitoring.open_sessions import sessions_of
 from nnhal_dashboard.monitoring.snapshot import ObservedProcess
-from nnhal_dashboard.monitoring.standing import standing_of, state_of
+from nnhal_dashboard.monitoring.standing import hang_words, standing_of, state_of
 from nnhal_dashboard.pages.devices.commands import commands_for, supervision_of
 from nnhal_dashboard.pages.devices.performance import performance_rows
 from nnhal_pages.charts.lines import line_chart
@@ -48,6 +48,7 @@ def _head(moment: Moment) -> Mapping[str, Any]:
         "standing": standing_of(moment.snapshot, process.name),
         "commands": commands_for(process, moment.snapshot),
         "supervision": supervision_of(process),
+        "hangs": hang_words(process.name, moment.snapshot) if process.kind == "device" else (),
     }
 
 

@@ -179,6 +179,10 @@ class Metrics(Collector):
             "How long the oldest request has waited or run until now; 0 without one",
             labels=LABELS,
         )
+        text = "Bytes that were copied: between devices, or to and from clients"
+        copied = CounterMetricFamily("nnhal_copied_bytes", text, labels=[*LABELS, "where"])
+        text = "Those of the copied bytes that hosts of devices copied"
+        staged = CounterMetricFamily("nnhal_staged_bytes", text, labels=LABELS)
         sequences = GaugeMetricFamily("nnhal_sequences", "Sequences of requests that have not ended", labels=LABELS)
         for model in self._models():
             key = (model.name, model.version)
@@ -186,6 +190,10 @@ class Metrics(Collector):
             pools.add_metric((*key, "arena"), model.arena_bytes)
             substitutes.add_metric(key, model.substitute_bytes)
             oldest.add_metric(key, model.oldest_request_ns / 1e9)
+            bytes_copied = statistics[key].copied
+            copied.add_metric((*key, "between_devices"), bytes_copied.between)
+            copied.add_metric((*key, "clients"), bytes_copied.clients)
+            staged.add_metric(key, bytes_copied.staged)
             if model.config.sequences is not None:
                 sequences.add_metric(key, model.sequences)
         yield from self._inference(statistics)
@@ -195,6 +203,8 @@ class Metrics(Collector):
         yield pools
         yield substitutes
         yield oldest
+        yield copied
+        yield staged
         yield sequences
         yield from self._clients.families()
         yield from device_families(answers)
