@@ -117,11 +117,12 @@ def test_scopes_fold_and_unfold_and_arrow_keys_lead_from_box_to_box(start: Start
     page.keyboard.press("ArrowDown")
     expect(page.locator(".graph .scope").nth(2)).to_be_focused()
     page.keyboard.press("Enter")
+    expect(page.locator(".graph .scope")).to_have_count(3)  # a folded scope has the id of its first operation
     expect(_box(page, 60)).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#chosen h2")).to_have_text("Operation 60")
     page.get_by_role("link", name="Fold encoder/block1", exact=True).click()
-    expect(page.locator(".graph .scope")).to_have_count(3)
+    expect(page.locator(".graph .scope")).to_have_count(4)
 
 
 def test_without_script_operations_are_found_and_shown_too(start: StartVisit) -> None:

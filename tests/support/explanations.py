@@ -27,7 +27,7 @@ class Placed:
 
 
 def scoped(count: int, device: str = "npu") -> list[Placed]:
-    """Return a chain of operations in blocks of 40, with ``attention`` and ``mlp`` in each, and a value that skips ten."""
+    """Return a chain of operations in blocks of 40 with two parts each, and a value that skips ten."""
     placed, skipped = [], "v0"
     for number in range(count):
         name = f"encoder/block{number // 40}/{'attention' if number % 40 < 20 else 'mlp'}/node{number}"

@@ -41,7 +41,10 @@ class View {
 
   // All of the drawing in the view.
   whole() {
-    return Math.min((this.scroll.clientWidth - 16) / this.width, (innerHeight * 0.8 - 24) / this.height, 1);
+    const style = getComputedStyle(this.scroll);
+    const around = (...sides) => sides.reduce((sum, side) => sum + parseFloat(style[`padding${side}`]), 4);
+    const high = parseFloat(style.maxHeight) - around("Top", "Bottom");
+    return Math.min((this.scroll.clientWidth - around("Left", "Right")) / this.width, high / this.height, 1);
   }
 
   // Changes the scale; what is at a point of the view, its middle without one, stays there.

@@ -89,9 +89,7 @@ def operation_id(view: GraphView, number: int) -> str:
     return f"{view.name}-operation-{number}"
 
 
-def scope_box(
-    scope: NameScope, explanation: Explanation, lane: DeviceLane, share: float, view: GraphView
-) -> GraphBox:
+def scope_box(scope: NameScope, explanation: Explanation, lane: DeviceLane, share: float, view: GraphView) -> GraphBox:
     """A scope that is folded; it leads to the graph with its content. ``share`` is as for operations."""
     stories = [explanation.operations[member] for member in scope.members]
     time = sum(max(0.0, story.modelled_ns) for story in stories)
@@ -103,10 +101,17 @@ def scope_box(
         title(f"{scope.name}, {lines[1][0]}", ", ".join(kinds)),
         element("rect", class_="behind", x=4.5, y=4.5, width=width - 5, height=height - 5, rx=4),
         *_frame(width - 4, height - 4, lane, view),
-        *(_text(20 + _LINE * at, text, width - (4 if at else _TOGGLE + 4), look) for at, (text, look) in enumerate(lines)),
+        *(
+            _text(20 + _LINE * at, text, width - (4 if at else _TOGGLE + 4), look)
+            for at, (text, look) in enumerate(lines)
+        ),
         _text(20 + _LINE * 2, _fitting_words(kinds), width - 4, "muted"),
-        moved(element("rect", class_="button", x=0.5, y=0.5, width=_TOGGLE - 1, height=_TOGGLE - 1, rx=3)
-        + element("path", class_="sign", d="M5 9H13M9 5V13"), width - 4 - _TOGGLE - 6, 7),
+        moved(
+            element("rect", class_="button", x=0.5, y=0.5, width=_TOGGLE - 1, height=_TOGGLE - 1, rx=3)
+            + element("path", class_="sign", d="M5 9H13M9 5V13"),
+            width - 4 - _TOGGLE - 6,
+            7,
+        ),
     ]
     if share > 0:
         parts.append(_bar(share, width - 4, height - 4))
@@ -115,13 +120,17 @@ def scope_box(
     target = view.links.unfolded(view.unfolded | {scope.number}, scope.members[0])
     told = f"Unfold {scope.name}, {lines[1][0]}"
     return GraphBox(
-        width, height, _link("".join(parts), target, told, f"{lane.class_} scope{look}", id=operation_id(view, scope.members[0]))
+        width,
+        height,
+        _link("".join(parts), target, told, f"{lane.class_} scope{look}", id=operation_id(view, scope.members[0])),
     )
 
 
 def _bar(share: float, width: float, height: float) -> str:
     """A modelled time as a part of the longest one, at the lower side of a box."""
-    return element("rect", class_="share", x=STRIP + 1, y=height - 4, width=max(share * (width - STRIP - 2), 1.0), height=3)
+    return element(
+        "rect", class_="share", x=STRIP + 1, y=height - 4, width=max(share * (width - STRIP - 2), 1.0), height=3
+    )
 
 
 def _fitting_words(words: Sequence[str]) -> str:

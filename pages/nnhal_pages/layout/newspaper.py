@@ -26,9 +26,7 @@ class _Rank:
     bottom: float
 
 
-def in_columns(
-    layout: GraphLayout, shapes: Sequence[NodeShape], limit: float, returns: bool = False
-) -> GraphLayout:
+def in_columns(layout: GraphLayout, shapes: Sequence[NodeShape], limit: float, returns: bool = False) -> GraphLayout:
     """Return the layout in as many columns as are no wider than ``limit`` together; it may be one, as before.
 
     It is broken between ranks where few lines go on, and these go round to the top of the next column. With
