@@ -122,7 +122,7 @@ def test_scopes_fold_and_unfold_and_arrow_keys_lead_from_box_to_box(start: Start
     page.keyboard.press("Enter")
     expect(page.locator("#chosen h2")).to_have_text("Operation 60")
     page.get_by_role("link", name="Fold encoder/block1", exact=True).click()
-    expect(page.locator(".graph .scope")).to_have_count(4)
+    expect(_box(page, 40)).to_have_class(re.compile(r"\bscope\b"))
 
 
 def test_without_script_operations_are_found_and_shown_too(start: StartVisit) -> None:

@@ -688,8 +688,13 @@ class ExplainTargetRequest(_message.Message):
 
     TARGET_FIELD_NUMBER: _builtins.int
     ORIGINAL_FIELD_NUMBER: _builtins.int
+    AS_IT_RUNS_FIELD_NUMBER: _builtins.int
     original: _builtins.bool
     """Whether to explain the plan that it was loaded with, even if devices are missing."""
+    as_it_runs: _builtins.bool
+    """Whether a file that a device was given as it is stays one operation, which nobody was asked about. Otherwise the file is
+    imported for the answer, which may take as long as to load it.
+    """
     @_builtins.property
     def target(self) -> Global___PlanTarget:
         """The model."""
@@ -699,10 +704,11 @@ class ExplainTargetRequest(_message.Message):
         *,
         target: Global___PlanTarget | None = ...,
         original: _builtins.bool = ...,
+        as_it_runs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["original", b"original", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_it_runs", b"as_it_runs", "original", b"original", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -161,7 +161,8 @@ class WholeFile:
         options = target.options
         if options.strategy != Strategy.LEAST_TIME or options.pins or options.relaxed:
             return None
-        members, descriptions = described(target.fleet, target.devices)
+        # None is asked whether it answers: of the others nothing is wanted, and the device is told of the file at once.
+        members, descriptions = described(target.fleet, target.devices, answering=False)
         device = _taker(descriptions)
         if device is None:
             return None
