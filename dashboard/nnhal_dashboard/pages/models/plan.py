@@ -31,9 +31,13 @@ from nnhal_dashboard.pages.models.drawings import (
 )
 from nnhal_dashboard.pages.models.finding import PlanFolding, PlanSearch, folding, search
 from nnhal_dashboard.pages.models.plan_address import NEW, OLD, PinChoice, PlanAddress, chosen_numbers
+from nnhal_dashboard.web.formats import clock
 from nnhal_dashboard.web.forms import OperatorForm, done
 from nnhal_dashboard.web.request_state import collector_of, show_view, visitor_of
+from nnhal_pages.comparison import pairs_of
 from nnhal_pages.explanation.fragment import page as plan_document
+from nnhal_pages.explanation.marks import counted
+from nnhal_pages.explanation.refusals import DeviceRefusals, refusals_of
 
 router = APIRouter()
 _OF_MODEL = "/models/{name}/plan"
@@ -100,6 +104,17 @@ Place = Annotated[PlanPlace, Depends(PlanPlace.of)]
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierPlan:
+    """A plan that the model ran by before."""
+
+    dated: DatedPlan
+    gone: Sequence[str]
+    """The devices without which it cannot run again."""
+    again: PlanAddress
+    """The page that tries it: there it is applied."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanView:
     """What the template shows."""
 
@@ -123,6 +138,7 @@ class PlanView:
     """The graph of the plan, or both plans side by side."""
     is_split: bool
     """Whether what is told of a box stands beside the graph, which leaves room for it."""
+    refusals: Sequence[DeviceRefusals]
     search: PlanSearch
     folding: PlanFolding
     all_open: PlanAddress
@@ -138,7 +154,9 @@ class PlanView:
     arenas: Markup
     devices: Sequence[str]
     """To which an operation can be pinned."""
-    earlier: Sequence[DatedPlan]
+    again: str
+    """How the plan that is tried compares with the earlier one that is to run again; empty if none is."""
+    earlier: Sequence[EarlierPlan]
     """Other plans that the model had."""
 
 
@@ -154,7 +172,9 @@ def plan(request: Request, place: Place) -> Response:
     figures, edges, arenas = drawn_facts(running.plan)
     try:
         trial = PinChoice.of(query.getlist("pin"), query.getlist("with"))
-        address = PlanAddress.of(place.path, (*place.fixed, *(trial.query if trial is not None else ())), query)
+        again = query.get("again", "") if trial is not None else ""
+        fixed = (*place.fixed, *(trial.query if trial is not None else ()), *((("again", again),) if again else ()))
+        address = PlanAddress.of(place.path, fixed, query)
         tried, problem = _tried(book, place, trial)
         choice, step = trial or PinChoice(running.pins), address.chosen_step(OLD, told)
         view = PlanView(
@@ -172,6 +192,7 @@ def plan(request: Request, place: Place) -> Response:
             problem=problem,
             drawn=_drawn(running.plan, tried, address) if part != _CHOSEN else Markup(""),
             is_split=part != _CHOSEN and tried is None and is_narrow(running.plan, address),
+            refusals=refusals_of(told),
             search=search(running.plan, address),
             folding=folding(running.plan, address),
             all_open=address.with_open(OLD, "all").with_open(NEW, "all" if tried is not None else ""),
@@ -183,7 +204,8 @@ def plan(request: Request, place: Place) -> Response:
             edges=edges,
             arenas=arenas,
             devices=_usable(snapshot, running),
-            earlier=[each for each in book.earlier(place.subject) if each.plan is not running.plan],
+            again=_again(book, place, tried, again),
+            earlier=_earlier(book, place, running, _usable(snapshot, running)),
         )
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
@@ -209,6 +231,34 @@ def _drawn(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> Ma
 def _told(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> tuple[str, Markup] | None:
     told = drawn_choice(plan, OLD, address)
     return drawn_choice(tried, NEW, address) if told is None and tried is not None else told
+
+
+def _earlier(book: PlanBook, place: PlanPlace, running: RunningPlan, usable: Sequence[str]) -> list[EarlierPlan]:
+    """Return the plans that the model ran by before, and how each is to run again."""
+    now = [device.name for device in running.plan.explanation.devices]
+    found = []
+    for each in book.earlier(place.subject):
+        if each.plan is not running.plan:
+            # Without devices, the framework keeps those that the plan that runs was allowed.
+            choice = PinChoice(each.pins, () if sorted(each.allowed) == sorted(now) else each.allowed)
+            again = PlanAddress(place.path, (*place.fixed, *choice.query, ("again", each.plan.key)))
+            found.append(EarlierPlan(each, [name for name in each.devices if name not in usable], again))
+    return found
+
+
+def _again(book: PlanBook, place: PlanPlace, tried: KnownPlan | None, key: str) -> str:
+    """Say how a plan that is tried compares with the earlier one that it is to be."""
+    wanted = next((each for each in book.earlier(place.subject) if each.plan.key == key), None)
+    if wanted is None or tried is None:
+        return ""
+    old, new = wanted.plan.explanation, tried.explanation
+    pairs = [(pair.old, pair.new) for pair in pairs_of(old, new)]
+    placed = [(old.operations[a].device, new.operations[b].device) for a, b in pairs if a is not None and b is not None]
+    moved = sum(before != after for before, after in placed) + sum(None in pair for pair in pairs)
+    seen = f"that was seen at {clock(wanted.at_ns)} UTC"
+    if not moved:
+        return f"It is the plan {seen}: every operation runs where it ran."
+    return f"With the pins of the plan {seen}, {counted(moved, 'operation')} would run elsewhere than they did."
 
 
 def _usable(snapshot: Snapshot, running: RunningPlan) -> list[str]:

@@ -145,6 +145,10 @@ class PlanAddress:
         """Return the address of the same page with other steps open."""
         return replace(self, open=opened) if side == OLD else replace(self, open_new=opened)
 
+    def of_operation(self, number: int) -> str:
+        """Return the address of what there is to say of an operation of the old plan."""
+        return f"{replace(self, side=OLD, node=number, step=None)}#{_PLACE}"
+
     def with_unfolded(self, unfolded: Collection[int], scopes: PlanScopes) -> PlanAddress:
         """Return the address of the same page with just these scopes unfolded."""
         return replace(self, unfolded=opened_text(unfolded, len(scopes.all)))
