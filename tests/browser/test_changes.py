@@ -69,7 +69,7 @@ def test_a_bad_plan_is_undone_in_four_clicks(visit: Visit, testbed: Showcase) ->
     assert _devices(testbed, "digits_int8") != before
     page = visit.open("/models")
     page.get_by_role("link", name="digits_int8", exact=True).first.click()
-    page.get_by_role("link", name="Plan", exact=True).click()
+    page.get_by_role("link", name="Plan and graph").click()
     page.get_by_role("link", name="Run this one again").click()
     expect(page.get_by_text("every operation runs where it ran")).to_be_visible()
     page.get_by_role("button", name="Apply").click()
@@ -80,7 +80,7 @@ def test_a_bad_plan_is_undone_in_four_clicks(visit: Visit, testbed: Showcase) ->
 def test_who_refused_an_operation_is_told_beside_its_graph(visit: Visit) -> None:
     page = visit.open("/models")
     page.get_by_role("link", name="digits", exact=True).first.click()
-    page.get_by_role("link", name="Plan", exact=True).click()
+    page.get_by_role("link", name="Plan and graph").click()
     expect(page.locator(".refusals")).to_contain_text("ethos_u refused")
     expect(page.locator(".refusals")).to_contain_text("float32")
 

@@ -38,6 +38,11 @@ class PlanSubject:
         """The same in the words of the framework."""
         return framework_admin_pb2.PlanTarget(model=self.model, version=self.version, session=self.session)
 
+    def may_be(self, other: PlanSubject) -> bool:
+        """Return whether it is the same model; the newest version may be named, or left open."""
+        is_named = self.version and other.version and self.version != other.version
+        return (self.model, self.session) == (other.model, other.session) and not is_named
+
     @property
     def title(self) -> str:
         """Its name for readers."""
@@ -154,7 +159,9 @@ class PlanBook:
     def earlier(self, subject: PlanSubject | None = None) -> list[DatedPlan]:
         """Return the plans of a model, or of all, that are kept, the newest first."""
         with self._lock:
-            dated = [each for own in self._dated.values() for each in own if subject in (None, each.subject)]
+            dated = [
+                each for own in self._dated.values() for each in own if subject is None or subject.may_be(each.subject)
+            ]
             kept = [each for each in dated if self._known.get(each.plan.key) is each.plan]
         return sorted(kept, key=lambda each: -each.at_ns)
 

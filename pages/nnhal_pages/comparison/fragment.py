@@ -19,8 +19,8 @@ from nnhal_pages.comparison.pairing import (
     marks_of,
     pairs_of,
 )
-from nnhal_pages.copies import NAMES, planned_copies
 from nnhal_pages.comparison.reasons import move_reason
+from nnhal_pages.copies import NAMES, planned_copies
 from nnhal_pages.document import scrolling
 from nnhal_pages.explanation.marks import counted, device_mark, operation_link
 from nnhal_pages.facts import facts_of

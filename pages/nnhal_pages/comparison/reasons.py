@@ -13,7 +13,7 @@ _SAME_NS = 0.5
 
 
 def move_reason(before: OperationStory, new: Explanation, number: int, facts: PlanFacts) -> str:
-    """Say in a sentence why an operation of the new plan left the device that it was on. ``facts`` are the new plan's."""
+    """Say in a sentence why an operation of the new plan left its device. ``facts`` are those of the new plan."""
     after, old_device = new.operations[number], before.device
     if after.pin:
         return f"pinned by {after.pin}"

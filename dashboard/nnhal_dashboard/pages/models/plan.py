@@ -236,14 +236,15 @@ def _told(plan: KnownPlan, tried: KnownPlan | None, address: PlanAddress) -> tup
 def _earlier(book: PlanBook, place: PlanPlace, running: RunningPlan, usable: Sequence[str]) -> list[EarlierPlan]:
     """Return the plans that the model ran by before, and how each is to run again."""
     now = [device.name for device in running.plan.explanation.devices]
-    found = []
+    found: dict[str, EarlierPlan] = {}
     for each in book.earlier(place.subject):
-        if each.plan is not running.plan:
+        if each.plan is not running.plan and each.plan.key not in found:
             # Without devices, the framework keeps those that the plan that runs was allowed.
             choice = PinChoice(each.pins, () if sorted(each.allowed) == sorted(now) else each.allowed)
             again = PlanAddress(place.path, (*place.fixed, *choice.query, ("again", each.plan.key)))
-            found.append(EarlierPlan(each, [name for name in each.devices if name not in usable], again))
-    return found
+            gone = [name for name in each.devices if name not in usable]
+            found[each.plan.key] = EarlierPlan(each, gone, again)
+    return list(found.values())
 
 
 def _again(book: PlanBook, place: PlanPlace, tried: KnownPlan | None, key: str) -> str:

@@ -190,6 +190,14 @@ def test_an_earlier_plan_runs_again_by_the_page_that_tries_it(browser: PageBrows
     assert "2 operations would run elsewhere than they did" in browser.page(again)
 
 
+def test_a_plan_is_remembered_by_whichever_address_it_was_seen(browser: PageBrowser) -> None:
+    browser.page(f"{PLAN}?version=1")
+    runs_by(browser, two_steps("cpu"))
+    (again,) = [link for link in links(browser.page(PLAN)) if "again=" in link]
+    assert "version=" not in again
+    assert not [link for link in links(browser.page(f"{PLAN}?version=2")) if "again=" in link]
+
+
 def test_devices_that_were_not_allowed_are_allowed_again(browser: PageBrowser) -> None:
     browser.page(PLAN)
     runs_by(browser, replace(two_steps("cpu"), devices=two_steps().devices[2:]))
