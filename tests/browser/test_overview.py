@@ -47,9 +47,7 @@ def _ask(testbed: Showcase, stopped: threading.Event) -> None:
 def answer(page: Page, to: str) -> Locator:
     """What the overview answers to one of its three questions."""
     return (
-        page.locator(".glance > div")
-        .filter(has=page.get_by_role("term").filter(has_text=to))
-        .get_by_role("definition")
+        page.locator(".glance > div").filter(has=page.get_by_role("term").filter(has_text=to)).get_by_role("definition")
     )
 
 
