@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # With it every test worker and every process that a test starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp doors testbed deploy-check ray contract fuzz coverage operations peers bench screenshots proto demo-models clean
+.PHONY: help install install-dev demo run check test quick sweep browser sdk ort-wheel native-wheel native-aosp doors testbed deploy-check ray contract fuzz coverage operations peers bench docs screenshots proto demo-models clean
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -167,6 +167,10 @@ peers: $(VENV)/.dev $(PEERS)/kserve/.made $(PEERS)/triton/.made  ## Test a live 
 bench: $(VENV)/.run  ## Measure the cost of a hop between processes
 	$(BIN)/nnhal bench hop
 
+# Of the warning: mkdocs-material names a successor that takes no hooks yet.
+docs: $(VENV)/.dev  ## Make the pages a site in .site/, which needs no network; a link that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir $(or $(SITE),.site)
+
 screenshots: $(VENV)/.dev  ## Make the pictures of docs/dashboard.md, from a testbed that runs
 	$(BIN)/python -m tests.screenshots
 
@@ -185,4 +189,4 @@ demo-models: $(VENV)/.dev  ## Train the networks that the demo ships
 	$(BIN)/python examples/digits/train.py
 
 clean:  ## Remove what the other targets created
-	rm -rf $(VENV) $(PEERS) $(RAY) $(FUZZ) .sdk .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(PEERS) $(RAY) $(FUZZ) .sdk .site .mypy_cache .ruff_cache .pytest_cache
