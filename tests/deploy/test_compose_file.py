@@ -49,7 +49,7 @@ def test_a_service_has_no_rights_that_it_does_not_need(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, service in SERVICES.items() if service.runs_on])
 def test_what_runs_on_is_started_again_and_asked_for_its_health(name: str) -> None:
     service = SERVICES[name].content
-    assert service["restart"] == "on-failure"
+    assert service["restart"] == "unless-stopped"
     if name == "otel-collector":
         assert service["healthcheck"] == {"disable": True}
     else:
