@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from nnhal_dashboard.monitoring.snapshot import Complaint, ObservedProcess, Severity, Snapshot
-from nnhal_dashboard.monitoring.standing import wait_words
+from nnhal_dashboard.monitoring.standing import hang_words, wait_words
 
 _RESTARTS = 3
 """A process that was started again so often deserves a look."""
@@ -55,6 +55,8 @@ def _of_framework(snapshot: Snapshot) -> Iterator[Complaint]:
         if not device.available and device.name not in shown and not has_left:
             text = f"The framework does not use {device.name}: {device.reason}"
             yield Complaint(Severity.ERROR, text, "/devices/" + quote(device.name, safe=""))
+        for words in hang_words(device.name, snapshot):
+            yield Complaint(Severity.WARNING, words, "/devices/" + quote(device.name, safe=""))
     for model in framework.models:
         page = "/models/" + quote(model.name, safe="")
         if model.state == "UNAVAILABLE" and model.reason not in ("", "unloaded", "not loaded"):

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from nnhal.types import TransferCosts
 from nnhal.v1 import admin_pb2, types_pb2
 from nnhal_pages.copies import Copied, copied_figures
@@ -85,6 +87,13 @@ def clock(epoch_ns: float) -> str:
     return datetime.fromtimestamp(epoch_ns / 1e9, UTC).strftime("%H:%M:%S")
 
 
+def instant(epoch_ns: float, with_date: bool = False) -> Markup:
+    """An instant in nanoseconds since the epoch, in UTC; a script writes the time of the browser's zone."""
+    at = datetime.fromtimestamp(epoch_ns / 1e9, UTC)
+    words = at.strftime("%Y-%m-%d %H:%M:%S UTC" if with_date else "%H:%M:%S UTC")
+    return Markup(f"<time datetime='{at:%Y-%m-%dT%H:%M:%SZ}'{' data-date' if with_date else ''}>{words}</time>")
+
+
 def number(value: float) -> str:
     """A number with three digits or all of a whole one, thousands apart."""
     if value == int(value) or abs(value) >= 1000:
@@ -151,6 +160,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "until": until,
     "copies": copies,
     "clock": clock,
+    "instant": instant,
     "number": number,
     "rate": rate,
     "percent": percent,

@@ -154,6 +154,8 @@ class DeviceStanding(_message.Message):
     DIRECTORY_FIELD_NUMBER: _builtins.int
     IS_ADDED_FIELD_NUMBER: _builtins.int
     MODELS_FIELD_NUMBER: _builtins.int
+    AWAITED_NS_FIELD_NUMBER: _builtins.int
+    SILENT_NS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name in plans."""
     available: _builtins.bool
@@ -166,6 +168,12 @@ class DeviceStanding(_message.Message):
     """Its directory."""
     is_added: _builtins.bool
     """Whether AddDevice has added it."""
+    awaited_ns: _builtins.int
+    """How long the run has waited that has waited longest for it, or for another device of its plan, in nanoseconds; 0 if
+    none has waited for a third of a second. Direct runs are seen on devices only.
+    """
+    silent_ns: _builtins.int
+    """How long such a device has not answered whether its process is there at all, in nanoseconds; 0 if it answers."""
     @_builtins.property
     def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Models with a step on it."""
@@ -180,10 +188,12 @@ class DeviceStanding(_message.Message):
         directory: _builtins.str = ...,
         is_added: _builtins.bool = ...,
         models: _abc.Iterable[_builtins.str] | None = ...,
+        awaited_ns: _builtins.int = ...,
+        silent_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["available", b"available", "directory", b"directory", "draining", b"draining", "is_added", b"is_added", "models", b"models", "name", b"name", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["available", b"available", "awaited_ns", b"awaited_ns", "directory", b"directory", "draining", b"draining", "is_added", b"is_added", "models", b"models", "name", b"name", "reason", b"reason", "silent_ns", b"silent_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -678,8 +688,13 @@ class ExplainTargetRequest(_message.Message):
 
     TARGET_FIELD_NUMBER: _builtins.int
     ORIGINAL_FIELD_NUMBER: _builtins.int
+    AS_IT_RUNS_FIELD_NUMBER: _builtins.int
     original: _builtins.bool
     """Whether to explain the plan that it was loaded with, even if devices are missing."""
+    as_it_runs: _builtins.bool
+    """Whether a file that a device was given as it is stays one operation, which nobody was asked about. Otherwise the file is
+    imported for the answer, which may take as long as to load it.
+    """
     @_builtins.property
     def target(self) -> Global___PlanTarget:
         """The model."""
@@ -689,10 +704,11 @@ class ExplainTargetRequest(_message.Message):
         *,
         target: Global___PlanTarget | None = ...,
         original: _builtins.bool = ...,
+        as_it_runs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["original", b"original", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_it_runs", b"as_it_runs", "original", b"original", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -82,6 +82,8 @@ class OperatedOverview:
                 directory=str(state.endpoint.directory),
                 is_added=state.is_added,
                 models=models[state.name],
+                awaited_ns=round(state.wait.waited * 1e9),
+                silent_ns=round(state.wait.silent * 1e9),
             )
 
     def _session_models(self) -> Iterator[wire.SessionModelState]:

@@ -11,8 +11,9 @@ def busy(busy_ns: int) -> admin_pb2.GetDeviceResponse:
 
 def test_a_sparkline_says_what_it_shows() -> None:
     collector = ScriptedCollector(device_process(device=busy(0)))
-    collector.show(device_process(device=busy(750_000_000)))
-    collector.show(device_process(device=busy(1_000_000_000)))
+    collector.show(device_process(device=busy(750_000_000)), at=1.7e9 + 2)
+    collector.show(device_process(device=busy(2_250_000_000)), at=1.7e9 + 8)
+    collector.show(device_process(device=busy(2_500_000_000)), at=1.7e9 + 9)
     assert "aria-label='busy in the last 5 minutes: 25 %, at most 75 %'" in spark(
         collector.history, "device.busy", "npu", 300
     )

@@ -88,6 +88,10 @@ COMMANDS = {
         "nnhal_tools.cli.stress:stress",
         "Call every method of the HAL at random, with valid and invalid arguments, from sessions that may be killed.",
     ),
+    "drill": LazyCommand(
+        "nnhal_tools.cli.drill:drill",
+        "Kill, hang, cut off and update a testbed of its own under requests, and count the requests that are lost.",
+    ),
     "doctor": LazyCommand(
         "nnhal_tools.cli.doctor:doctor",
         "Check sockets, limits, namespaces, memory, versions and devices, and say what to do.",

@@ -16,6 +16,7 @@ from nnhal_dashboard.monitoring.snapshot import ObservedProcess
 from nnhal_dashboard.monitoring.standing import state_of
 from nnhal_dashboard.pages.devices import actions, details
 from nnhal_dashboard.pages.page import Page
+from nnhal_dashboard.web.ranges import range_of
 from nnhal_dashboard.web.request_state import collector_of, show_page
 from nnhal_dashboard.web.sparklines import spark
 
@@ -82,14 +83,18 @@ def devices(request: Request) -> Response:
 def device(request: Request, name: str) -> Response:
     """Show a device."""
     found = _known(request, name)
-    return _shown(request, found, "devices/device.html") if found.kind == "device" else _elsewhere(found)
+    if found.kind != "device":
+        return _elsewhere(found)
+    return show_page(request, "devices/device.html", {"process": found, "range": range_of(request)}, found.name)
 
 
 @router.get("/processes/{name}")
 def process(request: Request, name: str) -> Response:
     """Show the framework, the dashboard, or another process that is no device."""
     found = _known(request, name)
-    return _shown(request, found, "devices/process.html") if found.kind != "device" else _elsewhere(found)
+    if found.kind == "device":
+        return _elsewhere(found)
+    return show_page(request, "devices/process.html", {"process": found}, found.name)
 
 
 def _known(request: Request, name: str) -> ObservedProcess:
@@ -101,10 +106,6 @@ def _known(request: Request, name: str) -> ObservedProcess:
 
 def _elsewhere(process: ObservedProcess) -> Response:
     return RedirectResponse(process.page, 303)
-
-
-def _shown(request: Request, process: ObservedProcess, template: str) -> Response:
-    return show_page(request, template, {"process": process}, process.name)
 
 
 FRAGMENTS = (

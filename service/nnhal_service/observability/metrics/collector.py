@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +52,8 @@ _IDLE = (3, 4)
 _COUNTED = 8
 """Columns that are added up; the later ones are included in these."""
 _TEXT = "of models that native clients have loaded"
+LatestEvents = Callable[[], Mapping[tuple[str, str], float]]
+"""Says when each kind of event last happened to each device or model, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +136,16 @@ class Metrics(Collector):
         options: MetricsOptions = _DEFAULTS,
         clients: NativeClients = NO_NATIVE_CLIENTS,
         collect: Callable[[], None] = lambda: None,
+        events: LatestEvents = dict,
     ) -> None:
         """``models`` yields those that are served; it is called twice at each scrape. ``collect`` is called before,
-        to have other processes add what they have counted.
+        to have other processes add what they have counted. ``events`` tells what has last happened when.
         """
         self._models = models
         self._options = options
         self._clients = clients
         self._collect = collect
+        self._events = events
         self.requests = RequestMetrics(options)
         """The observer of the models."""
         self._devices = DeviceQuestions(fleet)
@@ -206,6 +210,14 @@ class Metrics(Collector):
         yield copied
         yield staged
         yield sequences
+        latest = GaugeMetricFamily(
+            "nnhal_last_event_seconds",
+            "When it last happened to a device or a model, in seconds since the epoch",
+            labels=["kind", "subject"],
+        )
+        for labels, seconds in self._events().items():
+            latest.add_metric(labels, seconds)
+        yield latest
         yield from self._clients.families()
         yield from device_families(answers)
 

@@ -13,7 +13,7 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.types import ErrorStatus
 from nnhal_hosting.logs import get_logger
-from nnhal_service.runtime.devices.hangs import HANG_SECONDS, HangWatch
+from nnhal_service.runtime.devices.hangs import HANG_SECONDS, DeviceWait, HangWatch
 from nnhal_service.runtime.devices.notes import Note, no_note
 from nnhal_service.runtime.devices.registration import RETURN_SECONDS, FleetMember, Registration
 
@@ -37,6 +37,8 @@ class DeviceState(NamedTuple):
     """Whether models are planned without it."""
     is_added: bool
     """Whether it was added after the start."""
+    wait: DeviceWait = DeviceWait()
+    """How long runs wait for it."""
 
 
 class Fleet:
@@ -141,7 +143,7 @@ class Fleet:
         Waits only for those that were silent when last asked, and only for a moment.
         """
         return [
-            DeviceState(name, entry.endpoint, entry.trouble, name in self._withdrawn, name in self._added)
+            DeviceState(name, entry.endpoint, entry.trouble, name in self._withdrawn, name in self._added, entry.wait)
             for name, entry in self._entries.items()
         ]
 

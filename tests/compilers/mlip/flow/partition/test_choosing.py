@@ -13,7 +13,7 @@ def chain() -> FlowGraph:
     g = GraphOf("NHWC")
     value = g.relu(g.conv(g.input(1, 8, 8, 4), 4, 1, name="a"), name="ar")
     value = g.conv(value, 4, 1, name="b")
-    value = g.op("sigmoid", value, name="h")
+    value = g.op("divide", value, value, name="h")
     return g.build(g.conv(value, 4, 1, name="c"), g.conv(g.input(1, 8, 8, 4, name="y"), 4, 1, name="d"))
 
 
