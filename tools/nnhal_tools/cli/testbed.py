@@ -52,7 +52,7 @@ def try_it(
     ] = "",
     seconds: Annotated[float, typer.Option(help="How long to wait until it serves.", min=1, max=3600)] = 300,
 ) -> None:
-    """Start the testbed of docker-compose.yml, run one inference, and print a token and the addresses.
+    """Start the testbed of docker-compose.yml, run one inference, and print tokens and addresses.
 
     Images are pulled from --registry, or from where deploy/publish has put them last, else built.
     """
@@ -61,20 +61,23 @@ def try_it(
     variables = _images(folder, registry)
     compose = [*_program(), "--file", str(folder / _FILE)]
     if variables:
-        _run([*compose, "pull", "--quiet"], variables, "the images cannot be pulled")
+        _run([*compose, "--profile", "test", "pull", "--quiet"], variables, "the images cannot be pulled")
     _run([*compose, "up", "--detach", *(["--no-build"] if variables else [])], variables, "the testbed does not start")
-    token = _run([*compose, "run", "--rm", "secrets", "--show", "infer"], variables, "there is no token").strip()
+    token, look = (
+        _run([*compose, "run", "--rm", "secrets", "--show", role], variables, "there is no token").strip()
+        for role in ("infer", "view")
+    )
     http, dashboard = (
         _run([*compose, "port", service, str(port)], variables, f"{service} has no port").strip()
         for service, port in (("framework", 8000), ("dashboard", 8003))
     )
     scores = _answer(f"http://{http}/v2/models/digits/infer", token, seconds)
     typer.echo(f"""digits has answered: {len(scores)} scores, the highest for {scores.index(max(scores))}
-token (role infer):  {token}
 V2 over HTTP:        http://{http}/v2
+its token:           {token}
 dashboard:           http://{dashboard}
+its token:           {look}
 again:               curl -H "Authorization: Bearer $TOKEN" http://{http}/v2/models/digits
-a token for pages:   {" ".join(compose)} run --rm secrets --show view
 its end:             {" ".join(compose)} down""")
 
 
@@ -83,7 +86,7 @@ def _images(folder: Path, registry: str) -> dict[str, str]:
     if registry:
         names = {"NNHAL_IMAGE": "nnhal", "NNHAL_CLIENT_IMAGE": "nnhal-client"}
         images = {variable: f"{registry}/{name}:{version('nnhal')}" for variable, name in names.items()}
-        return {**images, "NNHAL_PULL": "missing", "NNHAL_BUILD": "missing"}
+        return {**images, "NNHAL_PULL": "if_not_present", "NNHAL_BUILD": "if_not_present"}
     if not (folder / _PUBLISHED).is_file():
         return {}
     lines = (folder / _PUBLISHED).read_text().splitlines()
