@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from nnhal_client.explanation import Explanation, Measured
 
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
+
 
 def duration(nanoseconds: float) -> str:
     """Milliseconds or microseconds; "-" for a negative number, which stands for an unknown time."""
@@ -18,12 +20,11 @@ def modelled(nanoseconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Return bytes in the largest binary unit in which they are 1 or more."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.4g} {unit}"
-        count /= 1024
-    return f"{count:,.4g} GiB"
+    """Return bytes in the largest binary unit in which they are 1 or more, in three digits or all of a whole number."""
+    value, unit = float(count), 0
+    while abs(value) >= 1024 and unit < len(_BINARY) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.0f} {_BINARY[unit]}" if unit == 0 or abs(value) >= 100 else f"{value:.3g} {_BINARY[unit]}"
 
 
 def times(ratio: float) -> str:

@@ -100,7 +100,7 @@ class DeviceTraffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class ServedTraffic:
     """All of it."""
 
     models: tuple[ModelTraffic, ...] = ()
@@ -148,13 +148,13 @@ class TrafficWatch:
             while len(self._counted) > 2 and self._counted[1].at <= snapshot.at - SECONDS:
                 self._counted.popleft()
 
-    def at(self, snapshot: Snapshot) -> Traffic:
+    def at(self, snapshot: Snapshot) -> ServedTraffic:
         """Say what flows by a snapshot."""
         with self._lock:
             counted = list(self._counted)
             plans = {key: plan for key, (_, plan) in self._plans.items()}
         if not counted or snapshot.framework is None:
-            return Traffic()
+            return ServedTraffic()
         return _traffic(counted[0], counted[-1], snapshot, plans)
 
     def learn(self, snapshot: Snapshot, seconds: float = 0.0) -> None:
@@ -214,7 +214,9 @@ def client_name(client: str) -> str:
     return found[1].strip("[]") if found else client or "this host"
 
 
-def _traffic(first: _Counted, last: _Counted, snapshot: Snapshot, plans: Mapping[ModelKey, PlanTraffic]) -> Traffic:
+def _traffic(
+    first: _Counted, last: _Counted, snapshot: Snapshot, plans: Mapping[ModelKey, PlanTraffic]
+) -> ServedTraffic:
     seconds = last.at - first.at if last.at > first.at else float("inf")
     devices = {name: _device(first.devices.get(name), now, seconds) for name, now in last.devices.items()}
     since = snapshot.at_ns - SECONDS * 10**9
@@ -252,7 +254,7 @@ def _traffic(first: _Counted, last: _Counted, snapshot: Snapshot, plans: Mapping
         shares = Counter(client_name(run.client) for run in runs[model.key.name, model.key.version])
         for client, count in shares.items():
             clients[client, model.key] = (model.requests + model.failures) * count / shares.total()
-    return Traffic(tuple(models), devices, clients, _copied(models, devices))
+    return ServedTraffic(tuple(models), devices, clients, _copied(models, devices))
 
 
 def _model(

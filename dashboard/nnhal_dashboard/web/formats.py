@@ -14,7 +14,7 @@ from nnhal.types import TransferCosts
 from nnhal.v1 import admin_pb2, types_pb2
 from nnhal_pages.copies import Copied, copied_figures
 from nnhal_pages.text import shortened, visible
-from nnhal_pages.units import times
+from nnhal_pages.units import size, times
 from nnhal_pages.wires import link_words, sent_words
 
 UNKNOWN = "–"  # noqa: RUF001 - an en dash on purpose
@@ -24,15 +24,6 @@ _PHASES = {
     admin_pb2.ExecutionState.PHASE_FENCED: "waiting for fences",
     admin_pb2.ExecutionState.PHASE_RUNNING: "running",
 }
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def size(count: float) -> str:
-    """Bytes with a unit, such as ``1.5 MiB``."""
-    value, unit = float(count), 0
-    while abs(value) >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.0f} {_UNITS[unit]}" if unit == 0 or value >= 100 else f"{value:.3g} {_UNITS[unit]}"
 
 
 def duration(nanoseconds: float | None) -> str:

@@ -25,7 +25,7 @@ from nnhal_pages.explanation.marks import counted, device_mark, operation_link
 from nnhal_pages.graph import GraphView, plan_graph
 from nnhal_pages.report import Column, Markup, Name, ReportTable, part_html
 from nnhal_pages.text import escaped
-from nnhal_pages.units import duration
+from nnhal_pages.units import duration, size
 
 
 def comparison(
@@ -197,7 +197,7 @@ def _way(edge: EdgeStory) -> tuple[object, ...]:
 def _ways(edges: Sequence[EdgeStory]) -> str:
     told = (
         f"{edge.source or 'client'} to {edge.destination or 'client'}: {edge.strategy}, "
-        f"{f'{edge.copied_bytes:,} bytes copied' if edge.copied_bytes else f'{edge.bytes:,} bytes in place'}"
+        f"{f'{size(edge.copied_bytes)} copied' if edge.copied_bytes else f'{size(edge.bytes)} in place'}"
         for edge in edges
     )
     return "<br>".join(map(escaped, told)) or "stays within a step"

@@ -54,8 +54,8 @@ def sums(explanation: Explanation) -> str:
     used = list(dict.fromkeys(step.device for step in explanation.steps))
     time = f"{measured_words(explanation)}, {median_of(measured)}" if measured else "not measured"
     memory = (
-        f"{explanation.fallback_bytes:,} between steps, {explanation.constant_bytes:,} constants, "
-        f"{explanation.client_bytes:,} of the client"
+        f"{size(explanation.fallback_bytes)} between steps, {size(explanation.constant_bytes)} constants, "
+        f"{size(explanation.client_bytes)} of the client"
     )
     figures = (
         ("Modelled time of a run", duration(explanation.modelled_ns or -1), time),
@@ -64,7 +64,7 @@ def sums(explanation: Explanation) -> str:
         *_copied(explanation),
         *_layout(explanation),
         *_sent(explanation),
-        ("Peak memory, bytes", f"{explanation.peak_bytes:,}", memory),
+        ("Peak memory", size(explanation.peak_bytes), memory),
     )
     return figure_list(figures)
 

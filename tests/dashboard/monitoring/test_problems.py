@@ -144,3 +144,24 @@ def test_the_worst_comes_first() -> None:
         Severity.ERROR,
         Severity.WARNING,
     ]
+
+
+def test_a_dead_device_is_one_problem_with_what_follows_from_it() -> None:
+    """Models that run by another plan and requests that failed over follow from it; what has another cause does not."""
+    now = 10**12
+    dead = device_process(supervised=supervised("npu", state=STATES.STATE_WAITING, last_end="killed by SIGKILL"))
+    lost = framework_admin_pb2.DeviceStanding(name="npu", awaited_ns=3_200_000_000, silent_ns=1_400_000_000)
+    other = served(name="other", missing=["far"])
+    state = framework_state(models=[served(missing=["npu"]), other], devices=[lost])
+    over = {"model": "net", "devices": ["cpu", "npu"], "fell_back": True}
+    runs = [framework_admin_pb2.FinishedRun(number=number, ended_ns=now, **over) for number in (1, 2)]  # type: ignore[arg-type]
+    runs.append(framework_admin_pb2.FinishedRun(number=3, ended_ns=now - 10**11, **over))  # type: ignore[arg-type]
+    worst, left = problems_of(
+        Snapshot(at_ns=now, processes=(dead, framework_process()), framework=state, finished=tuple(runs))
+    )
+    assert "killed by SIGKILL" in worst.text
+    following = {each.page: each.text for each in worst.consequences}
+    assert following.keys() == {"/models/net", "/devices/npu", "/runs?model=net&errors=yes"}
+    assert following["/runs?model=net&errors=yes"] == "2 requests of net failed over to another device"
+    assert following["/models/net"].endswith("npu is missing")
+    assert left.page == "/models/other"

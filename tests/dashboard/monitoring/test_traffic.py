@@ -12,7 +12,7 @@ from nnhal_dashboard.monitoring.traffic import (
     CLIENTS,
     SECONDS,
     ModelKey,
-    Traffic,
+    ServedTraffic,
     client_name,
 )
 from tests.support.dashboard import ScriptedCollector, device_process, framework_process, framework_state
@@ -66,7 +66,7 @@ def explained(*_: Any, **__: Any) -> framework_admin_pb2.ExplainTargetResponse:
     )
 
 
-def watched(*moments: dict[str, Any]) -> tuple[ScriptedCollector, Traffic]:
+def watched(*moments: dict[str, Any]) -> tuple[ScriptedCollector, ServedTraffic]:
     """Show moments one after the other, with plans known, and say what flows at the last."""
     collector = ScriptedCollector(framework_process(), **moments[0])
     for moment in moments[1:]:

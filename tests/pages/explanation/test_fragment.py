@@ -89,7 +89,7 @@ def test_a_summary_comes_first(embedded: Page) -> None:
         "Copied in a run, between devices": "0 B",
         "Copied in a run, to and from clients": "64 B",
         "Copied in a run, staged": "64 B",
-        "Peak memory, bytes": "1,200",
+        "Peak memory": "1.17 KiB",
     }
 
 

@@ -12,9 +12,10 @@ from markupsafe import Markup
 
 from nnhal_dashboard.monitoring.snapshot import ObservedProcess, Snapshot
 from nnhal_dashboard.monitoring.standing import state_of
-from nnhal_dashboard.monitoring.traffic import DeviceTraffic, ModelKey, ModelTraffic, Traffic
-from nnhal_dashboard.web.formats import UNKNOWN, duration, percent, rate, size
+from nnhal_dashboard.monitoring.traffic import DeviceTraffic, ModelKey, ModelTraffic, ServedTraffic
+from nnhal_dashboard.web.formats import UNKNOWN, duration, percent, rate
 from nnhal_pages.flow import FlowBand, FlowBlock, flow_picture
+from nnhal_pages.units import size
 
 _MOST_CLIENTS, _MOST_MODELS, _MOST_DEVICES = 6, 10, 12
 """Blocks of a column; what is left over is summed in one more."""
@@ -78,7 +79,7 @@ def model_page(key: ModelKey) -> str:
     return f"/sessions/framework/{quote(key.session, safe='')}{page}/plan" if key.session else page
 
 
-def refused(traffic: Traffic) -> list[RefusedInAll]:
+def refused(traffic: ServedTraffic) -> list[RefusedInAll]:
     """Sum up what devices refused of the plans that are known, who refused most first."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     causes: dict[str, Counter[str]] = defaultdict(Counter)
@@ -97,7 +98,7 @@ def refused(traffic: Traffic) -> list[RefusedInAll]:
     return found
 
 
-def draw(snapshot: Snapshot, traffic: Traffic) -> LivingPicture:
+def draw(snapshot: Snapshot, traffic: ServedTraffic) -> LivingPicture:
     """Draw what flows."""
     clients, of_client = _clients(traffic)
     models, of_model = _models(traffic.models)
@@ -126,7 +127,7 @@ def draw(snapshot: Snapshot, traffic: Traffic) -> LivingPicture:
     return LivingPicture(Markup(wide.embedded()), Markup(narrow.embedded()), rows, f"{size(most)}/s" if most else "")
 
 
-def _clients(traffic: Traffic) -> tuple[list[FlowBlock], dict[str, Hashable]]:
+def _clients(traffic: ServedTraffic) -> tuple[list[FlowBlock], dict[str, Hashable]]:
     asked: dict[str, float] = defaultdict(float)
     for (client, _), requests in traffic.clients.items():
         asked[client] += requests
@@ -165,7 +166,7 @@ def _model(model: ModelTraffic) -> FlowBlock:
     return FlowBlock(("model", model.key), name, model_page(model.key), (lines,), warning=warning)
 
 
-def _devices(snapshot: Snapshot, traffic: Traffic) -> tuple[list[FlowBlock], dict[str, Hashable]]:
+def _devices(snapshot: Snapshot, traffic: ServedTraffic) -> tuple[list[FlowBlock], dict[str, Hashable]]:
     refusals = {each.device: each.words for each in refused(traffic)}
     used = {name for model in traffic.models if not model.is_idle for name in model.devices}
     busy: list[FlowBlock] = []
@@ -194,7 +195,7 @@ def _device(process: ObservedProcess, state: str, does: DeviceTraffic, refusal: 
     return FlowBlock(key, process.name, address, (line, *refusals), warning="" if state == "up" else state)
 
 
-def _copies(traffic: Traffic) -> list[FlowBlock]:
+def _copies(traffic: ServedTraffic) -> list[FlowBlock]:
     sums: dict[str, float] = defaultdict(float)
     for (_, kind), amount in traffic.copied.items():
         sums[kind] += amount
@@ -219,7 +220,7 @@ def _others(key: Hashable, count: int, address: str, does: str) -> FlowBlock:
 
 
 def _passages(
-    traffic: Traffic,
+    traffic: ServedTraffic,
     of_client: Mapping[str, Hashable],
     of_model: Mapping[ModelKey, Hashable],
     of_device: Mapping[str, Hashable],

@@ -120,8 +120,9 @@ class Fleet:
         entry = self._entries.get(name)
         return entry is not None and entry.is_there() and name not in self._withdrawn
 
-    def available(self, names: Sequence[str] = ()) -> list[FleetMember]:
-        """The named devices, or all if none are named, that answer at this moment, in the order given.
+    def available(self, names: Sequence[str] = (), answering: bool = True) -> list[FleetMember]:
+        """The named devices, or all if none are named, in the order given: those that answer at this moment, or all
+        that are connected.
 
         Devices that are withdrawn are left out.
         """
@@ -131,7 +132,7 @@ class Fleet:
                 continue
             with suppress(NnhalError):
                 member = self.get(name)
-                if member.remote.responds:
+                if not answering or member.remote.responds:
                     members.append(member)
                 elif not member.remote.gone:
                     _log.warning("a device does not answer; it is left out", device=name)
