@@ -6,11 +6,12 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import nnhal
+from nnhal_tools.cli.testbed import ContainersError, try_it
 
 pytestmark = pytest.mark.slow
 DOCKER = """#!/bin/sh
@@ -71,16 +72,16 @@ def docker(clone: Path, port: int, pull: int = 0) -> Path:
     return log
 
 
-def test_it_pulls_starts_asks_and_tells(clone: Path, port: int) -> None:
+def test_it_pulls_starts_asks_and_tells(clone: Path, port: int, capsys: pytest.CaptureFixture[str]) -> None:
     log = docker(clone, port)
-    done = nnhal("testbed", "try", "--folder", str(clone), "--registry", "localhost:5000")
-    assert done.returncode == 0, done.stderr
-    assert "digits has answered: 3 scores, the highest for 1" in done.stdout
-    assert [line.split()[-1] for line in done.stdout.splitlines() if "token:" in line] == ["secret", "glance"]
-    assert f"http://127.0.0.1:{port}/v2" in done.stdout
+    try_it(clone, "localhost:5000", 300)
+    told = capsys.readouterr().out
+    assert "digits has answered: 3 scores, the highest for 1" in told
+    assert [line.split()[-1] for line in told.splitlines() if "token:" in line] == ["secret", "glance"]
+    assert f"http://127.0.0.1:{port}/v2\n" in told
     file = f"--file {clone}/docker-compose.yml"
+    image = f"localhost:5000/nnhal:{version('nnhal')} if_not_present"
     asked = [line for line in log.read_text().splitlines() if file in line]
-    image = "localhost:5000/nnhal:0.1.0 if_not_present"
     assert asked[:2] == [
         f"{image}: compose {file} --profile test pull --quiet",
         f"{image}: compose {file} up --detach --no-build",
@@ -89,24 +90,22 @@ def test_it_pulls_starts_asks_and_tells(clone: Path, port: int) -> None:
 
 def test_without_a_registry_images_are_built_unless_some_were_published(clone: Path, port: int) -> None:
     log = docker(clone, port)
-    assert nnhal("testbed", "try", "--folder", str(clone)).returncode == 0
+    try_it(clone, "", 300)
     assert " pull " not in log.read_text()
     (clone / "deploy").mkdir()
     (clone / "deploy/published.env").write_text("NNHAL_IMAGE=here:5000/nnhal:7\nNNHAL_PULL=if_not_present\n")
-    assert nnhal("testbed", "try", "--folder", str(clone)).returncode == 0
+    try_it(clone, "", 300)
     assert "here:5000/nnhal:7 if_not_present: compose" in log.read_text()
 
 
 def test_what_is_missing_is_told_with_a_way_out(clone: Path, port: int) -> None:
     docker(clone, port, pull=1)
-    refused = nnhal("testbed", "try", "--folder", str(clone), "--registry", "nowhere:1")
-    assert refused.returncode == 1
-    assert "the images cannot be pulled: docker compose" in refused.stderr
-    assert "hint: without a registry: deploy/base.sh && deploy/wheels.sh && NNHAL_BASE=" in refused.stderr
-    missing = nnhal("testbed", "try", "--folder", str(clone / "bin"))
-    assert "docker-compose.yml is missing\nhint: --folder names a clone" in missing.stderr
+    with pytest.raises(ContainersError, match="the images cannot be pulled: docker compose") as refused:
+        try_it(clone, "nowhere:1", 300)
+    assert refused.value.hint.startswith("without a registry: deploy/base.sh && deploy/wheels.sh && NNHAL_BASE=")
+    with pytest.raises(ContainersError, match=r"docker-compose\.yml is missing"):
+        try_it(clone / "bin", "", 300)
     (clone / "bin/docker").write_text("#!/bin/sh\nexit 1\n")
-    assert (
-        "no Docker engine answers\nhint: apt-get install docker.io"
-        in nnhal("testbed", "try", "--folder", str(clone)).stderr
-    )
+    with pytest.raises(ContainersError, match="no Docker engine answers") as alone:
+        try_it(clone, "", 300)
+    assert alone.value.hint.startswith("apt-get install docker.io")

@@ -29,7 +29,7 @@ _WITHOUT_A_REGISTRY = (
 app = typer.Typer(help="Start a testbed in containers, and try it.", no_args_is_help=True, add_completion=False)
 
 
-class TestbedError(NnhalError):
+class ContainersError(NnhalError):
     """A step has failed; ``hint`` says the way out."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -57,7 +57,7 @@ def try_it(
     Images are pulled from --registry, or from where deploy/publish has put them last, else built.
     """
     if not (folder / _FILE).is_file():
-        raise TestbedError(f"{(folder / _FILE).absolute()} is missing", "--folder names a clone of the repository")
+        raise ContainersError(f"{(folder / _FILE).absolute()} is missing", "--folder names a clone of the repository")
     variables = _images(folder, registry)
     compose = [*_program(), "--file", str(folder / _FILE)]
     if variables:
@@ -94,19 +94,19 @@ def _images(folder: Path, registry: str) -> dict[str, str]:
 
 
 def _program() -> Sequence[str]:
-    """The command of Compose, of either generation. Raises TestbedError without it or without an engine."""
+    """The command of Compose, of either generation. Raises ContainersError without it or without an engine."""
     if (
         shutil.which("docker") is None
         or subprocess.run(["docker", "version"], capture_output=True, check=False).returncode
     ):
-        raise TestbedError(
+        raise ContainersError(
             "no Docker engine answers", "apt-get install docker.io docker-compose; or without containers: nnhal up"
         )
     if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0:
         return ("docker", "compose")
     if shutil.which("docker-compose"):
         return ("docker-compose",)
-    raise TestbedError("there is neither 'docker compose' nor docker-compose", "apt-get install docker-compose")
+    raise ContainersError("there is neither 'docker compose' nor docker-compose", "apt-get install docker-compose")
 
 
 def _works(*command: str) -> bool:
@@ -114,15 +114,17 @@ def _works(*command: str) -> bool:
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str], failure: str) -> str:
-    """Run a command, whose progress is shown, and return its output. Raises TestbedError."""
+    """Run a command, whose progress is shown, and return its output. Raises ContainersError."""
     done = subprocess.run(command, env=os.environ | dict(variables), stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise TestbedError(f"{failure}: {' '.join(command)} ended with status {done.returncode}", _WITHOUT_A_REGISTRY)
+        raise ContainersError(
+            f"{failure}: {' '.join(command)} ended with status {done.returncode}", _WITHOUT_A_REGISTRY
+        )
     return done.stdout
 
 
 def _answer(url: str, token: str, seconds: float) -> list[float]:
-    """The scores of one inference, asked for until it is answered. Raises TestbedError."""
+    """The scores of one inference, asked for until it is answered. Raises ContainersError."""
     end = time.monotonic() + seconds
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     while True:
@@ -132,7 +134,7 @@ def _answer(url: str, token: str, seconds: float) -> list[float]:
                 return [float(score) for score in json.load(answer)["outputs"][0]["data"]]
         except (OSError, urllib.error.URLError) as error:
             if time.monotonic() > end:
-                raise TestbedError(
+                raise ContainersError(
                     f"{url} has not answered for {seconds:g} s: {error}", "docker compose logs framework"
                 ) from None
         time.sleep(_LOOK_SECONDS)
