@@ -72,6 +72,10 @@ COMMANDS = {
         "nnhal_tools.cli.explain:explain",
         "Explain where each operation runs and why the other devices refuse it, and what each edge costs and why.",
     ),
+    "calibrate": LazyCommand(
+        "nnhal_tools.cli.calibrate:calibrate",
+        "Measure how long devices take beside their cost models, and keep it for plans that ask for it.",
+    ),
     "diff": LazyCommand(
         "nnhal_tools.cli.diff:diff",
         "Compare MODEL on a device with a reference, layer by layer: where they part, by how much, and why.",
